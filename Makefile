@@ -1,0 +1,32 @@
+# make demo: compare methods in one radio cell.   make test: lint, types and the whole test suite.
+# Both create .venv on first use; later calls reuse it until pyproject.toml or constraints.txt change.
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test check install bench clean
+.DEFAULT_GOAL := demo
+
+install: .venv/installed
+
+.venv/installed: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+demo: install
+	$(BIN)/fedcell run --scenario cell
+
+check: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: check
+	$(BIN)/python -m pytest
+
+bench: install
+	$(BIN)/python benchmarks/engine.py
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache

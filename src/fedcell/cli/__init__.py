@@ -1,0 +1,169 @@
+"""The command line: `fedcell list | run | show | data`.
+
+Results go to stdout, progress and notices to stderr. Heavy libraries are imported by the command
+that needs them.
+"""
+
+import os
+import sys
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from ..errors import FedcellError
+
+EXIT_CODES = """exit codes:
+  0    done
+  1    failed: the disk, a download or a record; the message says how to go on
+  2    bad input or a method that breaks its contract; bad input writes nothing
+  3    a run diverged; its record is kept
+  130  interrupted with Ctrl-C; the message says how to go on
+"""
+
+
+def entry() -> None:
+    """The console script."""
+    sys.exit(main())
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    try:
+        args = parser().parse_args(argv)
+        code: int = args.command(args)
+        sys.stdout.flush()
+        return code
+    except FedcellError as error:
+        print(f"fedcell: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("fedcell: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader has seen enough, as in `fedcell list | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def parser() -> ArgumentParser:
+    """Every command and flag."""
+    top = ArgumentParser(
+        prog="fedcell",
+        description="Federated learning on battery devices behind radio channels: accuracy, seconds and joules.",
+        epilog=EXIT_CODES,
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    top.add_argument("--version", action="version", version=f"fedcell {version('fedcell')}")
+    commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, help, build in (
+        ("run", "compare methods in one world and record every round", _run_flags),
+        ("show", "the table of a recorded run", _show_flags),
+        ("list", "methods, scenarios, models, data sets and settings", _list_flags),
+        ("data", "fetch data sets", _data_flags),
+    ):
+        sub = commands.add_parser(
+            name,
+            help=help,
+            description=help[0].upper() + help[1:] + ".",
+            epilog=EXIT_CODES,
+            formatter_class=RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        build(sub)
+    return top
+
+
+def _run_flags(sub: ArgumentParser) -> None:
+    sub.add_argument(
+        "methods",
+        metavar="METHOD",
+        nargs="*",
+        help="NAME[:key=value,...] or the path of a .py file; without any, those the scenario compares",
+    )
+    sub.add_argument("--scenario", metavar="NAME", help="the preset to start from (default: cell)")
+    sub.add_argument("--rounds", metavar="N", help="rounds to simulate")
+    sub.add_argument("--seed", metavar="N", help="every random draw follows from it")
+    sub.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="a setting such as world.radius_m=300 or fedprox.mu=0.1; repeatable (`fedcell list keys` shows all)",
+    )
+    sub.add_argument("--out", metavar="DIR", help="folder of the record (default: the next free one in runs/)")
+    sub.add_argument("--resume", metavar="DIR", help="go on with an interrupted record, with its own settings")
+    sub.add_argument(
+        "--checkpoint-every",
+        metavar="SECONDS",
+        type=float,
+        default=10.0,
+        help="wall time between checkpoints (default: 10)",
+    )
+    sub.add_argument("--quiet", action="store_true", help="no progress; notices and errors only")
+    sub.add_argument("--json", action="store_true", help="the result as JSON on stdout")
+    sub.set_defaults(command=_run)
+
+
+def _show_flags(sub: ArgumentParser) -> None:
+    sub.add_argument("folder", metavar="DIR", help="a folder that `fedcell run` made, or one run in it")
+    sub.add_argument("--json", action="store_true", help="the result as JSON on stdout")
+    sub.set_defaults(command=_show)
+
+
+def _list_flags(sub: ArgumentParser) -> None:
+    topics = ("methods", "scenarios", "models", "data", "keys")
+    sub.add_argument(
+        "topic", nargs="?", choices=topics, metavar="TOPIC", help=", ".join(topics) + " (default: all but keys)"
+    )
+    sub.add_argument("methods", nargs="*", metavar="METHOD", help="with keys: show the settings of these methods alone")
+    sub.add_argument("--scenario", metavar="NAME", default="cell", help="with keys: show this scenario's values")
+    sub.set_defaults(command=_list)
+
+
+def _data_flags(sub: ArgumentParser) -> None:
+    actions = sub.add_subparsers(title="actions", metavar="ACTION", required=True)
+    get = actions.add_parser("get", help="fetch data sets, verify them and keep them")
+    get.add_argument("names", metavar="NAME", nargs="+", help="see `fedcell data list`")
+    get.set_defaults(command=_data_get)
+    actions.add_parser("list", help="data sets known by name, and where they are").set_defaults(command=_data_list)
+
+
+# ---------------------------------------------------------------- the commands, imported when they are called
+
+
+def _run(args: Namespace) -> int:
+    from .run import run
+
+    return run(args)
+
+
+def _show(args: Namespace) -> int:
+    from ..record import read_all
+    from .output import FIGURE, print_result
+
+    figure = Path(args.folder) / FIGURE
+    print_result(read_all(args.folder), args.folder, figure if figure.exists() else None, args.json)
+    return 0
+
+
+def _list(args: Namespace) -> int:
+    from .listing import show
+
+    print(show(args.topic, args.methods, args.scenario))
+    return 0
+
+
+def _data_get(args: Namespace) -> int:
+    from ..data import get
+
+    for name in args.names:
+        get(name, lambda line: print(line, file=sys.stderr))
+    return 0
+
+
+def _data_list(args: Namespace) -> int:
+    from .listing import show
+
+    print(show("data"))
+    return 0

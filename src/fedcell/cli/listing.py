@@ -1,0 +1,62 @@
+"""`fedcell list` and `fedcell data list`: what there is to choose from."""
+
+from collections.abc import Sequence
+
+from .. import data, methods, options, scenarios
+from ..errors import BadInput
+from ..learn import models
+
+Rows = list[tuple[str, ...]]
+
+
+def show(topic: str | None = None, chosen: Sequence[str] = (), scenario: str = "cell") -> str:
+    """The text of one topic, or of all but the settings."""
+    if chosen and topic != "keys":
+        raise BadInput(f"`fedcell list {topic}` takes no method: `fedcell list keys {' '.join(chosen)}` shows settings")
+    topics = [topic] if topic else ["methods", "scenarios", "models", "data"]
+    parts = [_section(name, *SECTIONS[name]()) for name in topics if name != "keys"]
+    return "\n\n".join(parts + (_keys(chosen, scenario) if topic == "keys" else []))
+
+
+def _methods() -> tuple[tuple[str, ...], Rows]:
+    return ("method", "what it is"), [(name, methods.summary(methods.load(name))) for name in methods.names()]
+
+
+def _scenarios() -> tuple[tuple[str, ...], Rows]:
+    return ("scenario", "what it is"), [(name, scenarios.get(name).summary) for name in scenarios.names()]
+
+
+def _models() -> tuple[tuple[str, ...], Rows]:
+    return ("model", "what it is"), [
+        (name, (getattr(models, name).__doc__ or "").split("\n")[0]) for name in models.names()
+    ]
+
+
+def _data() -> tuple[tuple[str, ...], Rows]:
+    return ("data set", "where", "what it is"), list(data.available())
+
+
+SECTIONS = {"methods": _methods, "scenarios": _scenarios, "models": _models, "data": _data}
+
+
+def _keys(chosen: Sequence[str], scenario: str) -> list[str]:
+    """Tables of settings: of the methods named, or of the scenario and every method."""
+    header = ("key", "default", "value", "meaning")
+    parts = []
+    if not chosen:
+        parts.append(_section(f"scenario {scenario}", header, _described(scenarios.get(scenario).config)))
+    for name in chosen or methods.names():
+        parts.append(_section(f"method {name}", header, _described(methods.load(name).Config(), f"{name}.")))
+    return parts
+
+
+def _described(settings: object, prefix: str = "") -> Rows:
+    return [(prefix + key, default, kind, help) for key, kind, default, help in options.describe(settings)]
+
+
+def _section(title: str, header: tuple[str, ...], rows: Rows) -> str:
+    """A heading and aligned columns; the last one is left as long as it is."""
+    widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
+    widths[-1] = 0
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in [header, *rows]]
+    return "\n".join([title.upper(), *(f"  {line}" for line in lines)])

@@ -1,0 +1,123 @@
+"""Progress on stderr: a live bar per method on a terminal, a line now and then elsewhere."""
+
+import sys
+import time
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from ..record import Progress
+from ..report.table import TIMES, human
+from ..types import Row
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+LINE_EVERY_S = 5.0
+
+
+class Quiet:
+    """Says notices alone; the base of the other watchers."""
+
+    def __init__(self) -> None:
+        self.again = ""  # how to go on after an interruption; empty while nothing is written
+        self.accuracy: dict[str, float] = {}  # newest of each method
+
+    def __call__(self, progress: Progress) -> None:
+        self.again = progress.again or self.again
+        if progress.row and "accuracy" in progress.row.metrics:
+            self.accuracy[progress.label] = progress.row.metrics["accuracy"]
+        if progress.note:
+            self.say(f"fedcell: {progress.label}: {progress.note}")
+        self.step(progress)
+
+    def say(self, line: str) -> None:
+        """Write a line to stderr; a reader that left does not stop the run."""
+        with suppress(BrokenPipeError):
+            print(line, file=sys.stderr, flush=True)
+
+    def step(self, progress: Progress) -> None:
+        """Show how far a run is."""
+
+    def facts(self, label: str, row: Row, word: str = "") -> str:
+        """The newest numbers of a run in a few words."""
+        score = f"{word}{100 * self.accuracy[label]:.1f} %, " if label in self.accuracy else ""
+        return f"{score}{human(row.clock_s, TIMES)} simulated"
+
+    def __enter__(self) -> "Quiet":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave the terminal tidy."""
+
+
+class Lines(Quiet):
+    """A line per method now and then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.next_s = 0.0
+
+    def step(self, progress: Progress) -> None:
+        last = progress.done == progress.total
+        if progress.row and (last or time.monotonic() >= self.next_s):
+            self.next_s = time.monotonic() + LINE_EVERY_S
+            facts = self.facts(progress.label, progress.row, "accuracy ")
+            self.say(f"{progress.label}: round {progress.done} of {progress.total}, {facts}")
+
+
+class Bars(Quiet):
+    """A live bar per method."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Live
+        from rich.table import Column
+
+        console = Console(stderr=True)
+        label = Column(max_width=max(16, console.width - 62), no_wrap=True, overflow="ellipsis")
+        self.live = Live(
+            TextColumn("{task.description}", markup=False, table_column=label),
+            BarColumn(bar_width=14),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[facts]}", markup=False, table_column=Column(no_wrap=True)),
+            TimeRemainingColumn(compact=True),
+            console=console,
+        )
+        self.tasks: dict[str, TaskID] = {}
+
+    def say(self, line: str) -> None:
+        self.live.console.print(line, markup=False, highlight=False)
+
+    def step(self, progress: Progress) -> None:
+        if progress.label not in self.tasks:
+            self.tasks[progress.label] = self.live.add_task(progress.label, total=progress.total, facts="")
+        shown: dict[str, Any] = {"facts": self.facts(progress.label, progress.row)} if progress.row else {}
+        if not progress.note or progress.state != "running":
+            shown["completed"] = progress.done
+        self.live.update(self.tasks[progress.label], **shown)
+
+    def __enter__(self) -> "Quiet":
+        self.live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.live.stop()
+
+
+def watcher(quiet: bool) -> Quiet:
+    """The watcher that fits the terminal and what is installed."""
+    if quiet:
+        return Quiet()
+    if sys.stderr.isatty():
+        try:
+            return Bars()
+        except ImportError:  # rich is not installed
+            return Lines()
+    return Lines()

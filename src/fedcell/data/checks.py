@@ -1,0 +1,88 @@
+"""Turn a user's arrays into samples and labels, or say in one sentence what is wrong with them."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import BadInput
+from ..types import Ints
+
+CHANNELS = (1, 3, 4)
+
+
+def as_array(values: Any) -> NDArray[Any]:
+    """A NumPy array of an array, a nested list or a PyTorch tensor, on whatever device it is."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu().numpy()
+    return np.asarray(values)
+
+
+def features(values: Any, what: str) -> NDArray[np.float32]:
+    """Samples as float32: bytes scaled to [0, 1] and images channels first, other numbers as they are."""
+    x = as_array(values)
+    if x.dtype.kind not in "biuf":
+        raise BadInput(f"{what} holds {x.dtype} values: give numbers")
+    if x.ndim < 2 or 0 in x.shape:
+        raise BadInput(f"{what} has shape {x.shape}: give at least one sample, as a row of at least one number")
+    if x.dtype == np.uint8:
+        return np.divide(_channels_first(x), 255, dtype=np.float32)
+    with np.errstate(over="ignore"):
+        out = np.ascontiguousarray(x, dtype=np.float32)
+    if not np.isfinite(out).all():
+        place = tuple(int(axis[0]) for axis in np.nonzero(~np.isfinite(out)))
+        raise BadInput(f"{what} holds {x[place]} at {list(place)}: remove or replace values that are not finite")
+    return out
+
+
+def _channels_first(x: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    if x.ndim == 3:  # [n, h, w]
+        return x[:, np.newaxis]
+    if x.ndim == 4 and x.shape[3] in CHANNELS and x.shape[1] not in CHANNELS:  # [n, h, w, channels]
+        return np.ascontiguousarray(x.transpose(0, 3, 1, 2))
+    return x
+
+
+def labels(values: Any, what: str) -> Ints:
+    """Labels as int64 `[n]`; a column `[n, 1]` is flattened, whole floating-point numbers are taken."""
+    y = as_array(values)
+    if y.dtype.kind not in "biuf":
+        raise BadInput(f"{what} holds {y.dtype} values: number the classes 0, 1, 2, ...")
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.ndim != 1:
+        raise BadInput(
+            f"{what} has shape {y.shape}: give one label per sample, as argmax(axis=1) makes of one-hot rows"
+        )
+    with np.errstate(invalid="ignore"):
+        out = y.astype(np.int64)
+    if (wrong := np.flatnonzero((out != y) | (out < 0))).size:
+        raise BadInput(
+            f"{what} holds {y[wrong[0]]} at {wrong[0]}: labels are whole numbers 0, 1, 2, ...; "
+            "number the classes so and remove unlabelled samples"
+        )
+    return out
+
+
+def check_pair(x: NDArray[np.float32], y: Ints, part: str, name: str) -> None:
+    """Raise BadInput unless there is one label per sample."""
+    if len(x) != len(y):
+        raise BadInput(
+            f"x_{part} of {name!r} has {len(x)} samples but y_{part} has {len(y)} labels: give one label each"
+        )
+
+
+def check_labels(train: Ints, test: Ints, name: str) -> int:
+    """The number of classes, or BadInput for labels that cannot be learned."""
+    n_classes = int(train.max()) + 1
+    if n_classes > len(train):
+        raise BadInput(
+            f"y_train of {name!r} holds label {n_classes - 1} with only {len(train)} samples: "
+            "number the classes 0, 1, 2, ... without large gaps"
+        )
+    if (unknown := np.setdiff1d(test, train)).size:
+        raise BadInput(
+            f"y_test of {name!r} holds label {unknown[0]}, which y_train does not: "
+            "add training samples of that class or drop it from the test set"
+        )
+    return n_classes

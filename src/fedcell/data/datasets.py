@@ -1,0 +1,154 @@
+"""Data sets as plain arrays: embedded, fetched, or a user's own."""
+
+import gzip
+import zlib
+from pathlib import Path
+from typing import Any, NamedTuple
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import BadInput
+from ..types import Ints
+from .catalog import CATALOG, CIFAR_TEST, CIFAR_TRAIN, IDX_FILES
+from .checks import check_labels, check_pair, features, labels
+from .fetch import EMBEDDED, cache_dir, hint, is_fetched
+
+ARRAYS = ("x_train", "y_train", "x_test", "y_test")
+UNREADABLE = (OSError, EOFError, ValueError, RuntimeError, BadZipFile, zlib.error)  # what a broken file raises
+TEST_EVERY = 5  # every fifth sample of a class of the embedded data is a test sample
+
+
+class Dataset(NamedTuple):
+    """Samples and labels; images are channels first and in [0, 1]."""
+
+    name: str
+    x_train: NDArray[np.float32]  # [n_train, ...]
+    y_train: Ints  # [n_train], 0 .. n_classes - 1
+    x_test: NDArray[np.float32]  # [n_test, ...]
+    y_test: Ints  # [n_test]
+    n_classes: int
+
+
+def load(name: str) -> Dataset:
+    """A data set by name, or from an .npz file with `x_train, y_train, x_test, y_test`.
+
+    Args:
+        name: `digits`, a fetched `mnist`, `fashion-mnist` or `cifar10`, or a path ending in `.npz`
+            (looked up as given, then in the cache folder).
+    """
+    if name in EMBEDDED:
+        return _digits()
+    if name.endswith(".npz"):
+        return _npz(name)
+    if name not in CATALOG:
+        raise BadInput(f"unknown data set {name!r}{hint(name)}")
+    if not is_fetched(name):
+        raise BadInput(f"data set {name!r} is not in {cache_dir()}: run `fedcell data get {name}` first")
+    return _fetched(name, cache_dir() / name)
+
+
+def from_arrays(x_train: Any, y_train: Any, x_test: Any, y_test: Any, name: str = "arrays") -> Dataset:
+    """A data set from a user's own NumPy arrays or PyTorch tensors, checked.
+
+    Bytes (uint8) are scaled to [0, 1] and, as images `[n, h, w]` or `[n, h, w, channels]`, made channels
+    first; other numbers are kept as they are.
+
+    Args:
+        x_train: Training samples, `[n_train, ...]`.
+        y_train: Their labels, whole numbers from 0, `[n_train]`.
+        x_test: Test samples, as `x_train`.
+        y_test: Their labels, each of which also occurs in training.
+        name: What messages call the data.
+
+    >>> data = from_arrays(np.zeros((4, 8, 8), np.uint8), [0, 1, 0, 1], np.ones((1, 8, 8), np.uint8), [1])
+    >>> data.x_train.shape, data.n_classes
+    ((4, 1, 8, 8), 2)
+    """
+    known = labels(y_train, f"y_train of {name!r}")
+    asked = labels(y_test, f"y_test of {name!r}")
+    train = features(x_train, f"x_train of {name!r}")
+    test = features(x_test, f"x_test of {name!r}")
+    check_pair(train, known, "train", name)
+    check_pair(test, asked, "test", name)
+    if train.shape[1:] != test.shape[1:]:
+        raise BadInput(
+            f"x_test of {name!r} has samples of shape {test.shape[1:]} but x_train has {train.shape[1:]}: "
+            "prepare both in the same way"
+        )
+    return Dataset(name, train, known, test, asked, check_labels(known, asked, name))
+
+
+def _digits() -> Dataset:
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    x, y = (bunch.images[:, np.newaxis] / 16).astype(np.float32), bunch.target.astype(np.int64)
+    is_test = rank_in_class(y) % TEST_EVERY == TEST_EVERY - 1
+    return Dataset("digits", x[~is_test], y[~is_test], x[is_test], y[is_test], 10)
+
+
+def rank_in_class(y: Ints) -> Ints:
+    """How many earlier samples have the same label.
+
+    >>> rank_in_class(np.array([3, 1, 3, 3, 1])).tolist()
+    [0, 0, 1, 2, 1]
+    """
+    order = np.argsort(y, kind="stable")
+    first = np.searchsorted(y[order], y[order])  # where the class begins
+    rank = np.empty_like(y)
+    rank[order] = np.arange(len(y)) - first
+    return rank
+
+
+def _fetched(name: str, folder: Path) -> Dataset:
+    try:
+        parts = _cifar(folder) if name == "cifar10" else [_idx(folder / file) for file in IDX_FILES]
+    except UNREADABLE as error:
+        raise BadInput(f"{folder} is damaged ({error}): delete it and run `fedcell data get {name}` again") from None
+    return from_arrays(**dict(zip(ARRAYS, parts, strict=True)), name=name)
+
+
+def _idx(path: Path) -> NDArray[np.uint8]:
+    """An array in the idx format: two zero bytes, a type (8: bytes), the number of axes, their lengths, the data."""
+    with gzip.open(path) as file:
+        content = file.read()
+    if content[:3] != b"\x00\x00\x08":
+        raise ValueError(f"{path.name} is not an idx file of bytes")
+    n_axes = content[3]
+    shape = np.frombuffer(content, ">u4", n_axes, offset=4)
+    return np.frombuffer(content, np.uint8, offset=4 + 4 * n_axes).reshape(tuple(shape.tolist()))
+
+
+def _cifar(folder: Path) -> list[NDArray[np.uint8]]:
+    """Train and test arrays from the binary batches: records of one label byte and 3 x 32 x 32 pixels."""
+    train = np.concatenate([np.fromfile(folder / file, np.uint8).reshape(-1, 3073) for file in CIFAR_TRAIN])
+    test = np.fromfile(folder / CIFAR_TEST, np.uint8).reshape(-1, 3073)
+    return [part for half in (train, test) for part in (half[:, 1:].reshape(-1, 3, 32, 32), half[:, 0])]
+
+
+def _npz(name: str) -> Dataset:
+    given = Path(name).expanduser()
+    path = next((p for p in (given, cache_dir() / given) if p.is_file()), None)
+    if path is None:
+        raise BadInput(f"there is no file {name!r}, here or in {cache_dir()}: give the path of an .npz file")
+    return from_arrays(**_read_npz(path), name=name)
+
+
+def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
+    try:
+        with path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            if isinstance(archive, np.ndarray):
+                raise BadInput(f"{str(path)!r} holds one array without a name: save the four arrays with np.savez")
+            arrays = {key: archive[key] for key in ARRAYS if key in archive}
+            held = ", ".join(archive.keys()) or "nothing"
+    except UNREADABLE as error:
+        raise BadInput(f"{str(path)!r} cannot be read ({error}): save plain number arrays with np.savez") from None
+    if missing := [key for key in ARRAYS if key not in arrays]:
+        raise BadInput(
+            f"{str(path)!r} has no array {missing[0]!r} but {held}: "
+            f"save it with np.savez(path, {', '.join(f'{key}=...' for key in ARRAYS)})"
+        )
+    return arrays

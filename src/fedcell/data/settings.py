@@ -1,0 +1,19 @@
+"""The settings of data sets and their split over devices."""
+
+from dataclasses import dataclass
+
+from ..options import option
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Which samples there are, and which device holds which."""
+
+    name: str = option("digits", "digits, mnist, fashion-mnist, cifar10, or the path of an .npz file")
+    partition: str = option(
+        "dirichlet", "how samples are split over devices", choices=("iid", "dirichlet", "shards", "classes", "counts")
+    )
+    alpha: float = option(0.3, "concentration: small is more skewed (dirichlet)", above=0)
+    shards_per_device: int = option(2, "single-label shards each device gets (shards)", least=1)
+    classes_per_device: int = option(2, "different labels on each device (classes)", least=1)
+    counts: tuple[int, ...] = option((), "samples of each device, drawn without regard to label (counts)")

@@ -1,0 +1,40 @@
+"""What can go wrong, each with the exit code the command line ends with.
+
+Every message is one sentence that names what is wrong, the offending value and the fix.
+"""
+
+
+class FedcellError(Exception):
+    """Base of every error that fedcell explains to its user; the run record stays whole."""
+
+    exit_code = 1
+
+
+class BadInput(FedcellError):
+    """A setting, a data set, a model or a method that cannot be used; nothing was written."""
+
+    exit_code = 2
+
+
+class ContractError(FedcellError):
+    """A method broke the contract of one of its seams, such as a bandwidth or energy budget."""
+
+    exit_code = 2
+
+
+class Diverged(FedcellError):
+    """Training left the finite numbers; the rounds before it are on record."""
+
+    exit_code = 3
+
+
+def did_you_mean(word: str, known: list[str]) -> str:
+    """Return `": did you mean 'x'?"` for the nearest known word, or an empty string.
+
+    >>> did_you_mean("fedavgg", ["fedavg", "fedprox"])
+    ": did you mean 'fedavg'?"
+    """
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, known, n=1, cutoff=0.5)
+    return f": did you mean {near[0]!r}?" if near else ""

@@ -1,0 +1,1 @@
+"""Models, the local training engines and evaluation."""

@@ -1,0 +1,93 @@
+"""One network as one flat vector: the layout every engine, method and checkpoint agrees on.
+
+The canonical order is that of `module.parameters()`, each parameter flattened row by row.
+"""
+
+from copy import deepcopy
+from dataclasses import dataclass
+from math import prod
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.dropout import _DropoutNd
+from torch.utils.flop_counter import FlopCounterMode
+
+from ..errors import BadInput
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A template module and where each of its parameters lies in the flat vector."""
+
+    module: nn.Module
+    names: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    offsets: tuple[int, ...]
+    n_params: int
+
+    @staticmethod
+    def of(module: nn.Module) -> "Architecture":
+        """Lay out a module; refuses running statistics and parameters that are not float32."""
+        _refuse_unusable(module)
+        named = [(name, parameter) for name, parameter in module.named_parameters() if parameter.requires_grad]
+        shapes = tuple(tuple(parameter.shape) for _, parameter in named)
+        ends = [0]
+        for shape in shapes:
+            ends.append(ends[-1] + prod(shape))
+        template = deepcopy(module).cpu().train()
+        return Architecture(template, tuple(name for name, _ in named), shapes, tuple(ends[:-1]), ends[-1])
+
+    @property
+    def stochastic(self) -> bool:
+        """Whether the forward pass itself draws random numbers (dropout)."""
+        return any(isinstance(part, _DropoutNd) and part.p > 0 for part in self.module.modules())
+
+    def replica(self, device: torch.device) -> nn.Module:
+        """A private copy of the module on a device."""
+        return deepcopy(self.module).to(device)
+
+    def flat(self, module: nn.Module) -> Tensor:
+        """The flat vector of a module's parameters, on the CPU."""
+        return torch.cat([parameter.detach().reshape(-1).cpu() for parameter in trainable(module)])
+
+    def views(self, vector: Tensor) -> list[Tensor]:
+        """The parameters as views into one flat vector in canonical order."""
+        return [
+            vector[start : start + prod(shape)].view(shape)
+            for start, shape in zip(self.offsets, self.shapes, strict=True)
+        ]
+
+    def flops_per_sample(self, sample: Tensor) -> float:
+        """Floating-point operations of one forward pass, two per multiply-add."""
+        module = self.replica(torch.device("cpu")).eval()
+        unroll(module)
+        with torch.no_grad(), FlopCounterMode(display=False) as counter:
+            module(sample[None])
+        return float(counter.get_total_flops())
+
+
+def trainable(module: nn.Module) -> list[nn.Parameter]:
+    """The parameters that training moves, in canonical order."""
+    return [parameter for parameter in module.parameters() if parameter.requires_grad]
+
+
+def unroll(module: nn.Module) -> None:
+    """Write recurrences out as matrix products where a built-in model can."""
+    for part in module.modules():
+        if hasattr(part, "unrolled"):
+            part.unrolled = True  # type: ignore[assignment]
+
+
+def _refuse_unusable(module: nn.Module) -> None:
+    for name, part in module.named_modules():
+        if getattr(part, "track_running_stats", False) and getattr(part, "running_mean", None) is not None:
+            raise BadInput(
+                f"model layer {name!r} ({type(part).__name__}) keeps running statistics, which do not federate: "
+                "use GroupNorm, or track_running_stats=False"
+            )
+    parameters = trainable(module)
+    if not parameters:
+        raise BadInput("the model has no trainable parameters: nothing could be learned")
+    for parameter in parameters:
+        if parameter.dtype != torch.float32:
+            raise BadInput(f"the model has {parameter.dtype} parameters: call model.float() first")

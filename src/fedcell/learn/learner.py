@@ -1,0 +1,174 @@
+"""The learner: data, networks and an engine, behind the three calls a method makes."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ..errors import BadInput
+from ..rng import SETUP, stream
+from ..types import Ints, Start, Updates
+from .architecture import Architecture, trainable
+from .engines import batched, debug, sequential, vmap
+from .engines.common import Job
+from .samples import Samples
+from .settings import TrainConfig
+from .work import Work
+
+BATCHED_ON_CPU = 60_000  # parameters up to which batching dense clients beats training them one by one on a CPU
+EVALUATION_BATCH = 2048
+
+
+class Learner:
+    """Trains cohorts and evaluates models, on one device, with one or several architectures.
+
+    Vectors of all architectures have the length of the largest one, `n_params`; the tail of a
+    smaller one is zero and stays zero.
+    """
+
+    def __init__(
+        self,
+        architectures: Sequence[Architecture],
+        train: Samples,
+        test: Samples,
+        settings: TrainConfig,
+        seed: int,
+        of_device: Ints | None = None,
+    ) -> None:
+        self.architectures = tuple(architectures)
+        self.train_samples, self.test_samples = train, test
+        self.settings, self.seed = settings, seed
+        self.of_device = of_device  # [n_devices] architecture of each device; None: all have the first
+        self.n_params = max(architecture.n_params for architecture in self.architectures)
+        self.device = train.y.device
+        self._probe = self.architectures[0].replica(self.device).eval()
+
+    def initial(self, architecture: int = 0) -> Tensor:
+        """The start vector `[n_params]`: the given module's own values."""
+        layout = self.architectures[architecture]
+        vector = torch.zeros(self.n_params)
+        vector[: layout.n_params] = layout.flat(layout.module)
+        return vector.to(self.device)
+
+    def train(self, start: Start, work: Work) -> Updates:
+        """Local SGD of every row from its start point; one flat update per row."""
+        delta = torch.zeros(len(work.steps), self.n_params, device=self.device)
+        kinds = np.zeros(len(work.steps), np.int64) if self.of_device is None else self.of_device[work.device]
+        with precision(self.settings.tf32):
+            for kind in np.unique(kinds):
+                rows = np.flatnonzero(kinds == kind)
+                self._train_kind(self.architectures[kind], start, work, rows, delta)
+        return Updates(work.device, delta)
+
+    def _train_kind(self, architecture: Architecture, start: Start, work: Work, rows: Ints, delta: Tensor) -> None:
+        alone = len(rows) == len(delta) and architecture.n_params == self.n_params
+        out = delta if alone else torch.empty(len(rows), architecture.n_params, device=self.device)
+        points = start.points[:, : architecture.n_params]
+        part = work if alone else _rows_of(work, rows, architecture.n_params)
+        job = Job(
+            architecture, self.train_samples, points, start.of_row[rows], part, self.settings.sampling, self.seed, out
+        )
+        self._engine(job)
+        if not alone:
+            delta[torch.from_numpy(rows).to(self.device), : architecture.n_params] = out
+
+    def _engine(self, job: Job) -> None:
+        name, workers = self.settings.engine, self.settings.workers
+        if name == "auto":
+            name = choose_engine(job)
+        if name == "batched" and (batched.chain(job.architecture) is None or job.work.objective is not None):
+            raise BadInput("train.engine = 'batched' needs a chain of dense layers and cross-entropy: use 'auto'")
+        if name == "debug":
+            debug.train(job)
+        elif name == "batched":
+            batched.train(job, workers)
+        elif name == "vmap":
+            vmap.train(job)
+        else:
+            sequential.train(job, workers)
+
+    @torch.no_grad()
+    def evaluate(self, params: Tensor, samples: Samples | None = None) -> dict[str, float]:
+        """Accuracy and mean cross-entropy of one vector on the test samples (or the given ones)."""
+        samples = samples or self.test_samples
+        torch.nn.utils.vector_to_parameters(params[: self.architectures[0].n_params], trainable(self._probe))
+        right, loss = 0.0, 0.0
+        for first in range(0, len(samples), EVALUATION_BATCH):
+            index = torch.arange(first, min(first + EVALUATION_BATCH, len(samples)), device=self.device)
+            x, y = samples.take(index)
+            with precision(self.settings.tf32):
+                scores = self._probe(x)
+            right += float((scores.argmax(1) == y).sum())
+            loss += float(functional.cross_entropy(scores, y, reduction="sum"))
+        return {"accuracy": right / len(samples), "loss": loss / len(samples)}
+
+
+@contextmanager
+def precision(tf32: bool) -> Iterator[None]:
+    """Whether products on a GPU may round to TensorFloat-32, for as long as the context lasts."""
+    backends = (torch.backends.cuda.matmul, torch.backends.cudnn)
+    before = [backend.allow_tf32 for backend in backends]
+    try:
+        for backend in backends:
+            backend.allow_tf32 = tf32
+        yield
+    finally:
+        for backend, value in zip(backends, before, strict=True):
+            backend.allow_tf32 = value
+
+
+def choose_engine(job: Job) -> str:
+    """Batch clients together where that was measured to win: on a GPU, and for small dense nets on a CPU."""
+    dense = batched.chain(job.architecture) is not None and job.work.objective is None
+    if job.device.type == "cpu":
+        return "batched" if dense and job.architecture.n_params <= BATCHED_ON_CPU else "sequential"
+    if job.architecture.stochastic:
+        return "sequential"
+    return "batched" if dense else "vmap"
+
+
+def pick_device(wanted: str) -> torch.device:
+    """The training device of a `train.device` setting."""
+    present = torch.cuda.is_available()
+    if wanted == "cuda" and not present:
+        raise BadInput("train.device = 'cuda' but this machine shows no CUDA GPU: use 'cpu' or 'auto'")
+    return torch.device("cuda" if present and wanted != "cpu" else "cpu")
+
+
+def initialise(build: Callable[[], nn.Module], seed: int) -> nn.Module:
+    """Call a model builder with its random start drawn from the run's own stream."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(stream(seed, SETUP, "model").integers(2**63)))
+        return build()
+
+
+def check_fits(architecture: Architecture, samples: Samples, n_classes: int) -> None:
+    """Refuse a model that cannot read the samples or has too few outputs for the labels."""
+    x, _ = samples.take(np.arange(min(2, len(samples))))
+    try:
+        with torch.no_grad():
+            scores = architecture.replica(samples.y.device).eval()(x)
+    except (RuntimeError, IndexError, ValueError) as error:
+        raise BadInput(
+            f"the model cannot read samples of shape {samples.shape} ({str(error).splitlines()[0]}): "
+            "change the model or the data"
+        ) from None
+    if not isinstance(scores, Tensor) or scores.dim() != 2:
+        shape = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
+        raise BadInput(f"the model gives {shape} for 2 samples: it must give one row of class scores per sample")
+    if scores.shape[1] < n_classes:
+        raise BadInput(
+            f"the model has {scores.shape[1]} outputs but the labels name {n_classes} classes: widen its last layer"
+        )
+
+
+def _rows_of(work: Work, rows: Ints, n_params: int) -> Work:
+    """The same work for some rows and the first `n_params` entries."""
+    mask = work.mask
+    if mask is not None:
+        mask = mask[:n_params] if mask.dim() == 1 else mask[torch.from_numpy(rows), :n_params]
+    store = work.store._replace(items=work.store.items[rows], size=work.store.size[rows])
+    return work._replace(device=work.device[rows], steps=work.steps[rows], store=store, mask=mask)

@@ -1,0 +1,161 @@
+"""Built-in networks, without batch normalisation or other running statistics.
+
+A new model is a function `name(settings, input_shape, n_classes) -> nn.Module` in `BUILDERS`.
+"""
+
+import itertools
+from collections.abc import Callable
+from math import prod
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ..errors import BadInput, did_you_mean
+from .settings import ModelConfig
+
+Shape = tuple[int, ...]
+
+
+def names() -> list[str]:
+    """The names `model.name` takes."""
+    return list(BUILDERS)
+
+
+def build(settings: ModelConfig, input_shape: Shape, n_classes: int) -> nn.Module:
+    """The network of the settings for samples of `input_shape` (channels first, no batch axis)."""
+    if settings.name not in BUILDERS:
+        hint = did_you_mean(settings.name, names()) or f": choose one of {', '.join(names())}"
+        raise BadInput(f"model.name = {settings.name!r} is unknown{hint}")
+    return BUILDERS[settings.name](settings, input_shape, n_classes)
+
+
+def logistic(settings: ModelConfig, input_shape: Shape, n_classes: int) -> nn.Module:
+    """Multinomial logistic regression."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(prod(input_shape), n_classes))
+
+
+def mlp(settings: ModelConfig, input_shape: Shape, n_classes: int) -> nn.Module:
+    """Fully connected layers of `model.hidden` units with ReLU."""
+    return nn.Sequential(nn.Flatten(), *_dense((prod(input_shape), *settings.hidden, n_classes)))
+
+
+def cnn(settings: ModelConfig, input_shape: Shape, n_classes: int) -> nn.Module:
+    """`model.channels` convolutions, each with ReLU and a 2x2 max-pool, then `model.hidden` dense layers."""
+    channels, height, width = _image(settings, input_shape)
+    layers: list[nn.Module] = []
+    for out in settings.channels:
+        layers += [nn.Conv2d(channels, out, settings.kernel, padding=settings.padding), nn.ReLU(), nn.MaxPool2d(2)]
+        shrink = settings.kernel - 1 - 2 * settings.padding
+        channels, height, width = out, (height - shrink) // 2, (width - shrink) // 2
+    if min(height, width) < 1:
+        raise BadInput(
+            f"model.channels = {settings.channels} leaves no pixels of a {input_shape} input: use fewer layers or padding"
+        )
+    return nn.Sequential(*layers, nn.Flatten(), *_dense((channels * height * width, *settings.hidden, n_classes)))
+
+
+def vgg11(settings: ModelConfig, input_shape: Shape, n_classes: int) -> nn.Module:
+    """VGG-11 features (3x3 convolutions, five max-pools) and `model.hidden` dense layers, no batch norm."""
+    channels, height, width = _image(settings, input_shape)
+    if min(height, width) < 32:
+        raise BadInput(f"model.name = 'vgg11' needs images of 32x32 or more, not {input_shape}: use cnn")
+    layers: list[nn.Module] = []
+    for out in (64, 0, 128, 0, 256, 256, 0, 512, 512, 0, 512, 512, 0):  # 0 is a max-pool
+        layers += [nn.Conv2d(channels, out, 3, padding=1), nn.ReLU()] if out else [nn.MaxPool2d(2)]
+        channels = out or channels
+    pixels = (height // 32) * (width // 32)
+    net = nn.Sequential(*layers, nn.Flatten(), *_dense((channels * pixels, *settings.hidden, n_classes)))
+    for layer in net:
+        if isinstance(layer, nn.Conv2d):
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")  # eleven layers stall from the default start
+    return net
+
+
+def squeezenet(settings: ModelConfig, input_shape: Shape, n_classes: int) -> nn.Module:
+    """SqueezeNet 1.1 (fire modules, a 1x1 convolution as classifier), without dropout."""
+    channels, height, width = _image(settings, input_shape)
+    if min(height, width) < 32:
+        raise BadInput(f"model.name = 'squeezenet' needs images of 32x32 or more, not {input_shape}: use cnn")
+    pool = nn.MaxPool2d(3, 2, ceil_mode=True)
+    return nn.Sequential(
+        *(nn.Conv2d(channels, 64, 3, stride=2), nn.ReLU(), pool),
+        *(Fire(64, 16, 64), Fire(128, 16, 64), pool, Fire(128, 32, 128), Fire(256, 32, 128), pool),
+        *(Fire(256, 48, 192), Fire(384, 48, 192), Fire(384, 64, 256), Fire(512, 64, 256)),
+        *(nn.Conv2d(512, n_classes, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()),
+    )
+
+
+class Fire(nn.Module):
+    """Squeeze to few channels, expand with 1x1 and 3x3 kernels side by side."""
+
+    def __init__(self, channels: int, squeeze: int, expand: int) -> None:
+        super().__init__()
+        self.squeeze = nn.Conv2d(channels, squeeze, 1)
+        self.expand1 = nn.Conv2d(squeeze, expand, 1)
+        self.expand3 = nn.Conv2d(squeeze, expand, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        squeezed = functional.relu(self.squeeze(x))
+        return functional.relu(torch.cat([self.expand1(squeezed), self.expand3(squeezed)], dim=1))
+
+
+def lstm(settings: ModelConfig, input_shape: Shape, n_classes: int) -> nn.Module:
+    """Embedding of integer tokens `[history]`, `model.layers` LSTM layers of `model.width`, a dense output."""
+    if len(input_shape) != 1:
+        raise BadInput(f"model.name = 'lstm' needs token sequences, not samples of shape {input_shape}: use mlp or cnn")
+    return TokenLSTM(settings.vocabulary or n_classes, settings.embedding, settings.width, settings.layers, n_classes)
+
+
+class TokenLSTM(nn.Module):
+    """Predict a class from the last state of an LSTM over token ids."""
+
+    def __init__(self, vocabulary: int, embedding: int, width: int, layers: int, n_classes: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary, embedding)
+        self.lstm = nn.LSTM(embedding, width, layers, batch_first=True)
+        self.output = nn.Linear(width, n_classes)
+        self.unrolled = False  # plain matrix products instead of the fused kernel, which cannot be batched over models
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = self.embedding(x.long())
+        last = self._unroll(tokens) if self.unrolled else self.lstm(tokens)[0][:, -1]
+        return self.output(last)
+
+    def _unroll(self, inputs: Tensor) -> Tensor:
+        """The recurrence of `nn.LSTM` written out, with its parameters."""
+        for layer in range(self.lstm.num_layers):
+            w_in, w_state, b_in, b_state = (
+                getattr(self.lstm, f"{name}_l{layer}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+            )
+            drive = inputs @ w_in.T + (b_in + b_state)
+            state = cell = drive.new_zeros(drive.shape[0], w_state.shape[1])
+            states = []
+            for step in range(drive.shape[1]):
+                gate_in, forget, update, out = (drive[:, step] + state @ w_state.T).chunk(4, dim=1)
+                cell = forget.sigmoid() * cell + gate_in.sigmoid() * update.tanh()
+                state = out.sigmoid() * cell.tanh()
+                states.append(state)
+            inputs = torch.stack(states, dim=1)
+        return inputs[:, -1]
+
+
+def _dense(widths: Shape) -> list[nn.Module]:
+    """Linear layers between the widths, ReLU between the layers."""
+    layers: list[nn.Module] = []
+    for width_in, width_out in itertools.pairwise(widths):
+        layers += [nn.Linear(width_in, width_out), nn.ReLU()]
+    return layers[:-1]
+
+
+def _image(settings: ModelConfig, input_shape: Shape) -> tuple[int, int, int]:
+    if len(input_shape) != 3:
+        raise BadInput(
+            f"model.name = {settings.name!r} needs images (channels, height, width), not {input_shape}: use mlp"
+        )
+    return input_shape[0], input_shape[1], input_shape[2]
+
+
+BUILDERS: dict[str, Callable[[ModelConfig, Shape, int], nn.Module]] = {
+    build.__name__: build for build in (logistic, mlp, cnn, vgg11, squeezenet, lstm)
+}

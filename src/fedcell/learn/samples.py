@@ -1,0 +1,38 @@
+"""Training samples on the device that trains, gathered by index."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..types import Ints
+
+
+class Samples:
+    """`x` and `y` of a data set; images lie channels-last in memory, as convolutions like them."""
+
+    def __init__(self, x: np.ndarray, y: np.ndarray, device: torch.device) -> None:
+        images = x.ndim == 4
+        rows = np.moveaxis(x, 1, -1) if images else x
+        self._rows = torch.from_numpy(np.ascontiguousarray(rows)).to(device)
+        self._images = images
+        self.y = torch.from_numpy(np.ascontiguousarray(y)).to(device)
+        self.labels = y
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one sample, channels first."""
+        shape = tuple(self._rows.shape[1:])
+        return (shape[-1], *shape[:-1]) if self._images else shape
+
+    def take(self, index: Ints | Tensor) -> tuple[Tensor, Tensor]:
+        """(x, y) of the samples at a flat index array; images come as channels-last views."""
+        at = torch.as_tensor(index, device=self._rows.device)
+        return self.at(at), self.y[at]
+
+    def at(self, index: Tensor) -> Tensor:
+        """x of the samples at a flat index tensor."""
+        rows = self._rows.index_select(0, index)
+        return rows.movedim(-1, 1) if self._images else rows

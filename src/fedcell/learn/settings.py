@@ -1,0 +1,43 @@
+"""The settings of models and local training."""
+
+from dataclasses import dataclass
+
+from ..options import option
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Which network is trained."""
+
+    name: str = option("mlp", "a built-in model, see `fedcell list`")
+    hidden: tuple[int, ...] = option((64,), "widths of the hidden dense layers (mlp, cnn, vgg11)")
+    channels: tuple[int, ...] = option((6, 16), "output channels of the convolutions (cnn)")
+    kernel: int = option(5, "kernel size of the convolutions (cnn)", least=1)
+    padding: int = option(0, "padding of the convolutions (cnn)", least=0)
+    vocabulary: int = option(0, "number of tokens; 0: as many as classes (lstm)", least=0)
+    embedding: int = option(64, "width of the token embedding (lstm)", least=1)
+    width: int = option(256, "width of the recurrent layers (lstm)", least=1)
+    layers: int = option(3, "recurrent layers (lstm)", least=1)
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Local training, shared by every method of a run unless a method's own settings say otherwise."""
+
+    lr: float = option(0.1, "local learning rate", above=0)
+    steps: int = option(5, "local steps of a selected device in one round", least=1)
+    batch_size: int = option(32, "samples per local step; 0: the whole store", least=0)
+    momentum: float = option(0.0, "momentum of local SGD, reset each round", least=0, most=0.999)
+    sampling: str = option(
+        "shuffle", "mini-batches walk a shuffled store, or are drawn with replacement", choices=("shuffle", "replace")
+    )
+    engine: str = option(
+        "auto",
+        "local training engine; debug is slow and obvious",
+        choices=("auto", "sequential", "batched", "vmap", "debug"),
+    )
+    device: str = option(
+        "auto", "where models are trained; auto: a CUDA GPU when present", choices=("auto", "cpu", "cuda")
+    )
+    workers: int = option(0, "training threads on a CPU; 0: one per core", least=0)
+    tf32: bool = option(False, "TensorFloat-32 products on a GPU: faster, other results")

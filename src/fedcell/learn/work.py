@@ -1,0 +1,45 @@
+"""What a cohort has to train on, handed by a method to the engine."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ..types import Ints, Store
+
+Objective = Callable[[nn.Module, Tensor, Tensor, Tensor | None], Tensor]
+
+
+class Work(NamedTuple):
+    """Local SGD of a cohort, one row per trained device.
+
+    Each step moves the entries where `mask` is true by
+    `-lr * v`, `v = momentum * v + gradient + prox * (w - w_start)`, with `v = 0` at the start.
+    """
+
+    device: Ints  # [n_rows], keys the mini-batch draws
+    store: Store  # n_rows rows, none empty
+    steps: Ints  # [n_rows], at least 1
+    lr: float
+    batch_size: int  # 0: the whole store in every step
+    round: int
+    momentum: float = 0.0
+    prox: float = 0.0
+    mask: Tensor | None = None  # bool, [n_params] or [n_rows, n_params]
+    objective: Objective | None = None  # None: mean cross-entropy
+
+    @property
+    def plain(self) -> bool:
+        """Whether a step is just `w -= lr * gradient` of the mean cross-entropy."""
+        return self.momentum == 0 and self.prox == 0 and self.mask is None and self.objective is None
+
+
+def cross_entropy(module: nn.Module, x: Tensor, y: Tensor, weight: Tensor | None) -> Tensor:
+    """Cross-entropy of a batch, averaged, or summed with `weight` where the batch is padded.
+
+    An objective is any function of this shape; `weight` sums to one and is zero on padding.
+    """
+    if weight is None:
+        return functional.cross_entropy(module(x), y)
+    return (functional.cross_entropy(module(x), y, reduction="none") * weight).sum()

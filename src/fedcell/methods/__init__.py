@@ -1,0 +1,87 @@
+"""Federated-learning methods: one file each, and the file is the registration.
+
+A method file has a docstring whose first line says what it is, a frozen dataclass `Config` made of
+`option(...)` fields, and `build(config) -> Method`. Files without `build` are helpers.
+"""
+
+import importlib
+import importlib.util
+from collections.abc import Mapping
+from pathlib import Path
+from pkgutil import iter_modules
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from ..errors import BadInput, did_you_mean
+from ..options import override
+from ..types import Method
+
+
+class Choice(NamedTuple):
+    """A method picked with its settings, as in `fedavg:scheduler=random,n_selected=5`."""
+
+    label: str  # the text it was picked by
+    module: ModuleType
+    config: Any
+
+    def build(self) -> Method:
+        method: Method = self.module.build(self.config)
+        return method
+
+
+def names() -> list[str]:
+    """Every method in this folder."""
+    return [name for name in _files() if hasattr(importlib.import_module(f"{__name__}.{name}"), "build")]
+
+
+def load(name: str) -> ModuleType:
+    """The module of a method by name, or of a method file by path (`./mine.py`)."""
+    module = _from_file(Path(name)) if name.endswith(".py") else _by_name(name)
+    for part in ("Config", "build"):
+        if not hasattr(module, part):
+            raise BadInput(f"method {name!r} has no {part}: a method file defines Config and build(config)")
+    return module
+
+
+def parse(text: str, defaults: Mapping[str, Mapping[str, Any]] | None = None) -> Choice:
+    """Read `NAME[:key=value[,key=value...]]`; `defaults` are a scenario's settings per method name."""
+    name, _, rest = text.partition(":")
+    module = load(name)
+    given = dict((defaults or {}).get(name, {}))
+    for part in filter(None, rest.split(",")):
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise BadInput(f"method setting {part!r} in {text!r} has no value: write key=value")
+        given[key.strip()] = value.strip()
+    return Choice(text, module, override(module.Config(), given, where=f"{name}."))
+
+
+def summary(module: ModuleType) -> str:
+    """The first line of a method's docstring."""
+    return (module.__doc__ or "").strip().split("\n")[0]
+
+
+def _files() -> list[str]:
+    return sorted(entry.name for entry in iter_modules(__path__))
+
+
+def _by_name(name: str) -> ModuleType:
+    if name not in names():
+        raise BadInput(f"unknown method {name!r}{did_you_mean(name, names()) or '.'} (fedcell list shows all)")
+    return importlib.import_module(f"{__name__}.{name}")
+
+
+def _from_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise BadInput(
+            f"method file {str(path)!r} does not exist: give the path of a .py file or a name of fedcell list"
+        )
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise BadInput(f"method file {str(path)!r} cannot be loaded ({type(error).__name__}: {error})") from error
+    return module

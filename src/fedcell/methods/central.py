@@ -1,0 +1,64 @@
+"""Central SGD, the genie: one server trains on the union of what all devices hold, at no radio cost.
+
+An upper reference for every federated method; devices compute and send nothing.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from ..learn.work import Work
+from ..options import option
+from ..types import Decision, Method, Observation, Problem, Start, Store, Updates, Uplink
+from .defaults import LocalConfig, default, setting
+from .resources import plan
+
+
+@dataclass(frozen=True)
+class Config(LocalConfig):
+    """Settings of central SGD."""
+
+    batch_size: int | None = option(
+        None, "samples per step; none: train.batch_size of every device together; 0: all of them", least=0
+    )
+
+
+def build(config: Config) -> Method:
+    return default(config)._replace(decide=decide, aggregate=partial(aggregate, config))
+
+
+def decide(problem: Problem, state: Any, observation: Observation) -> Decision:
+    """Nobody trains on a device."""
+    return plan(problem, observation, np.zeros(problem.world.n_devices, dtype=bool), 1, 1.0)
+
+
+def aggregate(
+    config: Config,
+    problem: Problem,
+    params: Tensor,
+    state: Any,
+    observation: Observation,
+    decision: Decision,
+    updates: Updates,
+    uplink: Uplink,
+) -> tuple[Tensor, Any]:
+    """`steps` steps of SGD on the union of the stores."""
+    held = observation.store
+    union = held.items[np.arange(held.items.shape[1]) < held.size[:, None]]
+    batch_size = config.batch_size
+    if batch_size is None:
+        batch_size = problem.train.batch_size * problem.world.n_devices
+    work = Work(
+        device=np.zeros(1, dtype=np.int64),
+        store=Store(union[None], np.array([len(union)])),
+        steps=np.array([setting(config, problem, "steps")]),
+        lr=setting(config, problem, "lr"),
+        batch_size=min(batch_size, len(union)),
+        round=observation.round,
+        momentum=setting(config, problem, "momentum"),
+    )
+    moved = problem.learner.train(Start(params[None], np.zeros(1, dtype=np.int64)), work)
+    return params + moved.delta[0], state

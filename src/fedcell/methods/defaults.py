@@ -1,0 +1,141 @@
+"""What every method does unless its paper says otherwise. Not a method itself: it has no `build`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .. import radio
+from ..learn.work import Objective, Work
+from ..options import option
+from ..types import Decision, Floats, Ints, Method, Observation, Problem, Start, Store, Updates, Uplink
+from .resources import plan
+from .schedulers import SCHEDULERS, schedule
+
+
+@dataclass(frozen=True)
+class LocalConfig:
+    """Settings every method with local SGD has. `none` takes the value of the `train` section."""
+
+    scheduler: str = option("all", "who trains", choices=tuple(SCHEDULERS))
+    n_selected: int = option(10, "devices picked per cell and round, except by the scheduler `all`", least=1)
+    effort: str = option(
+        "fixed", "fixed: `steps`; fit: as many as deadline and energy allow, `steps` at most", choices=("fixed", "fit")
+    )
+    lr: float | None = option(None, "local learning rate", above=0)
+    steps: int | None = option(None, "local steps", least=1)
+    batch_size: int | None = option(None, "samples per local step; 0: the whole store", least=0)
+    momentum: float | None = option(None, "momentum of local SGD", least=0, most=0.999)
+
+
+def setting(config: Any, problem: Problem, name: str) -> Any:
+    """A method's own setting, or the shared one of the `train` section."""
+    own = getattr(config, name)
+    return getattr(problem.train, name) if own is None else own
+
+
+# ---------------------------------------------------------------- decide
+
+
+def decide(config: LocalConfig, problem: Problem, state: Any, observation: Observation) -> Decision:
+    """Pick devices, share the band equally, compute and send at full speed."""
+    selected = schedule(config.scheduler, config.n_selected, problem, observation)
+    decision = plan(problem, observation, selected, setting(config, problem, "steps"), _batch(config, problem))
+    if config.effort == "fixed":
+        return decision
+    most = np.minimum(decision.steps, radio.most_steps(problem.world, observation, decision))
+    decision = plan(problem, observation, selected & (most >= 1), decision.steps, decision.samples_per_step)
+    return decision._replace(steps=np.maximum(most, 1))
+
+
+def _batch(config: LocalConfig, problem: Problem) -> int:
+    return int(setting(config, problem, "batch_size"))
+
+
+# ---------------------------------------------------------------- broadcast, local
+
+
+def broadcast(problem: Problem, params: Tensor, state: Any, observation: Observation, decision: Decision) -> Start:
+    """One global model for everyone."""
+    return Start(params[None], np.zeros(int(decision.selected.sum()), dtype=np.int64))
+
+
+def local(
+    config: LocalConfig,
+    problem: Problem,
+    state: Any,
+    start: Start,
+    observation: Observation,
+    decision: Decision,
+    *,
+    prox: float = 0.0,
+    objective: Objective | None = None,
+) -> Updates:
+    """Local SGD of the selected devices on what they hold."""
+    device = np.flatnonzero(decision.selected)
+    held = observation.store
+    work = Work(
+        device=device,
+        store=Store(held.items[device], held.size[device]),
+        steps=decision.steps[device],
+        lr=setting(config, problem, "lr"),
+        batch_size=_batch(config, problem),
+        round=observation.round,
+        momentum=setting(config, problem, "momentum"),
+        prox=prox,
+        mask=decision.mask,
+        objective=objective,
+    )
+    return problem.learner.train(start, work)
+
+
+# ---------------------------------------------------------------- aggregate, evaluate
+
+
+def received(updates: Updates, uplink: Uplink) -> tuple[Ints, Tensor]:
+    """(devices, their update rows) that the server got."""
+    arrived = uplink.delivered[updates.device]
+    if arrived.all():
+        return updates.device, updates.delta
+    return updates.device[arrived], updates.delta[torch.from_numpy(arrived).to(updates.delta.device)]
+
+
+def mean_update(params: Tensor, weights: Floats, rows: Tensor) -> Tensor:
+    """`params + sum_k weights[k] * rows[k]`; nobody heard leaves the model as it is."""
+    if not len(rows):
+        return params
+    return params + torch.from_numpy(weights.astype(np.float32)).to(rows.device) @ rows
+
+
+def evaluate(problem: Problem, params: Tensor, state: Any) -> Mapping[str, float]:
+    """Accuracy and loss of the global model on the test set."""
+    return problem.learner.evaluate(params)
+
+
+def default(config: LocalConfig) -> Method:
+    """FedAvg's seams with equal weights; replace what a paper changes with `._replace(...)`."""
+
+    def aggregate(
+        problem: Problem,
+        params: Tensor,
+        state: Any,
+        observation: Observation,
+        decision: Decision,
+        updates: Updates,
+        uplink: Uplink,
+    ) -> tuple[Tensor, Any]:
+        device, rows = received(updates, uplink)
+        return mean_update(params, np.full(len(device), 1 / max(len(device), 1)), rows), state
+
+    return Method(
+        init=lambda problem, params: None,
+        decide=partial(decide, config),
+        broadcast=broadcast,
+        local=partial(local, config),
+        aggregate=aggregate,
+        evaluate=evaluate,
+    )

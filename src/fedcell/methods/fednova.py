@@ -1,0 +1,58 @@
+"""FedNova: averages normalised updates, so that devices with more local steps do not pull harder.
+
+With `a_k` the weight of all gradients in the update of device `k` (its steps, without momentum),
+`w <- w + server_lr * (sum_k p_k a_k) * sum_k p_k (w_k - w) / a_k`.
+
+Reference: Wang et al., Tackling the Objective Inconsistency Problem in Heterogeneous Federated Optimization, 2020.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from torch import Tensor
+
+from ..options import option
+from ..types import Decision, Floats, Ints, Method, Observation, Problem, Updates, Uplink
+from . import fedavg
+from .defaults import mean_update, received, setting
+from .fedavg import shares
+
+
+@dataclass(frozen=True)
+class Config(fedavg.Config):
+    """Settings of FedNova."""
+
+    effort: str = option(
+        "fit", "fixed: `steps`; fit: as many as deadline and energy allow, `steps` at most", choices=("fixed", "fit")
+    )
+
+
+def build(config: Config) -> Method:
+    return fedavg.build(config)._replace(aggregate=partial(aggregate, config))
+
+
+def aggregate(
+    config: Config,
+    problem: Problem,
+    params: Tensor,
+    state: Any,
+    observation: Observation,
+    decision: Decision,
+    updates: Updates,
+    uplink: Uplink,
+) -> tuple[Tensor, Any]:
+    device, rows = received(updates, uplink)
+    share = shares(config.weights, observation, device)
+    pull = gradient_weight(decision.steps[device], setting(config, problem, "momentum"))
+    return mean_update(params, config.server_lr * (share @ pull) * share / pull, rows), state
+
+
+def gradient_weight(steps: Ints, momentum: float) -> Floats:
+    """`||a_k||_1`: how often each gradient of `steps` SGD steps enters the update, summed.
+
+    `steps` without momentum; with momentum `m` a gradient enters `(1 - m^j) / (1 - m)` times when `j`
+    steps follow it (its own included).
+    """
+    m = momentum
+    return (steps - m * (1 - m**steps) / (1 - m)) / (1 - m)

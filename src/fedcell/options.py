@@ -1,0 +1,251 @@
+"""Typed, documented, validated settings: one dataclass is the command line, the record and the docs.
+
+A settings class is a frozen dataclass whose fields are made with `option(...)`. Nested classes form
+sections, so a key is a dotted path such as `world.radius_m`.
+"""
+
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
+from math import inf, isfinite, nan
+from typing import Any
+
+import numpy as np
+
+from .errors import BadInput, did_you_mean
+from .types import Floats
+
+
+def option(
+    default: Any,
+    help: str,
+    *,
+    above: float | None = None,
+    least: float | None = None,
+    most: float | None = None,
+    choices: tuple[str, ...] = (),
+) -> Any:
+    """A documented dataclass field. `above` is an exclusive lower limit, `least` and `most` inclusive ones."""
+    metadata = {"help": help, "above": above, "least": least, "most": most, "choices": choices}
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True)
+class Law:
+    """How a per-device number is spread: one value, a range, or a set of choices.
+
+    Written `5`, `1e9..2e9` (uniform), `1e2~1e5` (uniform in the logarithm) or `1|2|4` (any of these).
+
+    >>> Law.parse("1..2").draw(np.random.default_rng(0), 3).round(2).tolist()
+    [1.64, 1.27, 1.04]
+    >>> str(Law.parse("0.8e9|1e9"))
+    '800000000|1000000000'
+    """
+
+    values: tuple[float, ...]
+    kind: str = "one"  # one, uniform, log, choice
+
+    @staticmethod
+    def parse(text: str) -> "Law":
+        """Read the written form; raises ValueError on anything else."""
+        for mark, kind in (("..", "uniform"), ("~", "log"), ("|", "choice")):
+            if mark in text:
+                values = tuple(float(part) for part in text.split(mark))
+                if kind != "choice" and not (len(values) == 2 and -inf < values[0] <= values[1] < inf):
+                    raise ValueError("a range is low then high, both finite")
+                if kind == "log" and values[0] <= 0:
+                    raise ValueError("a logarithmic range starts above 0")
+                return Law(values, kind)
+        return Law((float(text),))
+
+    def __str__(self) -> str:
+        mark = {"one": "", "uniform": "..", "log": "~", "choice": "|"}[self.kind]
+        return mark.join(_number(value) for value in self.values)
+
+    def draw(self, rng: np.random.Generator, size: int) -> Floats:
+        """`size` independent values."""
+        if self.kind == "uniform":
+            return rng.uniform(self.values[0], self.values[1], size)
+        if self.kind == "log":
+            return np.exp(rng.uniform(np.log(self.values[0]), np.log(self.values[1]), size))
+        return np.asarray(rng.choice(np.asarray(self.values, dtype=np.float64), size))
+
+
+def keys(settings: Any, prefix: str = "") -> Iterator[tuple[str, Field[Any], Any]]:
+    """Every (dotted key, field, value) of a settings object, sections opened."""
+    for entry in fields(settings):
+        value = getattr(settings, entry.name)
+        if is_dataclass(value) and not isinstance(value, Law):
+            yield from keys(value, f"{prefix}{entry.name}.")
+        else:
+            yield prefix + entry.name, entry, value
+
+
+def override(settings: Any, changes: Mapping[str, Any], where: str = "") -> Any:
+    """A copy of `settings` with dotted keys replaced; texts are read by the field's type.
+
+    Raises BadInput on unknown keys (with a suggestion), unreadable values and values out of range.
+    """
+    known = [key for key, _, _ in keys(settings)]
+    for key in changes:
+        if key not in known:
+            hint = did_you_mean(key, known) or f": known are {', '.join(known)}"
+            raise BadInput(f"unknown key {where + key!r}{hint}")
+    return _apply(settings, changes, where)
+
+
+def check(settings: Any, where: str = "") -> None:
+    """Raise BadInput for the first value that breaks its option's type or limits."""
+    for key, entry, value in keys(settings):
+        _check_value(entry, value, where + key)
+
+
+def to_dict(settings: Any) -> dict[str, Any]:
+    """Nested plain values for standard JSON (`inf` as a text); `from_dict` reads it back to an equal object."""
+    out: dict[str, Any] = {}
+    for entry in fields(settings):
+        value = getattr(settings, entry.name)
+        if isinstance(value, Law):
+            out[entry.name] = str(value)
+        elif is_dataclass(value):
+            out[entry.name] = to_dict(value)
+        else:
+            out[entry.name] = [_plain(part) for part in value] if isinstance(value, tuple) else _plain(value)
+    return out
+
+
+def from_dict(settings: Any, values: Mapping[str, Any]) -> Any:
+    """`settings` with every key of a nested dict applied, as written by `to_dict`."""
+    return override(settings, dict(_flatten(values)))
+
+
+def describe(settings: Any) -> list[tuple[str, str, str, str]]:
+    """(key, type, default, help) for every option: the source of `--help` and of the docs tables."""
+    rows = []
+    for key, entry, value in keys(settings):
+        limits = entry.metadata.get("choices") or ()
+        kind = "|".join(limits) if limits else _type_name(entry.type)
+        rows.append((key, kind, _written(value), entry.metadata.get("help", "")))
+    return rows
+
+
+def _flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flatten(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _apply(settings: Any, changes: Mapping[str, Any], where: str) -> Any:
+    """Replace all values of a section at once, since the section checks them together."""
+    new: dict[str, Any] = {}
+    for entry in fields(settings):
+        section = entry.name + "."
+        inside = {key.removeprefix(section): value for key, value in changes.items() if key.startswith(section)}
+        if inside:
+            new[entry.name] = _apply(getattr(settings, entry.name), inside, where + section)
+        elif entry.name in changes:
+            new[entry.name] = _parse(entry, changes[entry.name], where + entry.name)
+            _check_value(entry, new[entry.name], where + entry.name)
+    return replace(settings, **new)
+
+
+def _members(hint: Any) -> tuple[Any, ...]:
+    return typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+
+
+def _parse(entry: Field[Any], value: Any, key: str) -> Any:
+    """The value as the field's type, from a text or from a value of a near type."""
+    members = _members(entry.type)
+    if type(None) in members and (value is None or value == "none"):
+        return None
+    hint = next(member for member in members if member is not type(None))
+    try:
+        return _convert(hint, value)
+    except (ValueError, TypeError, OverflowError) as error:
+        reason = f" ({error})" if hint is Law else ""
+        raise BadInput(f"{key} = {value!r} is not {_type_name(hint)}{reason}: {entry.metadata['help']}") from None
+
+
+def _convert(hint: Any, value: Any) -> Any:
+    text = isinstance(value, str)
+    if hint is Law:
+        return value if isinstance(value, Law) else Law.parse(value if text else repr(float(value)))
+    if hint is bool:
+        if isinstance(value, bool):
+            return value
+        return {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}[
+            _known(str(value).lower(), "true", "yes", "on", "false", "no", "off")
+        ]
+    if hint is int:
+        number = float(value)
+        if isinstance(value, bool) or number != int(number):
+            raise ValueError
+        return int(number)
+    if hint is float:
+        if isinstance(value, bool):
+            raise ValueError
+        return float(value)
+    if typing.get_origin(hint) is tuple:
+        parts = value.split(",") if text else value
+        return tuple(_convert(typing.get_args(hint)[0], part) for part in parts if part != "")
+    if not text:
+        raise ValueError
+    return value
+
+
+def _known(word: str, *words: str) -> str:
+    if word not in words:
+        raise ValueError
+    return word
+
+
+def _check_value(entry: Field[Any], value: Any, key: str) -> None:
+    rule = entry.metadata
+    if value is None or not rule:
+        return
+    if rule["choices"] and value not in rule["choices"]:
+        hint = did_you_mean(str(value), list(rule["choices"])) or f": choose one of {', '.join(rule['choices'])}"
+        raise BadInput(f"{key} = {value!r} is unknown{hint}")
+    numbers = value.values if isinstance(value, Law) else (value,)
+    for number in numbers:
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            continue
+        low_open, low, high = (nan if rule[name] is None else rule[name] for name in ("above", "least", "most"))
+        if number <= low_open or number < low or number > high or number != number:
+            raise BadInput(f"{key} = {_written(value)} is out of range: it must be {_limits(rule)} ({rule['help']})")
+
+
+def _limits(rule: Mapping[str, Any]) -> str:
+    words = {"above": "above", "least": "at least", "most": "at most"}
+    parts = [f"{word} {rule[name]:g}" for name, word in words.items() if rule[name] is not None]
+    return " and ".join(parts) or "a number"
+
+
+def _type_name(hint: Any) -> str:
+    members = _members(hint)
+    names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", Law: "a number or range"}
+    known = [names.get(m, "a list") for m in members if m is not type(None)]
+    return known[0] + (" or none" if type(None) in members else "")
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return _number(value)
+    if isinstance(value, tuple):
+        return ",".join(_written(part) for part in value)
+    return "none" if value is None else str(value)
+
+
+def _number(value: float) -> str:
+    """A short text that reads back to the same number."""
+    short = f"{value:.12g}"
+    return short if float(short) == value else repr(float(value))
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, float) and not isfinite(value) else value

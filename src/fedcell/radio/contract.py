@@ -1,0 +1,102 @@
+"""What a decision must keep to: shapes, limits of the hardware, budgets of the radio.
+
+Limits hold up to a relative 1e-9, which leaves room for rounding in a method's solver and no more.
+"""
+
+import numpy as np
+
+from ..errors import ContractError
+from ..types import Decision, Floats, Observation, World
+
+TOLERANCE = 1e-9
+DTYPES = {
+    "selected": np.bool_,
+    "steps": np.int64,
+    "samples_per_step": np.float64,
+    "cpu_hz": np.float64,
+    "power_watt": np.float64,
+    "bandwidth_hz": np.float64,
+    "block": np.int64,
+    "payload_bit": np.float64,
+}
+LEAST = {"steps": 1, "samples_per_step": 0, "cpu_hz": 1, "power_watt": 0, "bandwidth_hz": 0, "payload_bit": 0}
+
+
+def check_decision(world: World, observation: Observation, decision: Decision) -> None:
+    """Raise ContractError, with the fix, for the first thing that a decision breaks."""
+    _check_arrays(world, decision)
+    _check_times(world, decision)
+    _check_limits(world, observation, decision)
+    if world.settings.access == "fdma":
+        _check_shared_band(world, observation, decision)
+    if world.settings.access == "block":
+        _check_blocks(world, observation, decision)
+
+
+def _check_arrays(world: World, decision: Decision) -> None:
+    for name, dtype in DTYPES.items():
+        value = getattr(decision, name)
+        if not isinstance(value, np.ndarray) or value.dtype != dtype:
+            found = value.dtype if isinstance(value, np.ndarray) else type(value).__name__
+            raise ContractError(f"{name} is {found}, not an array of {dtype.__name__}: convert it in decide()")
+        if value.shape != (world.n_devices,):
+            raise ContractError(f"{name} has shape {value.shape}, not ({world.n_devices},): one entry per device")
+        if not np.isfinite(value).all():
+            k = int(np.argmin(np.isfinite(value)))
+            raise ContractError(f"{name} of device {k} is {value[k]}: return finite numbers from decide()")
+
+
+def _check_times(world: World, decision: Decision) -> None:
+    if not decision.deadline_s > 0:
+        raise ContractError(f"deadline_s is {decision.deadline_s}: return a time above 0 (or inf) from decide()")
+    if decision.round_s is not None and not 0 <= decision.round_s < np.inf:
+        raise ContractError(f"round_s is {decision.round_s}: return a finite time or None from decide()")
+    if world.settings.clock == "deadline" and decision.round_s is None and decision.deadline_s == np.inf:
+        raise ContractError("deadline_s is inf where world.clock = 'deadline': return a finite deadline_s or round_s")
+
+
+def _check_limits(world: World, observation: Observation, decision: Decision) -> None:
+    chosen = decision.selected
+    absent = np.flatnonzero(chosen & ~observation.available)
+    if len(absent):
+        raise ContractError(f"selected device {absent[0]} is not available: mask by observation.available in decide()")
+    for name, least in LEAST.items():
+        low = np.flatnonzero(chosen & (getattr(decision, name) < least))
+        if len(low):
+            k, value = low[0], getattr(decision, name)[low[0]]
+            raise ContractError(f"{name} of device {k} is {value:.12g} < {least}: raise or deselect it in decide()")
+    _check_most("cpu_hz", decision, observation.devices.cpu_hz)
+    _check_most("power_watt", decision, observation.devices.power_watt)
+    _check_most("bandwidth_hz", decision, np.full(world.n_devices, world.settings.bandwidth_hz))
+
+
+def _check_most(name: str, decision: Decision, limit: Floats) -> None:
+    value = getattr(decision, name)
+    over = np.flatnonzero(decision.selected & (value > limit * (1 + TOLERANCE)))
+    if len(over):
+        k = over[0]
+        raise ContractError(f"{name} of device {k} is {value[k]:.12g} > limit {limit[k]:.12g}: clip in decide()")
+
+
+def _check_shared_band(world: World, observation: Observation, decision: Decision) -> None:
+    used = np.where(decision.selected, decision.bandwidth_hz, 0.0)
+    total = np.bincount(observation.topology.cell, weights=used, minlength=world.n_cells)
+    budget = world.settings.bandwidth_hz
+    if total.max() > budget * (1 + TOLERANCE):
+        cell = int(total.argmax())
+        raise ContractError(
+            f"bandwidth_hz sums to {total[cell]:.12g} in cell {cell} > budget {budget:.12g}: normalise in decide()"
+        )
+
+
+def _check_blocks(world: World, observation: Observation, decision: Decision) -> None:
+    n_blocks, block = world.settings.n_blocks, decision.block
+    outside = np.flatnonzero(decision.selected & ((block < 0) | (block >= n_blocks)))
+    if len(outside):
+        k = outside[0]
+        raise ContractError(f"block of device {k} is {block[k]}, not in 0..{n_blocks - 1}: assign one in decide()")
+    slot = (observation.topology.cell * n_blocks + block)[decision.selected]
+    count = np.bincount(slot, minlength=1)
+    if count.max() > 1:
+        cell, shared = divmod(int(count.argmax()), n_blocks)
+        raise ContractError(f"block {shared} of cell {cell} goes to {count.max()} devices: assign it once in decide()")

@@ -1,0 +1,55 @@
+"""Seconds and joules of computing and of sending: each equation once, for scalars or arrays."""
+
+import numpy as np
+
+from ..types import Floats, Ints
+
+Real = float | Floats
+
+
+def cycles(steps: Real | Ints, samples_per_step: Real, cycles_per_sample: Real) -> Floats:
+    """CPU cycles of local training: `c = steps * samples per step * cycles per sample`.
+
+    Reference: osafl, section 2.2; chen-ch5, Eq. (5.9)
+    """
+    return np.asarray(steps * samples_per_step * cycles_per_sample, dtype=np.float64)
+
+
+def compute_s(cycles: Real, cpu_hz: Real) -> Floats:
+    """Time of computing, `c / f`.
+
+    Reference: osafl, section 2.2; chen-ch3, Eq. (3.6)
+    """
+    return np.asarray(cycles / cpu_hz)
+
+
+def compute_joule(cycles: Real, cpu_hz: Real, capacitance: Real) -> Floats:
+    """Energy of computing, `kappa c f^2`.
+
+    Args:
+        cycles: `c`.
+        cpu_hz: `f`.
+        capacitance: `kappa`, effective; where a source has a factor 1/2 it is inside.
+
+    Reference: osafl, section 2.2; chen-ch4, Eq. (4.11); chen-ch5, Eq. (5.10)
+    """
+    return np.asarray(capacitance * cycles * np.square(cpu_hz))
+
+
+def upload_s(payload_bit: Real, rate_bps: Real) -> Floats:
+    """Time of sending, `S / r`: infinite without a rate, zero without a payload.
+
+    Reference: osafl, section 2.3; chen-ch5, Eq. (5.12)
+    """
+    payload, rate = np.asarray(payload_bit, dtype=np.float64), np.asarray(rate_bps, dtype=np.float64)
+    without_rate = np.array(np.broadcast_arrays(np.where(payload > 0, np.inf, 0.0), rate)[0])
+    with np.errstate(over="ignore"):
+        return np.asarray(np.divide(payload, rate, out=without_rate, where=rate > 0))
+
+
+def upload_joule(power_watt: Real, upload_s: Real) -> Floats:
+    """Energy of sending, `p t`.
+
+    Reference: osafl, section 2.3; chen-ch5, Eq. (5.13)
+    """
+    return np.asarray(power_watt * upload_s)

@@ -1,0 +1,87 @@
+"""What a decision will cost if nothing stops it: uploads are played from it, and methods look ahead with it."""
+
+import numpy as np
+
+from ..types import Decision, Floats, Ints, Observation, World
+from . import cost, rate
+from .contract import TOLERANCE
+
+MOST_STEPS = 10**9  # stands for "no limit"
+
+
+def times(world: World, observation: Observation, decision: Decision) -> tuple[Floats, Floats]:
+    """Seconds of computing and of sending for every device, selected or not; sending without a rate takes for ever.
+
+    Args:
+        world: noise and access.
+        observation: this round's channels and hardware.
+        decision: steps, clocks, powers and bands; it need not keep to the contract.
+
+    Returns: `[n_devices]` each.
+    """
+    noise, interference = disturbance_watt(world, observation, decision)
+    quality = rate.sinr(decision.power_watt, observation.gain, noise, interference)
+    upload_s = cost.upload_s(decision.payload_bit, rate.rate_bps(decision.bandwidth_hz, quality))
+    return cost.compute_s(_cycles(observation, decision), _clock_hz(decision)), upload_s
+
+
+def compute_joule(observation: Observation, decision: Decision) -> Floats:
+    """Joules of computing for every device."""
+    return cost.compute_joule(_cycles(observation, decision), _clock_hz(decision), observation.devices.capacitance)
+
+
+def disturbance_watt(world: World, observation: Observation, decision: Decision) -> tuple[Floats, Floats]:
+    """Noise and interference in each device's band; only resource blocks carry interference.
+
+    A device without a block is given the mean over the blocks.
+    """
+    noise = rate.noise_watt(decision.bandwidth_hz, world.noise_watt_per_hz, world.settings.noise_watt)
+    if world.settings.access != "block":
+        return noise, np.zeros_like(noise)
+    on_block = observation.interference_watt
+    assigned = (decision.block >= 0) & (decision.block < len(on_block))
+    return noise, np.where(assigned, on_block[np.where(assigned, decision.block, 0)], on_block.mean())
+
+
+def budget_joule(observation: Observation) -> Floats:
+    """What each device can spend this round: the round's budget, or the charge that is left."""
+    return np.minimum(observation.devices.energy_per_round_joule, observation.battery_joule)
+
+
+def most_steps(world: World, observation: Observation, decision: Decision) -> Ints:
+    """The most local steps with which a device still meets the deadline and its energy budget.
+
+    `min((T - t_up) / t_step, (E - e_up) / e_step)`, rounded down, with the clocks, powers and bands of
+    the decision. Where the world draws answer times, work takes no part in the deadline.
+
+    Args:
+        world: noise, access, kind of answers.
+        observation: this round's channels, hardware and batteries.
+        decision: `steps` are ignored; `deadline_s` is `T`.
+
+    Returns: `[n_devices]`, 0 where not even one step fits and 10**9 where nothing limits.
+    """
+    one = decision._replace(steps=np.ones_like(decision.steps))
+    step_s, upload_s = times(world, observation, one)
+    power, sendable = decision.power_watt, np.isfinite(upload_s)
+    radio_joule = cost.upload_joule(power, np.where(sendable, upload_s, 0.0))
+    by_energy = _fit(budget_joule(observation) - radio_joule, compute_joule(observation, one))
+    time_left_s = decision.deadline_s - np.where(sendable, upload_s, 0.0)
+    by_time = _fit(time_left_s, step_s) if observation.response_s is None else np.full_like(step_s, MOST_STEPS)
+    return np.where(sendable, np.minimum(by_energy, by_time), 0.0).astype(np.int64)
+
+
+def _fit(room: Floats, each: Floats) -> Floats:
+    """How often `each` goes into `room`, from 0 to `MOST_STEPS`."""
+    with np.errstate(over="ignore"):
+        times_over = np.divide(room, each, out=np.where(room >= 0, np.inf, -np.inf), where=each > 0)
+    most = np.floor(times_over * (1 + TOLERANCE / 2))  # well inside what an upload is granted
+    return np.clip(most, 0, MOST_STEPS)
+
+
+def _cycles(observation: Observation, decision: Decision) -> Floats:
+    return cost.cycles(decision.steps, decision.samples_per_step, observation.devices.cycles_per_sample)
+
+
+def _clock_hz(decision: Decision) -> Floats:
+    return np.maximum(decision.cpu_hz, 1.0)  # the contract's least; devices that are not selected may say 0

@@ -1,0 +1,155 @@
+"""What becomes of every selected device: time, energy, bits, and whether its update arrives."""
+
+from math import inf, isfinite
+from typing import NamedTuple
+
+import numpy as np
+
+from ..rng import stream
+from ..types import Bools, Decision, Floats, Ints, Observation, Outcome, Uplink, World
+from ..units import db_to_ratio
+from . import cost, rate
+from .contract import TOLERANCE, check_decision
+from .forecast import budget_joule, compute_joule, disturbance_watt, times
+
+NEVER_S = 1e15  # an upload this long counts as having no rate at all
+
+
+class Plan(NamedTuple):
+    """The work of a round if nothing stopped it, `[n_devices]`."""
+
+    compute_s: Floats
+    upload_s: Floats
+    compute_joule: Floats
+    silent: Bools  # has something to send and no rate
+
+
+class Work(NamedTuple):
+    """Time and energy of computing and sending as far as each device got, `[n_devices]`."""
+
+    compute_s: Floats
+    upload_s: Floats
+    compute_joule: Floats
+    radio_joule: Floats
+
+
+def transmit(world: World, observation: Observation, decision: Decision, seed: int) -> Uplink:
+    """Compute and send on every selected device until it is done, late, or out of energy.
+
+    A device works through computing, then sending. It stops at the deadline, or earlier once it has
+    spent `min(energy_per_round_joule, battery)`; a complete upload may still meet an outage. Where the
+    world draws answer times, those set the clock and the work is stretched over them; energy is that
+    of the work. A device without any rate is late, or lost to outage (sending nothing) if there is no
+    deadline.
+
+    Args:
+        world: settings and budgets.
+        observation: this round's channels, limits and answer times.
+        decision: checked here against the contract.
+        seed: of the run, for the outage draw.
+
+    Returns: costs as far as each device got; zero for devices that were not selected.
+    """
+    check_decision(world, observation, decision)
+    decision = _mute_unselected(decision)
+    plan = unhindered(world, observation, decision)
+    finish_s = plan.compute_s + plan.upload_s if observation.response_s is None else observation.response_s
+    late = finish_s > decision.deadline_s * (1 + TOLERANCE)
+    if isfinite(decision.deadline_s):
+        late |= plan.silent
+    work = _stop_at_deadline(plan, late, finish_s, decision)
+    work, broke = _stop_at_budget(work, budget_joule(observation))
+    lost = plan.silent | ~_heard(world, observation, decision, seed)
+    return Uplink(
+        *work,
+        sent_bit=_sent_bit(decision, plan, work, broke | late | plan.silent),
+        outcome=_outcome(decision.selected, broke, late, lost),
+        round_s=_round_s(world, decision, finish_s),
+    )
+
+
+def mark_invalid(uplink: Uplink, devices: Ints) -> Uplink:
+    """The same uplink with those of `devices` that delivered marked as having sent unusable numbers."""
+    named = np.zeros(len(uplink.outcome), dtype=np.bool_)
+    named[devices] = True
+    return uplink._replace(outcome=np.where(named & uplink.delivered, int(Outcome.INVALID), uplink.outcome))
+
+
+def _mute_unselected(decision: Decision) -> Decision:
+    """Zero whatever a method left in the entries of devices it did not select."""
+    on = decision.selected
+    return decision._replace(
+        steps=np.where(on, decision.steps, 0),
+        cpu_hz=np.where(on, decision.cpu_hz, 0.0),
+        power_watt=np.where(on, decision.power_watt, 0.0),
+        bandwidth_hz=np.where(on, decision.bandwidth_hz, 0.0),
+        payload_bit=np.where(on, decision.payload_bit, 0.0),
+    )
+
+
+def unhindered(world: World, observation: Observation, decision: Decision) -> Plan:
+    """Times and energies of the decided work if no deadline or budget ended it."""
+    compute_s, upload_s = times(world, observation, decision)
+    silent = upload_s > NEVER_S
+    upload_s = np.where(silent, inf if isfinite(decision.deadline_s) else 0.0, upload_s)
+    return Plan(compute_s, upload_s, compute_joule(observation, decision), silent)
+
+
+def _stop_at_deadline(plan: Plan, late: Bools, finish_s: Floats, decision: Decision) -> Work:
+    """Cut the work of late devices at the deadline, read on each device's own time line."""
+    busy_s = plan.compute_s + plan.upload_s
+    deadline_s = np.full_like(busy_s, decision.deadline_s)
+    done = np.divide(deadline_s, finish_s, out=np.ones_like(busy_s), where=late & (finish_s > deadline_s))
+    stop_s = np.where(late, np.multiply(busy_s, done, out=deadline_s, where=np.isfinite(busy_s)), inf)
+    computing_s = np.minimum(stop_s, plan.compute_s)
+    sending_s = np.clip(stop_s - plan.compute_s, 0.0, plan.upload_s)
+    return Work(
+        computing_s,
+        sending_s,
+        plan.compute_joule * _share(computing_s, plan.compute_s),
+        cost.upload_joule(decision.power_watt, sending_s),
+    )
+
+
+def _stop_at_budget(work: Work, budget: Floats) -> tuple[Work, Bools]:
+    """Cut the work where its energy budget ends, and say which devices were cut."""
+    broke = work.compute_joule + work.radio_joule > budget * (1 + TOLERANCE)
+    computing_joule = np.minimum(work.compute_joule, budget)
+    sending_joule = np.minimum(work.radio_joule, budget - computing_joule)
+    computing_s = np.where(broke, work.compute_s * _share(computing_joule, work.compute_joule), work.compute_s)
+    sending_s = np.where(broke, work.upload_s * _share(sending_joule, work.radio_joule), work.upload_s)
+    return Work(computing_s, sending_s, computing_joule, sending_joule), broke
+
+
+def _share(part: Floats, whole: Floats) -> Floats:
+    """`part / whole`, and 0 where there is nothing to share."""
+    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
+
+
+def _heard(world: World, observation: Observation, decision: Decision, seed: int) -> Bools:
+    """Which uploads the channel lets through; one uniform number per device decides."""
+    if world.settings.outage_threshold_db is None:
+        return np.ones(world.n_devices, dtype=np.bool_)
+    noise, interference = disturbance_watt(world, observation, decision)
+    threshold = float(db_to_ratio(world.settings.outage_threshold_db))
+    chance = rate.success_probability(decision.power_watt, observation.mean_gain, noise, interference, threshold)
+    return np.asarray(stream(seed, observation.round, "outage").random(world.n_devices) < chance)
+
+
+def _sent_bit(decision: Decision, plan: Plan, work: Work, cut: Bools) -> Floats:
+    return np.asarray(decision.payload_bit * np.where(cut, _share(work.upload_s, plan.upload_s), 1.0))
+
+
+def _outcome(selected: Bools, broke: Bools, late: Bools, lost: Bools) -> Ints:
+    """The first of: idle, out of energy, late, lost to outage; delivered if none of them."""
+    fates = (Outcome.IDLE, Outcome.ENERGY, Outcome.LATE, Outcome.OUTAGE)
+    masks = [~selected, broke, late, lost]
+    return np.select(masks, [int(fate) for fate in fates], int(Outcome.DELIVERED)).astype(np.int64)
+
+
+def _round_s(world: World, decision: Decision, finish_s: Floats) -> float:
+    if decision.round_s is not None:
+        return float(decision.round_s)
+    if world.settings.clock == "deadline":
+        return float(decision.deadline_s)
+    return float(np.max(np.minimum(finish_s, decision.deadline_s), where=decision.selected, initial=0.0))

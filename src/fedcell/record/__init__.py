@@ -1,0 +1,7 @@
+"""Recorded runs: an append-only folder per method that survives a kill, a full disk and a power cut."""
+
+from .drive import Progress, Watch, execute, resume
+from .folder import Record, Status, how_to_resume, read, read_all
+from .recorder import Period
+
+__all__ = ["Period", "Progress", "Record", "Status", "Watch", "execute", "how_to_resume", "read", "read_all", "resume"]

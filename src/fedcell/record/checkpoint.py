@@ -1,0 +1,67 @@
+"""Checkpoints: a snapshot in one safetensors file, checked by a checksum, the newest two kept. No pickle."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as serialize
+
+from ..types import Snapshot
+from . import tree
+from .files import reason, write_atomic
+
+PATTERN = "checkpoint-*.safetensors"
+KEPT = 2
+META = "fedcell"  # a single metadata key, so that equal snapshots are equal files
+
+
+class Template(NamedTuple):
+    """What a reader of checkpoints must bring: the NamedTuple classes and the device of the model."""
+
+    classes: tree.Classes
+    home: torch.device
+
+    @staticmethod
+    def of(snapshot: Snapshot) -> "Template":
+        return Template(tree.classes(snapshot), snapshot.params.device)
+
+
+def save(folder: Path, snapshot: Snapshot, template: Template) -> None:
+    """Write a checkpoint and remove all but the newest two."""
+    node, tensors = tree.pack(snapshot, *template)
+    about = json.dumps({"format": 1, "crc32": tree.digest(node, tensors), "tree": node})
+    write_atomic(folder / f"checkpoint-{snapshot.round:06d}.safetensors", serialize(tensors, {META: about}))
+    for old in sorted(folder.glob(PATTERN))[:-KEPT]:
+        old.unlink()
+
+
+def load(path: Path, template: Template) -> Snapshot:
+    """Read one checkpoint; raises ValueError, KeyError, TypeError, OSError or SafetensorError when it is not whole."""
+    with safe_open(path, framework="pt") as file:
+        about = json.loads((file.metadata() or {})[META])
+        # Copies, because results may depend on how memory is aligned and the file's is not.
+        tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 - not a dict
+    if tree.digest(about["tree"], tensors) != about["crc32"]:
+        raise ValueError("its checksum is wrong")
+    snapshot = tree.unpack(about["tree"], tensors, *template)
+    if not isinstance(snapshot, Snapshot):
+        raise ValueError("it holds no snapshot")
+    return snapshot
+
+
+def newest(folder: Path, template: Template, at_most: int, say: Callable[[str], None]) -> Snapshot | None:
+    """The newest whole checkpoint of at most that many rounds; every file passed over is said."""
+    for path in sorted(folder.glob(PATTERN), reverse=True):
+        try:
+            snapshot = load(path, template)
+        except (ValueError, KeyError, TypeError, OSError, SafetensorError) as error:
+            words = reason(error) if isinstance(error, OSError) else error
+            say(f"{path} is damaged ({words}): going back to the checkpoint before it")
+            continue
+        if snapshot.round <= at_most:
+            return snapshot
+        say(f"{path} is ahead of the {at_most} recorded rounds: going back to the checkpoint before it")
+    return None

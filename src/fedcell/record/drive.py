@@ -1,0 +1,214 @@
+"""Recorded runs: start them, and go on with them after any interruption."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, nullcontext, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .. import scenarios
+from ..errors import BadInput, Diverged, FedcellError
+from ..scenarios import Config, build_problem
+from ..simulate import begin, simulate
+from ..types import Method, Problem, Row, Snapshot
+from . import checkpoint
+from .files import LOCK, DiskError, explained, locked, present
+from .folder import (
+    ENDED,
+    RUN,
+    Record,
+    changes,
+    how_to_resume,
+    read_all,
+    read_status,
+    specs,
+    write_comparison,
+    write_run,
+)
+from .prepare import Asked, Job, check_own, fingerprint, prepare, rebuild, reconfigure
+from .recorder import PERIOD, Period, Recorder
+from .rows import Journal
+
+
+class Progress(NamedTuple):
+    """What a watcher is told after every round, at every change of state, and with every notice."""
+
+    label: str
+    done: int  # rounds
+    total: int
+    state: str = "running"
+    row: Row | None = None
+    note: str = ""
+    again: str = ""  # the command that goes on after an interruption
+
+
+Watch = Callable[[Progress], None]
+
+
+def silent(progress: Progress) -> None:
+    """The watcher that does nothing."""
+
+
+def execute(
+    config: Config,
+    methods: Sequence[Asked],
+    out: str | Path | None = None,
+    *,
+    defaults: Mapping[str, Mapping[str, Any]] | None = None,
+    dataset: Any = None,
+    model: Any = None,
+    watch: Watch = silent,
+    period: Period = PERIOD,
+) -> list[Record]:
+    """Run methods one after the other in the same world and record each in a folder of its own.
+
+    Args:
+        config: world, data, model, training, seed and rounds.
+        methods: texts `NAME[:key=value,...]`, or pairs of a label and a `Method` of your own.
+        out: folder to make; None: the next free `runs/<scenario>-seed<seed>-<n>`.
+        defaults: settings by method name; None: those of the scenario that `config` names, if it is a known one.
+        dataset: your own data instead of `config.data.name`.
+        model: your own network instead of `config.model.name`.
+        watch: told after every round.
+        period: how often to write a checkpoint.
+
+    Returns:
+        One record per method, also for a run that diverged (see `record.status`).
+
+    Raises BadInput before anything is written; after an interruption or a full disk, `resume` goes on.
+    """
+    if defaults is None:
+        known = config.scenario in scenarios.names()
+        defaults = scenarios.get(config.scenario).methods if known else {}
+    problem, ready = prepare(config, methods, defaults, dataset, model)
+    folder = _claim(out, f"{config.scenario}-seed{config.seed}")
+    with locked(folder):
+        _refuse_used(folder)
+        with explained(folder, "then start again (nothing was simulated yet)"):
+            write_comparison(folder, [spec for spec, _ in ready])
+        for spec, method in ready:
+            _run(Job(folder / spec.folder, spec, method), problem, folder, watch, period)
+    return read_all(folder)
+
+
+def resume(
+    folder: str | Path,
+    *,
+    methods: Sequence[tuple[str, Method]] = (),
+    dataset: Any = None,
+    model: Any = None,
+    watch: Watch = silent,
+    period: Period = PERIOD,
+) -> list[Record]:
+    """Go on with a comparison or a single run; the rest of the arguments replace objects that were your own.
+
+    The end is bit-identical to that of a run that was never interrupted. Settings come from the
+    record alone. Runs that ended are left as they are.
+    """
+    folder, own = Path(folder), dict(methods)
+    jobs = []
+    for path, spec in specs(folder):
+        status = read_status(path, int(spec.config["rounds"]))
+        if status.state in ENDED:
+            note = f"{path} has {status.state} already: nothing to do"
+            watch(Progress(spec.label, status.rounds, status.total, status.state, note=note))
+            continue
+        check_own(folder, spec, dataset, model, own)
+        jobs.append(Job(path, spec, rebuild(spec, own)))
+    if jobs:
+        problem = build_problem(reconfigure(jobs[0].spec), dataset, model)  # runs of one folder share it
+        with locked(folder) if folder != jobs[0].folder else nullcontext():
+            for job in jobs:
+                _run(job, problem, folder, watch, period)
+    return read_all(folder)
+
+
+def _claim(out: str | Path | None, name: str) -> Path:
+    """Make the folder of a new comparison."""
+    if out is not None:
+        folder = Path(out)
+        _refuse_used(folder)
+        with explained(folder, "or choose another folder (nothing was written)"):
+            folder.mkdir(parents=True, exist_ok=True)
+        return folder
+    with explained(Path("runs"), "or choose another folder with --out (nothing was written)"):
+        Path("runs").mkdir(exist_ok=True)
+        for number in range(1, 1_000_000):
+            with suppress(FileExistsError):
+                folder = Path("runs") / f"{name}-{number}"
+                folder.mkdir()
+                return folder
+    raise BadInput(f"runs/{name}-* are all taken: choose a folder with --out")
+
+
+def _refuse_used(folder: Path) -> None:
+    """A new run never touches what is already there."""
+    with explained(folder, "or choose another folder (nothing was written)"):
+        used = present(folder) and any(path.name != LOCK and path.suffix != ".tmp" for path in folder.iterdir())
+    if used:
+        raise BadInput(f"{folder} is not empty: choose another folder, or go on with `{how_to_resume(folder, ())}`")
+
+
+def _run(job: Job, problem: Problem, top: Path, watch: Watch, period: Period) -> None:
+    """Run one method from where its folder stands to its end."""
+    spec, total, again = job.spec, problem.n_rounds, how_to_resume(top, job.spec.own)
+
+    def say(note: str) -> None:
+        watch(Progress(spec.label, 0, total, note=note, again=again))
+
+    with explained(job.folder, f"then go on with `{again}`"):
+        job.folder.mkdir(exist_ok=True)
+    with locked(job.folder):
+        first = begin(problem, job.method)
+        if fingerprint(problem, first) != spec.start:
+            raise FedcellError(
+                f"{job.folder} would not begin from the state it began from: the code, a library or your own objects "
+                "changed, so start a new run"
+            )
+        template = checkpoint.Template.of(first)
+        del first  # a method's state can be large
+        with explained(job.folder, f"then go on with `{again}`"):
+            _tidy(job, str(template.home), say)
+            journal = Journal(job.folder, say)
+        with closing(journal):
+            recorder = Recorder(job.folder, journal, template, period, total, again)
+            newest = checkpoint.newest(job.folder, template, len(journal.lines), say)
+            _play(recorder, job, problem, newest, watch)
+
+
+def _tidy(job: Job, device: str, say: Callable[[str], None]) -> None:
+    """Remove what a killed process left half-written, and say what this run is."""
+    for left in job.folder.glob("*.tmp"):
+        left.unlink()
+    if not present(job.folder / RUN):
+        write_run(job.folder, job.spec, device)
+    for change in changes(job.folder, device):
+        say(f"{job.folder} goes on elsewhere than it began ({change}): results may differ")
+
+
+def _play(recorder: Recorder, job: Job, problem: Problem, snapshot: Snapshot | None, watch: Watch) -> None:
+    """Simulate and record; leave a status and a checkpoint however it ends."""
+    label, total = job.spec.label, problem.n_rounds
+    recorder.saved_round = snapshot.round if snapshot else 0
+    recorder.status("running")
+    watch(Progress(label, recorder.saved_round, total, again=recorder.resume))
+    state, message = "finished", ""
+    try:
+        for row, after in simulate(problem, job.method, snapshot):
+            recorder.put(row, after)
+            watch(Progress(label, after.round, total, row=row, again=recorder.resume))
+    except Diverged as error:
+        state, message = "diverged", str(error)
+    except KeyboardInterrupt:
+        recorder.save()
+        recorder.status("interrupted", "stopped by the user")
+        raise
+    except DiskError as error:
+        with suppress(DiskError):  # the disk may still be full; without a status the run counts as interrupted
+            recorder.status("interrupted", str(error))
+        raise
+    except Exception as error:
+        recorder.status("failed", f"{type(error).__name__}: {error}")
+        raise
+    recorder.save()
+    recorder.status(state, message)
+    watch(Progress(label, len(recorder.journal.lines), total, state, note=message))

@@ -1,0 +1,135 @@
+"""Files that are whole or absent, locks that die with their process, and disk errors that say what to do."""
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from errno import EDQUOT, EFBIG, ENOSPC
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from ..errors import BadInput, FedcellError
+
+FULL = (ENOSPC, EFBIG, EDQUOT)
+LOCK = "lock"
+
+
+class DiskError(FedcellError):
+    """A file could not be written; what was written before it is whole."""
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Replace a file so that a kill or a power cut leaves either the old one or the new one."""
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError:
+        with suppress(OSError):  # the first error is the one to tell
+            temporary.unlink()
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write strict JSON atomically; numbers that are not finite become texts such as `"inf"`."""
+    write_atomic(path, (json.dumps(plain(value), indent=1, allow_nan=False) + "\n").encode())
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file of ours; a FedcellError says which file is missing or damaged."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FedcellError(f"cannot read {path}: {reason(error)}; make it readable and try again") from None
+    except ValueError as error:
+        raise FedcellError(f"{path} is damaged ({error}): restore it from a copy or start a new run") from None
+
+
+def present(path: Path) -> bool:
+    """Whether a file is there; a FedcellError says when that cannot be known."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise FedcellError(f"cannot read {path}: {reason(error)}; make it readable and try again") from None
+    return True
+
+
+def plain(value: Any) -> Any:
+    """The value with every float that JSON lacks written as a text, which `float()` reads back."""
+    if isinstance(value, dict):
+        return {key: plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    return str(value) if isinstance(value, float) and not isfinite(value) else value
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a folder for this process alone; the operating system lets go when the process dies."""
+    with explained(folder, "or choose another folder"):
+        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        if not _try_lock(handle, fcntl.LOCK_EX, patience_s=0.5):
+            raise BadInput(f"{folder} is in use by another fedcell process: wait for its end or choose another folder")
+        yield
+    finally:
+        os.close(handle)
+
+
+def in_use(folder: Path) -> bool:
+    """Whether a living process holds the folder."""
+    try:
+        handle = os.open(folder / LOCK, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        return not _try_lock(handle, fcntl.LOCK_SH, patience_s=0.0)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def explained(folder: Path, remains: str) -> Iterator[None]:
+    """Turn an OSError into one sentence that says what is kept and how to go on."""
+    try:
+        yield
+    except OSError as error:
+        fix = "free some space" if error.errno in FULL else "make the folder writable"
+        raise DiskError(f"cannot write to {folder}: {reason(error)}; {fix}, {remains}") from error
+
+
+def reason(error: OSError) -> str:
+    """The system's words for an error, with the plain word for a disk that is full."""
+    words = (error.strerror or str(error)).lower()
+    return f"the disk is full ({words})" if error.errno in FULL else words
+
+
+def _try_lock(handle: int, kind: int, patience_s: float) -> bool:
+    """Take a lock, waiting only as long as a reader may hold it while it looks."""
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            fcntl.flock(handle, kind | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.02)

@@ -1,0 +1,140 @@
+"""What is in a run folder, and how it is read back.
+
+- `DIR/comparison.json`: what every run below was asked to do, in order
+- `DIR/<method>/run.json`: the same for one run, with the versions it began with
+- `DIR/<method>/rounds.jsonl`: one row per round
+- `DIR/<method>/checkpoint-*.safetensors`: the newest two snapshots
+- `DIR/<method>/status.json`: running, finished, diverged, interrupted or failed
+"""
+
+import platform
+import shlex
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..errors import FedcellError
+from . import rows
+from .files import in_use, present, read_json, write_json
+
+FORMAT = 1
+COMPARISON, RUN, STATUS = "comparison.json", "run.json", "status.json"
+ENDED = ("finished", "diverged")  # nothing is left to simulate
+
+
+class Spec(NamedTuple):
+    """What one run was asked to do: enough to do it again."""
+
+    folder: str  # name of the run's folder
+    label: str
+    method: str  # as it was written
+    source: str  # name or file of the method; empty for a caller's own object
+    sha256: str  # of that file; empty for a built-in method
+    settings: Mapping[str, Any]  # every option of the method
+    config: Mapping[str, Any]  # every option of world, data, model and training
+    own: tuple[str, ...]  # which of "model", "dataset", "method" were the caller's own objects
+    start: str  # checksum of the state before round 0
+
+
+class Status(NamedTuple):
+    """How far a run came."""
+
+    state: str  # waiting, running, finished, diverged, interrupted or failed
+    rounds: int
+    total: int
+    message: str = ""
+
+
+class Record(NamedTuple):
+    """One run as read back from its folder."""
+
+    folder: Path
+    label: str
+    method: str
+    settings: Mapping[str, Any]
+    config: Mapping[str, Any]
+    status: Status
+    columns: Mapping[str, Any]  # one array per column of `Row` and per metric, NaN where not measured
+
+
+def read(folder: str | Path) -> Record:
+    """Read the run in a folder; works on running, killed and finished runs alike."""
+    folder = Path(folder)
+    spec = _spec(_versioned(folder, RUN))
+    return _record(folder, spec)
+
+
+def read_all(folder: str | Path) -> list[Record]:
+    """Read every run of a comparison in its order, or the single run in a folder."""
+    return [_record(path, spec) for path, spec in specs(folder)]
+
+
+def specs(folder: str | Path) -> list[tuple[Path, Spec]]:
+    """The runs in a folder and what each was asked to do, started or not."""
+    folder = Path(folder)
+    if present(folder / RUN):
+        return [(folder, _spec(_versioned(folder, RUN)))]
+    found = [_spec(values) for values in _versioned(folder, COMPARISON)["runs"]]
+    return [(folder / spec.folder, spec) for spec in found]
+
+
+def write_comparison(folder: Path, runs: list[Spec]) -> None:
+    """Say what is to be run, before any of it runs."""
+    write_json(folder / COMPARISON, {"format": FORMAT, "runs": [spec._asdict() for spec in runs]})
+
+
+def write_run(folder: Path, spec: Spec, device: str) -> None:
+    """Say what is run here, on which machine and with which versions."""
+    write_json(folder / RUN, {"format": FORMAT, **spec._asdict(), "made_by": _made_by(device)})
+
+
+def changes(folder: Path, device: str) -> list[str]:
+    """What differs from the versions and the machine that the run began with."""
+    before = _versioned(folder, RUN).get("made_by", {})
+    return [f"{name} {before.get(name)} -> {now}" for name, now in _made_by(device).items() if before.get(name) != now]
+
+
+def read_status(folder: Path, total: int) -> Status:
+    """The status on file, corrected for a process that was killed before it could write one."""
+    if not present(folder / STATUS):
+        return Status("waiting", 0, total)
+    status = Status(**read_json(folder / STATUS))
+    return status._replace(state="interrupted") if status.state == "running" and not in_use(folder) else status
+
+
+def how_to_resume(folder: Path, own: tuple[str, ...]) -> str:
+    """The command that goes on with a run."""
+    if own:
+        objects = "".join(f", {'methods=[...]' if name == 'method' else name + '=...'}" for name in own)
+        return f"fedcell.record.resume({str(folder)!r}{objects}) in Python"
+    return f"fedcell run --resume {shlex.quote(str(folder))}"
+
+
+def _record(folder: Path, spec: Spec) -> Record:
+    lines, _ = rows.read(folder)
+    status = read_status(folder, int(spec.config["rounds"]))._replace(rounds=len(lines))
+    columns = rows.columns([rows.decode(line) for line in lines])
+    return Record(folder, spec.label, spec.method, spec.settings, spec.config, status, columns)
+
+
+def _made_by(device: str) -> dict[str, str]:
+    """What the last bits of a run may depend on."""
+    packages = {name: version(name) for name in ("fedcell", "numpy", "torch")}
+    return {"python": platform.python_version(), **packages, "platform": platform.platform(), "device": device}
+
+
+def _spec(values: Mapping[str, Any]) -> Spec:
+    known = {name: values[name] for name in Spec._fields}
+    return Spec(**known | {"own": tuple(known["own"])})
+
+
+def _versioned(folder: Path, name: str) -> dict[str, Any]:
+    """A JSON file of ours, refused with a sentence when the folder is not a run or comes from a newer fedcell."""
+    if not present(folder / name):
+        raise FedcellError(f"{folder} is no run folder (it has no {name}): name the one that `fedcell run` printed")
+    values = read_json(folder / name)
+    if not isinstance(values, dict) or values.get("format") != FORMAT:
+        found = values.get("format") if isinstance(values, dict) else None
+        raise FedcellError(f"{folder / name} has format {found}, not {FORMAT}: use the fedcell that wrote it")
+    return values

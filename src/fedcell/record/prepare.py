@@ -1,0 +1,122 @@
+"""From what a user asked for to what can be run: everything is checked here, before a folder is made."""
+
+import re
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import methods as library
+from .. import options
+from ..errors import BadInput, FedcellError
+from ..scenarios import Config, build_problem
+from ..simulate import begin
+from ..types import Method, Problem, Snapshot
+from . import tree
+from .checkpoint import Template
+from .folder import Spec, how_to_resume
+
+PROBED = 256  # samples in the checksum of a data set
+Asked = str | tuple[str, Method]  # `NAME[:key=value,...]`, or a label and a method object
+
+
+class Job(NamedTuple):
+    """One run that is ready to start or to go on."""
+
+    folder: Path
+    spec: Spec
+    method: Method
+
+
+def prepare(
+    config: Config, asked: Sequence[Asked], defaults: Mapping[str, Mapping[str, Any]], dataset: Any, model: Any
+) -> tuple[Problem, list[tuple[Spec, Method]]]:
+    """Build the problem and every method, and start each once; raises BadInput on the first thing that does not fit."""
+    if not asked:
+        raise BadInput("no method was named: name at least one (fedcell list methods shows all)")
+    problem = build_problem(config, dataset, model)
+    own = tuple(name for name, value in (("model", model), ("dataset", dataset)) if value is not None)
+    ready: list[tuple[Spec, Method]] = []
+    for one in asked:
+        spec, method = _one(one, defaults)
+        if spec.label in (other.label for other, _ in ready):
+            raise BadInput(f"method {spec.label!r} is named twice: drop one or give it other settings")
+        start = fingerprint(problem, begin(problem, method))
+        folder = _free(_slug(spec.label), [other.folder for other, _ in ready])
+        spec = spec._replace(folder=folder, config=options.to_dict(config), own=own + spec.own, start=start)
+        ready.append((spec, method))
+    return problem, ready
+
+
+def fingerprint(problem: Problem, first: Snapshot) -> str:
+    """A checksum of what a run starts from: the first state, and samples from all over the training set."""
+    samples = problem.learner.train_samples
+    x, y = samples.take(np.linspace(0, len(samples) - 1, PROBED).astype(np.int64))
+    template = Template.of(first)
+    return tree.digest(*tree.pack((first, x, y, samples.y), *template))
+
+
+def rebuild(spec: Spec, own: Mapping[str, Method]) -> Method:
+    """The method of a recorded run, from its recorded settings or from the caller's own objects."""
+    if not spec.source:
+        return own[spec.label]
+    if spec.sha256 and spec.sha256 != _sha256(spec.source):
+        raise FedcellError(f"{spec.source} changed since this run began: restore it, or start a new run with it")
+    module = library.load(spec.source)
+    method: Method = module.build(options.from_dict(module.Config(), spec.settings))
+    return method
+
+
+def reconfigure(spec: Spec) -> Config:
+    """The settings of a recorded run."""
+    config: Config = options.from_dict(Config(), spec.config)
+    return config
+
+
+def check_own(folder: Path, spec: Spec, dataset: Any, model: Any, own: Mapping[str, Method]) -> None:
+    """Refuse to go on unless the caller brings exactly the kinds of own objects that the run began with."""
+    given = {"dataset": dataset is not None, "model": model is not None, "method": spec.label in own}
+    missing = [name for name in spec.own if not given[name]]
+    extra = [name for name, here in given.items() if here and name not in spec.own]
+    if extra:
+        raise BadInput(f"{folder} was run without an own {' and '.join(extra)}: drop it, or start a new run")
+    if missing:
+        raise BadInput(
+            f"{folder} was run from Python with an own {' and '.join(missing)}: resume it with "
+            f"{how_to_resume(folder, spec.own)}"
+        )
+
+
+def _one(asked: Asked, defaults: Mapping[str, Mapping[str, Any]]) -> tuple[Spec, Method]:
+    if not isinstance(asked, str):
+        label, method = asked
+        return Spec("", label, label, "", "", {}, {}, ("method",), ""), method
+    choice = library.parse(asked, defaults)
+    source, digest = asked.partition(":")[0], ""
+    if source.endswith(".py"):
+        source = str(Path(source).resolve())
+        digest = _sha256(source)
+    return Spec("", choice.label, asked, source, digest, options.to_dict(choice.config), {}, (), ""), choice.build()
+
+
+def _sha256(path: str) -> str:
+    try:
+        return sha256(Path(path).read_bytes()).hexdigest()
+    except OSError as error:
+        raise FedcellError(f"cannot read the method file {path}: {error.strerror}") from None
+
+
+def _slug(label: str) -> str:
+    """A folder name that is readable and safe everywhere.
+
+    >>> _slug("fedprox (mu=0.1, scheduler=best_channel)")
+    'fedprox-mu-0.1-scheduler-best_channel'
+    """
+    return re.sub(r"[^a-z0-9._]+", "-", label.lower()).strip("-.")[:80] or "run"
+
+
+def _free(slug: str, taken: Sequence[str]) -> str:
+    numbered = (f"{slug}-{number}" for number in range(2, len(taken) + 2))
+    return slug if slug not in taken else next(name for name in numbered if name not in taken)

@@ -1,0 +1,66 @@
+"""The open record of one run: rows as they come, checkpoints when due, a status at every turn."""
+
+import time
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import NamedTuple
+
+from ..types import Row, Snapshot
+from . import checkpoint
+from .files import explained, write_json
+from .folder import STATUS, Status
+from .rows import Journal
+
+THRIFT = 20.0  # writing checkpoints takes at most a twentieth of the time
+
+
+class Period(NamedTuple):
+    """A checkpoint is written after this many seconds of wall time or rounds, whichever is first."""
+
+    seconds: float = 10.0
+    rounds: int = 1000
+
+
+PERIOD = Period()
+
+
+class Recorder:
+    """Writes what a run yields; every OSError becomes a sentence that says how to go on."""
+
+    def __init__(
+        self, folder: Path, journal: Journal, template: checkpoint.Template, period: Period, total: int, resume: str
+    ) -> None:
+        self.folder, self.journal, self.template = folder, journal, template
+        self.period, self.total, self.resume = period, total, resume
+        self.last: Snapshot | None = None
+        self.saved_round = 0
+        self.due_s = time.monotonic() + period.seconds
+
+    def put(self, row: Row, snapshot: Snapshot) -> None:
+        """Record one round and the state after it."""
+        with self._explained():
+            self.journal.put(row)
+        self.last = snapshot
+        if time.monotonic() >= self.due_s or snapshot.round - self.saved_round >= self.period.rounds:
+            self.save()
+
+    def save(self) -> None:
+        """Write a checkpoint of the newest state, rows first, so that no checkpoint is ahead of its rows."""
+        if self.last is None or self.last.round == self.saved_round:
+            return
+        begun_s = time.monotonic()
+        with self._explained():
+            self.journal.sync()
+            checkpoint.save(self.folder, self.last, self.template)
+        self.saved_round, ended_s = self.last.round, time.monotonic()
+        self.due_s = ended_s + max(self.period.seconds, THRIFT * (ended_s - begun_s))
+
+    def status(self, state: str, message: str = "") -> None:
+        """Say how far the run is."""
+        status = Status(state, len(self.journal.lines), self.total, message)
+        with self._explained():
+            write_json(self.folder / STATUS, status._asdict())
+
+    def _explained(self) -> AbstractContextManager[None]:
+        kept = f"{len(self.journal.lines)} of {self.total} rounds are kept"
+        return explained(self.folder, f"then go on with `{self.resume}` ({kept})")

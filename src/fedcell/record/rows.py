@@ -1,0 +1,121 @@
+"""`rounds.jsonl`: one JSON line per round, only ever appended to, free of anything that differs between reruns."""
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import ContractError, FedcellError
+from ..types import Row
+from .files import plain, present, reason, sync_folder
+
+NAME = "rounds.jsonl"
+INTEGERS = ("round", "n_selected", "n_delivered")
+NUMBERS = ("clock_s", "round_s", "compute_joule", "radio_joule", "uplink_bit")
+
+
+def encode(row: Row) -> bytes:
+    """One line; floats are written so that reading gives the same bits."""
+    clash = set(row.metrics) & set(Row._fields)
+    if clash:
+        raise ContractError(f"metric {min(clash)!r} has the name of a column of the record: rename it in the method")
+    values: dict[str, Any] = {name: int(getattr(row, name)) for name in INTEGERS}
+    values |= {name: float(getattr(row, name)) for name in NUMBERS}
+    values |= {"outcome": row.outcome, "metrics": {name: float(value) for name, value in row.metrics.items()}}
+    ordered = {name: values[name] for name in Row._fields}
+    return json.dumps(plain(ordered), allow_nan=False, separators=(",", ":")).encode() + b"\n"
+
+
+def decode(line: bytes) -> Row:
+    """The row of one line; raises ValueError, KeyError or TypeError when it is damaged."""
+    values = json.loads(line)
+    values |= {name: float(values[name]) for name in NUMBERS}
+    values["metrics"] = {name: float(value) for name, value in values["metrics"].items()}
+    return Row(**values)
+
+
+def columns(rows: Sequence[Row]) -> dict[str, Any]:
+    """Rows as arrays, one per column and per metric; NaN where a metric was not measured in a round."""
+    out: dict[str, Any] = {name: np.array([getattr(row, name) for row in rows], np.int64) for name in INTEGERS}
+    out |= {name: np.array([getattr(row, name) for row in rows], np.float64) for name in NUMBERS}
+    out["outcome"] = [row.outcome for row in rows]
+    for name in dict.fromkeys(name for row in rows for name in row.metrics):
+        out[name] = np.array([row.metrics.get(name, np.nan) for row in rows], np.float64)
+    return out
+
+
+def read(folder: Path) -> tuple[list[bytes], int]:
+    """The whole lines of the journal and the bytes of a half-written rest, without changing the file."""
+    path = folder / NAME
+    try:
+        data = path.read_bytes() if present(path) else b""
+    except OSError as error:
+        raise FedcellError(f"cannot read {path}: {reason(error)}; make it readable and try again") from None
+    end = data.rfind(b"\n") + 1
+    lines = data[:end].splitlines(keepends=True)
+    if lines and not _sound(lines[-1], len(lines) - 1):
+        end -= len(lines.pop())
+    for number, line in enumerate(lines):
+        if not _sound(line, number):
+            raise FedcellError(
+                f"line {number + 1} of {path} is damaged: delete it and all lines after it, and resume makes them anew"
+            )
+    return lines, len(data) - end
+
+
+class Journal:
+    """The open journal of a run: appends new rows, and compares rows that are already there."""
+
+    def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
+        self.path = folder / NAME
+        self.lines, torn = read(folder)
+        self.size = sum(map(len, self.lines))
+        self.file = self.path.open("ab", buffering=0)
+        if torn:
+            say(f"cut a half-written row ({torn} bytes) off {self.path}: its round is simulated again")
+            self.file.truncate(self.size)
+        sync_folder(folder)
+
+    def put(self, row: Row) -> None:
+        """Append a row, or hold it against the same row of an earlier try."""
+        line = encode(row)
+        if row.round < len(self.lines):
+            _compare(decode(self.lines[row.round]), decode(line), self.path)
+            return
+        try:
+            written = 0
+            while written < len(line):
+                written += self.file.write(line[written:])
+        except BaseException:
+            self.file.truncate(self.size)  # never leave half a row behind
+            raise
+        self.size += len(line)
+        self.lines.append(line)
+
+    def sync(self) -> None:
+        """Make every row survive a power cut."""
+        os.fsync(self.file.fileno())
+
+    def close(self) -> None:
+        self.file.close()
+
+
+def _sound(line: bytes, number: int) -> bool:
+    try:
+        return decode(line).round == number
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return False
+
+
+def _compare(old: Row, new: Row, path: Path) -> None:
+    before, after = ({**row._asdict(), **row.metrics} for row in (old, new))
+    for name in dict.fromkeys([*before, *after]):
+        was, now = repr(before.get(name)), repr(after.get(name))
+        if was != now and name != "metrics":
+            raise FedcellError(
+                f"round {new.round} now gives {name} = {now} but {path} holds {was}: the code, a library or the "
+                "hardware changed since this run began, so start a new run"
+            )

@@ -1,0 +1,102 @@
+"""The table of a comparison, in units a person reads."""
+
+from collections.abc import Sequence
+from math import isfinite
+from typing import TYPE_CHECKING
+
+from .summary import Summary
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+HEADER = ("method", "best", "final", "time", "compute", "radio", "uplink", "delivered")
+MEANING = (
+    "best, final: test accuracy in %. time: simulated. compute, radio: energy of all devices. "
+    "delivered: devices heard of those selected, per round."
+)
+TIMES = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
+JOULES = ((1e6, "MJ"), (1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"), (1e-6, "uJ"))
+BITS = ((1e12, "Tbit"), (1e9, "Gbit"), (1e6, "Mbit"), (1e3, "kbit"), (1.0, "bit"))
+Units = tuple[tuple[float, str], ...]
+
+
+def scale(value: float, units: Units) -> tuple[float, str]:
+    """The largest unit that a value fills, and its size.
+
+    >>> scale(5400.0, TIMES)
+    (3600.0, 'h')
+    """
+    return next((unit for unit in units if abs(value) >= unit[0]), units[-1])
+
+
+def human(value: float, units: Units) -> str:
+    """A value in the unit it fills, with three digits.
+
+    >>> human(123456.0, JOULES), human(0.0, BITS), human(0.0125, TIMES)
+    ('123 kJ', '0', '12.5 ms')
+    """
+    if value == 0 or not isfinite(value):
+        return "0" if value == 0 else str(value)
+    size, name = scale(value, units)
+    number = value / size
+    return f"{number:.0f} {name}" if number >= 100 else f"{number:#.3g} {name}"
+
+
+def grid(summaries: Sequence[Summary]) -> list[list[str]]:
+    """The texts of the table: the header, then one list per run."""
+    return [list(HEADER), *map(_cells, summaries)]
+
+
+def remarks(summaries: Sequence[Summary]) -> list[str]:
+    """A sentence for every run that is not finished."""
+    return [
+        f"{one.label}: {one.state} after {one.rounds} of {one.total_rounds} rounds"
+        + f" ({one.message})" * bool(one.message)
+        for one in summaries
+        if one.state != "finished"
+    ]
+
+
+def text(summaries: Sequence[Summary]) -> str:
+    """The table in plain characters, for pipes and files."""
+    rows = grid(summaries)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    rows.insert(1, ["-" * width for width in widths])
+    lines = []
+    for first, *rest in rows:
+        aligned = [cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)]
+        lines.append("  ".join([first.ljust(widths[0]), *aligned]))
+    return "\n".join([*lines, "", MEANING, *remarks(summaries)])
+
+
+def rich_table(summaries: Sequence[Summary]) -> "Table":
+    """The table for a terminal: only the method folds, and the best final accuracy stands out."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    header, *rows = grid(summaries)
+    table = Table(box=SIMPLE_HEAD, caption=MEANING, caption_justify="left", padding=(0, 1, 0, 0))
+    table.add_column(header[0], min_width=12, overflow="fold")
+    for name in header[1:]:
+        table.add_column(name, justify="right", no_wrap=True)
+    best = max((one.accuracy_final for one in summaries if isfinite(one.accuracy_final)), default=None)
+    for one, row in zip(summaries, rows, strict=True):
+        table.add_row(*row, style="bold" if one.accuracy_final == best else "")
+    return table
+
+
+def _cells(one: Summary) -> list[str]:
+    return [
+        one.label,
+        _percent(one.accuracy_best),
+        _percent(one.accuracy_final),
+        human(one.simulated_s, TIMES),
+        human(one.compute_joule, JOULES),
+        human(one.radio_joule, JOULES),
+        human(one.uplink_bit, BITS),
+        f"{one.delivered_per_round:.1f}/{one.selected_per_round:.0f}" if one.selected_per_round else "-",
+    ]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}" if isfinite(share) else "-"

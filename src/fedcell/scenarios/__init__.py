@@ -1,0 +1,92 @@
+"""Named presets, and the way from settings to a problem.
+
+A scenario is a file in this folder with a docstring, `CONFIG`, and optionally `METHODS` (settings per
+method) and `COMPARE` (the methods a bare `fedcell run` compares).
+"""
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pkgutil import iter_modules
+from typing import Any, NamedTuple
+
+import numpy as np
+from torch import nn
+
+from ..data import Dataset, load, partition
+from ..data.settings import DataConfig
+from ..errors import BadInput, did_you_mean
+from ..learn import models
+from ..learn.architecture import Architecture
+from ..learn.learner import Learner, check_fits, initialise, pick_device
+from ..learn.samples import Samples
+from ..learn.settings import ModelConfig, TrainConfig
+from ..options import check, option
+from ..types import Problem
+from ..world import build_world, static_stream
+from ..world.settings import WorldConfig
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything that defines a run except the method: the command line, the record and the docs."""
+
+    scenario: str = option("cell", "the preset these settings start from")
+    seed: int = option(1, "every random draw of the run follows from it", least=0)
+    rounds: int = option(60, "rounds to simulate", least=1)
+    eval_every: int = option(1, "rounds between two evaluations on the test set", least=1)
+    world: WorldConfig = field(default_factory=WorldConfig)
+    data: DataConfig = field(default_factory=DataConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+
+
+class Scenario(NamedTuple):
+    """A preset."""
+
+    config: Config
+    methods: Mapping[str, Mapping[str, Any]]
+    compare: tuple[str, ...]
+    summary: str
+
+
+def names() -> list[str]:
+    """Every scenario in this folder."""
+    return sorted(entry.name for entry in iter_modules(__path__))
+
+
+def get(name: str) -> Scenario:
+    """The scenario of a name."""
+    if name not in names():
+        raise BadInput(
+            f"unknown scenario {name!r}{did_you_mean(name, names()) or '.'} (fedcell list scenarios shows all)"
+        )
+    module = importlib.import_module(f"{__name__}.{name}")
+    summary = (module.__doc__ or "").strip().split("\n")[0]
+    return Scenario(
+        module.CONFIG, getattr(module, "METHODS", {}), getattr(module, "COMPARE", ("fedavg", "central")), summary
+    )
+
+
+def build_problem(config: Config, dataset: Dataset | None = None, model: nn.Module | None = None) -> Problem:
+    """Data, split, network, world and learner of the settings.
+
+    Args:
+        config: the settings; validated here.
+        dataset: samples to use instead of `data.name`.
+        model: network to use instead of `model.name`; its present weights are the start.
+    """
+    check(config)
+    dataset = dataset or load(config.data.name)
+    store = partition(config.data, dataset.y_train, config.world.n_devices, dataset.n_classes, config.seed)
+    device = pick_device(config.train.device)
+    samples = Samples(dataset.x_train, dataset.y_train, device)
+    module = model or initialise(lambda: models.build(config.model, samples.shape, dataset.n_classes), config.seed)
+    architecture = Architecture.of(module)
+    check_fits(architecture, samples, dataset.n_classes)
+    learner = Learner(
+        [architecture], samples, Samples(dataset.x_test, dataset.y_test, device), config.train, config.seed
+    )
+    flops = architecture.flops_per_sample(samples.take(np.zeros(1, dtype=np.int64))[0][0].cpu())
+    world = build_world(config.world, static_stream(store), architecture.n_params, flops, config.seed)
+    return Problem(world, learner, config.train, config.seed, config.rounds, config.eval_every)

@@ -1,0 +1,87 @@
+"""The loop: what happens in a federated round, in the order in which it happens.
+
+Everything called here is a pure function of its arguments and of random streams keyed by
+(seed, round, purpose). Files, progress bars and clocks live elsewhere.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+from . import radio, world
+from .errors import Diverged
+from .types import Decision, Method, Outcome, Problem, Row, Snapshot, Updates, Uplink
+
+
+def simulate(problem: Problem, method: Method, snapshot: Snapshot | None = None) -> Iterator[tuple[Row, Snapshot]]:
+    """Play every round that is left, yielding its row and the state after it.
+
+    Args:
+        problem: world, data, networks and seed.
+        method: the federated-learning method.
+        snapshot: where to go on from; None begins anew.
+
+    Raises:
+        Diverged: when the model or every update of a round is no longer finite.
+    """
+    snapshot = snapshot or begin(problem, method)
+    while snapshot.round < problem.n_rounds:
+        row, snapshot = play_round(problem, method, snapshot)
+        yield row, snapshot
+
+
+def begin(problem: Problem, method: Method) -> Snapshot:
+    """The state before the first round."""
+    params = problem.learner.initial()
+    return Snapshot(0, params, method.init(problem, params), world.start(problem.world, problem.seed))
+
+
+def play_round(problem: Problem, method: Method, before: Snapshot) -> tuple[Row, Snapshot]:
+    """One round: observe, decide, broadcast, train, send, aggregate, settle, measure."""
+    place, seed = problem.world, problem.seed
+    params, state = before.params, before.method
+
+    observation, world_state = world.observe(place, before.world, seed, before.round)
+    decision = method.decide(problem, state, observation)
+    start = method.broadcast(problem, params, state, observation, decision)
+    updates = method.local(problem, state, start, observation, decision)
+    uplink = radio.transmit(place, observation, decision, seed)
+    uplink = refuse_invalid(updates, uplink, before.round)
+    params, state = method.aggregate(problem, params, state, observation, decision, updates, uplink)
+    world_state = world.settle(place, world_state, uplink)
+
+    after = Snapshot(before.round + 1, params, state, world_state)
+    return measure(problem, method, after, decision, uplink), after
+
+
+def refuse_invalid(updates: Updates, uplink: Uplink, round: int) -> Uplink:
+    """Turn away uploads with numbers that are not finite; all of them at once means divergence."""
+    invalid = updates.device[~torch.isfinite(updates.delta.sum(dim=1)).cpu().numpy()]
+    if len(invalid) and len(invalid) == len(updates.device):
+        raise Diverged(
+            f"round {round}: all {len(invalid)} local updates left the finite numbers: lower the learning rate"
+        )
+    return radio.mark_invalid(uplink, invalid)
+
+
+def measure(problem: Problem, method: Method, after: Snapshot, decision: Decision, uplink: Uplink) -> Row:
+    """The row of a finished round; the model is evaluated when due and after the last round."""
+    round = after.round - 1
+    if not bool(torch.isfinite(after.params).all()):
+        raise Diverged(f"round {round}: the global model left the finite numbers: lower the learning rate")
+    metrics = dict(decision.info)
+    if after.round % problem.eval_every == 0 or after.round == problem.n_rounds:
+        metrics |= method.evaluate(problem, after.params, after.method)
+    return Row(
+        round=round,
+        clock_s=after.world.clock_s,
+        round_s=uplink.round_s,
+        n_selected=int(np.count_nonzero(decision.selected)),
+        n_delivered=int(np.count_nonzero(uplink.delivered)),
+        compute_joule=float(uplink.compute_joule.sum()),
+        radio_joule=float(uplink.radio_joule.sum()),
+        uplink_bit=float(uplink.sent_bit.sum()),
+        outcome="".join(Outcome(code).letter for code in uplink.outcome),
+        metrics=metrics,
+    )

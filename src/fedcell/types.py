@@ -1,0 +1,225 @@
+"""The values that travel around the loop, and the bundle of functions that is a method.
+
+Per-device arrays have a leading device axis of length `n_devices` and are float64, int64 or bool;
+unselected devices are masked, never removed. Model vectors are the exception: training touches only
+the selected devices, so `Start` and `Updates` hold one float32 row per *trained* device and say which.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:  # annotations only: nothing below imports upwards at run time
+    from torch import Tensor
+
+    from .learn.learner import Learner
+    from .learn.settings import TrainConfig
+    from .world.settings import WorldConfig
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+# ---------------------------------------------------------------- what the world is
+
+
+class Store(NamedTuple):
+    """What every device holds: the first `size[k]` entries of row `k` index the training samples."""
+
+    items: Ints  # [n_devices, capacity]
+    size: Ints  # [n_devices]
+
+
+class Stream(NamedTuple):
+    """How samples reach the stores. `memory` is the stream's own state, any tree of arrays."""
+
+    start: Callable[[int], tuple[Store, Any]]  # seed -> store, memory
+    arrive: Callable[[int, int, Store, Any], tuple[Store, Any]]  # seed, round, store, memory -> both
+
+
+class Devices(NamedTuple):
+    """Hardware limits, each `[n_devices]`."""
+
+    cpu_hz: Floats  # highest clock
+    cycles_per_sample: Floats  # CPU cycles to train on one sample once
+    capacitance: Floats  # effective switched capacitance: joules = capacitance * cycles * hertz**2
+    power_watt: Floats  # highest transmit power
+    energy_per_round_joule: Floats  # budget of one round
+    battery_joule: Floats  # budget of the whole run
+
+
+class Topology(NamedTuple):
+    """Where base stations and devices stand."""
+
+    station_m: Floats  # [n_cells, 2]
+    position_m: Floats  # [n_devices, 2], same frame as the stations
+    cell: Ints  # [n_devices], the base station that serves each device
+    distance_m: Floats  # [n_devices], to that base station
+
+
+class World(NamedTuple):
+    """Everything that is fixed for a run: settings, hardware, places, radio budgets, the data stream."""
+
+    settings: "WorldConfig"
+    devices: Devices
+    topology: Topology
+    stream: Stream
+    interference_watt: Floats  # [n_blocks], received on each resource block
+    noise_watt_per_hz: float
+    payload_bit: float  # one full model update on the air
+    response_trace_s: Floats | None = None  # measured seconds to draw answers from (response=trace)
+
+    @property
+    def n_devices(self) -> int:
+        return len(self.devices.cpu_hz)
+
+    @property
+    def n_cells(self) -> int:
+        return len(self.topology.station_m)
+
+
+class WorldState(NamedTuple):
+    """What the world carries from round to round."""
+
+    store: Store
+    memory: Any  # of the stream
+    battery_joule: Floats  # [n_devices], what is left
+    clock_s: float  # simulated time
+
+
+# ---------------------------------------------------------------- what happens in a round
+
+
+class Observation(NamedTuple):
+    """What is known when a round begins. Everything here is the same for every method on one seed."""
+
+    round: int
+    gain: Floats  # [n_devices], path loss x shadowing x fading towards the own base station
+    mean_gain: Floats  # [n_devices], the same averaged over the fading, which outage is computed from
+    interference_watt: Floats  # [n_blocks]
+    available: Bools  # [n_devices], switched on and with charge left
+    response_s: Floats | None  # [n_devices], time to answer where the world draws it instead of computing it
+    devices: Devices  # this round's limits
+    topology: Topology  # this round's places
+    store: Store
+    battery_joule: Floats  # [n_devices]
+
+
+class Decision(NamedTuple):
+    """What a method decides: who trains, how long, and with which resources. All `[n_devices]`."""
+
+    selected: Bools
+    steps: Ints  # local steps
+    samples_per_step: Floats
+    cpu_hz: Floats
+    power_watt: Floats
+    bandwidth_hz: Floats
+    block: Ints  # resource block, -1 for none
+    payload_bit: Floats
+    deadline_s: float  # uploads that end later are lost
+    round_s: float | None = None  # fixes the length of the round; None: as the world's clock says
+    mask: "Tensor | None" = None  # [n_selected, n_params] or [n_params], entries that train; others stay
+    info: Mapping[str, float] = {}  # extra columns for the row
+
+
+class Start(NamedTuple):
+    """Where local training begins: one point for all, one per cell, or one per device."""
+
+    points: "Tensor"  # [n_points, n_params]
+    of_row: Ints  # [n_rows], the point each trained device starts from
+
+
+class Updates(NamedTuple):
+    """What local training moved: `delta = end - start`, one flat row per trained device."""
+
+    device: Ints  # [n_rows], ascending
+    delta: "Tensor"  # [n_rows, n_params] float32
+
+
+class Outcome(IntEnum):
+    """What became of a device in a round; `letter` is its mark in the record."""
+
+    IDLE = 0  # not selected
+    DELIVERED = 1
+    LATE = 2  # missed the deadline
+    ENERGY = 3  # ran out of its energy budget or battery
+    OUTAGE = 4  # the channel lost the upload
+    INVALID = 5  # the update held numbers that are not finite
+
+    @property
+    def letter(self) -> str:
+        return ".DTEOX"[self]
+
+
+class Uplink(NamedTuple):
+    """What computing and sending cost, and what arrived. All `[n_devices]` but the last."""
+
+    compute_s: Floats
+    upload_s: Floats
+    compute_joule: Floats
+    radio_joule: Floats
+    sent_bit: Floats
+    outcome: Ints  # Outcome codes
+    round_s: float  # how long the round lasted
+
+    @property
+    def delivered(self) -> Bools:
+        return np.asarray(self.outcome == Outcome.DELIVERED)
+
+
+class Row(NamedTuple):
+    """One line of the record. Costs are this round's; the clock runs from the start."""
+
+    round: int
+    clock_s: float
+    round_s: float
+    n_selected: int
+    n_delivered: int
+    compute_joule: float
+    radio_joule: float
+    uplink_bit: float
+    outcome: str  # one letter per device, see Outcome
+    metrics: Mapping[str, float]  # accuracy and loss when evaluated, and a method's own columns
+
+
+class Snapshot(NamedTuple):
+    """Everything a run needs to go on from here: the state before round `round`."""
+
+    round: int
+    params: "Tensor"  # [n_params]
+    method: Any  # the method's state: a tree of tensors, arrays and numbers
+    world: WorldState
+
+
+# ---------------------------------------------------------------- what a method is
+
+
+class Problem(NamedTuple):
+    """The fixed surroundings of a run, handed to every function of a method."""
+
+    world: World
+    learner: "Learner"
+    train: "TrainConfig"
+    seed: int
+    n_rounds: int
+    eval_every: int = 1
+
+
+class Method(NamedTuple):
+    """A federated-learning method: six pure functions around an explicit state.
+
+    Start from `fedcell.methods.defaults.DEFAULT` and replace what the paper changes. The state is
+    any tree (NamedTuple, tuple, dict) of tensors, arrays, numbers and None, so that a run can be
+    saved and resumed.
+    """
+
+    init: Callable[[Problem, "Tensor"], Any]
+    decide: Callable[[Problem, Any, Observation], Decision]
+    broadcast: Callable[[Problem, "Tensor", Any, Observation, Decision], Start]
+    local: Callable[[Problem, Any, Start, Observation, Decision], Updates]
+    aggregate: Callable[[Problem, "Tensor", Any, Observation, Decision, Updates, Uplink], tuple["Tensor", Any]]
+    evaluate: Callable[[Problem, "Tensor", Any], Mapping[str, float]]

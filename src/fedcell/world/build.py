@@ -1,0 +1,100 @@
+"""Build a world, and carry it through the rounds.
+
+Every draw is keyed by (seed, round, purpose) and made for all devices, so two methods on one seed meet
+the same world whatever they decide, and changing one setting leaves the draws of the others alone.
+"""
+
+import numpy as np
+
+from .. import rng
+from ..errors import ContractError
+from ..options import check
+from ..types import Devices, Observation, Stream, Topology, Uplink, World, WorldState
+from ..units import dbm_to_watt
+from .channel import fading, interference_watt, mean_gain
+from .devices import draw_devices, redraw_cpu, switched_on
+from .response import read_trace, response_s
+from .settings import WorldConfig
+from .topology import place
+
+ROUNDING = 1e-12  # relative: a battery emptied up to rounding is empty
+
+
+def build_world(settings: WorldConfig, stream: Stream, n_params: int, flops_per_sample: float, seed: int) -> World:
+    """Draw everything that is fixed for a run.
+
+    Args:
+        settings: the world's settings, checked here.
+        stream: how samples reach the stores.
+        n_params: parameters of the model, which give the payload of a full update.
+        flops_per_sample: floating-point operations of the model on one sample.
+        seed: of the run.
+    """
+    check(settings, "world.")
+    return World(
+        settings=settings,
+        devices=draw_devices(settings, flops_per_sample, seed),
+        topology=_places(settings, seed, rng.SETUP),
+        stream=stream,
+        interference_watt=interference_watt(settings, seed, rng.SETUP),
+        noise_watt_per_hz=float(dbm_to_watt(settings.noise_dbm_per_hz)),
+        payload_bit=n_params * settings.bits_per_parameter,
+        response_trace_s=read_trace(settings.response_trace) if settings.response == "trace" else None,
+    )
+
+
+def start(world: World, seed: int) -> WorldState:
+    """The state before the first round: first stores, full batteries, the clock at zero."""
+    store, memory = world.stream.start(seed)
+    if len(store.size) != world.n_devices:
+        raise ContractError(
+            f"the data stream has stores for {len(store.size)} devices and the world has {world.n_devices}: "
+            "build both from world.n_devices"
+        )
+    return WorldState(store, memory, world.devices.battery_joule.copy(), 0.0)
+
+
+def observe(world: World, state: WorldState, seed: int, round: int) -> tuple[Observation, WorldState]:
+    """Let samples arrive, then draw this round's channels, answers and availability.
+
+    A device is available when it is switched on, has charge left and holds at least one sample.
+    """
+    settings = world.settings
+    store, memory = world.stream.arrive(seed, round, state.store, state.memory)
+    devices, topology = _this_round(world, seed, round)
+    mean = mean_gain(settings, topology.distance_m, seed, round)
+    observation = Observation(
+        round=round,
+        gain=mean * fading(settings, world.n_devices, seed, round),
+        mean_gain=mean,
+        interference_watt=interference_watt(settings, seed, round),
+        available=switched_on(settings, seed, round) & (state.battery_joule > 0) & (store.size > 0),
+        response_s=response_s(settings, world.response_trace_s, seed, round),
+        devices=devices,
+        topology=topology,
+        store=store,
+        battery_joule=state.battery_joule,
+    )
+    return observation, state._replace(store=store, memory=memory)
+
+
+def settle(world: World, state: WorldState, uplink: Uplink) -> WorldState:
+    """Take the joules of a round from the batteries and move the clock by the round's length."""
+    spent = uplink.compute_joule + uplink.radio_joule
+    emptied = spent >= state.battery_joule * (1.0 - ROUNDING)
+    battery = np.where(emptied, 0.0, state.battery_joule - spent)
+    return state._replace(battery_joule=battery, clock_s=state.clock_s + uplink.round_s)
+
+
+def _this_round(world: World, seed: int, round: int) -> tuple[Devices, Topology]:
+    settings = world.settings
+    if settings.geometry == "static":
+        return world.devices, world.topology
+    topology = _places(settings, seed, round)
+    if settings.geometry == "redraw":
+        return world.devices, topology
+    return redraw_cpu(settings, world.devices, seed, round), topology
+
+
+def _places(settings: WorldConfig, seed: int, round: int) -> Topology:
+    return place(settings, rng.stream(seed, round, "world.place"))

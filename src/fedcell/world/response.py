@@ -1,0 +1,89 @@
+"""Times to answer that are drawn instead of computed: exponential, or from a measured trace."""
+
+import csv
+from collections.abc import Iterator
+from math import isfinite
+
+import numpy as np
+
+from ..errors import BadInput
+from ..rng import SETUP, stream
+from ..types import Floats
+from .settings import WorldConfig
+
+COLUMN = "seconds"
+
+
+def response_s(settings: WorldConfig, trace_s: Floats | None, seed: int, round: int) -> Floats | None:
+    """Seconds each device takes to answer in this round; None where work and channel decide.
+
+    Args:
+        settings: the kind of answer and the law of its rates (drawn once per device).
+        trace_s: measured seconds, drawn from with replacement (response=trace).
+        seed: of the run.
+        round: of the draw.
+
+    Returns: `[n_devices]` or None.
+
+    Reference: cafe, section 2.1
+    """
+    rng = stream(seed, round, "world.response")
+    if settings.response == "exponential":
+        rate = settings.response_rate.draw(stream(seed, SETUP, "world.response_rate"), settings.n_devices)
+        return np.asarray(rng.standard_exponential(settings.n_devices) / rate)
+    if settings.response == "trace":
+        if trace_s is None:
+            raise BadInput("world.response = 'trace' needs measured seconds: build the world with build_world()")
+        return np.asarray(trace_s[rng.integers(len(trace_s), size=settings.n_devices)])
+    return None
+
+
+def read_trace(path: str) -> Floats:
+    """Read measured seconds from a CSV file: one number per line, or a column named `seconds`.
+
+    Raises BadInput, with the file and the line, on anything that is not a time of at least 0 s.
+    """
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            values = np.array(list(_seconds(path, file)), dtype=np.float64)
+    except OSError as error:
+        reason = (error.strerror or "unreadable").lower()
+        raise BadInput(f"response trace {path!r} cannot be read ({reason}): set world.response_trace") from None
+    except (UnicodeDecodeError, csv.Error):
+        raise BadInput(f"response trace {path!r} is not a CSV text in UTF-8: save it as one number per line") from None
+    if not len(values):
+        raise BadInput(f"response trace {path!r} holds no seconds: write one number per line")
+    return values
+
+
+def _seconds(path: str, lines: Iterator[str]) -> Iterator[float]:
+    reader = csv.reader(lines)
+    column: int | None = None
+    for row in reader:
+        cells = [cell.strip() for cell in row]
+        if not any(cells):
+            continue
+        if column is None:
+            column = _column(path, reader.line_num, cells)
+            if COLUMN in cells:
+                continue
+        yield _time(path, reader.line_num, cells[column] if column < len(cells) else "")
+
+
+def _column(path: str, line: int, cells: list[str]) -> int:
+    """Where the seconds stand, judged from the first line that is not empty."""
+    if COLUMN in cells:
+        return cells.index(COLUMN)
+    if len(cells) > 1:
+        raise BadInput(f"response trace {path!r} line {line} has {len(cells)} columns: name one of them {COLUMN!r}")
+    return 0
+
+
+def _time(path: str, line: int, cell: str) -> float:
+    try:
+        value = float(cell)
+    except ValueError:
+        value = float("nan")
+    if not isfinite(value) or value < 0:
+        raise BadInput(f"response trace {path!r} line {line}: {cell!r} is not a time: write finite seconds, at least 0")
+    return value

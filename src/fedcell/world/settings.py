@@ -1,0 +1,87 @@
+"""The settings of the world: places, channels, hardware, budgets."""
+
+from dataclasses import dataclass
+from math import inf
+
+from ..errors import BadInput
+from ..options import Law, option
+
+
+@dataclass(frozen=True)
+class WorldConfig:
+    """Radio cells and the devices in them. A number or range such as `1e9..2e9` is drawn per device."""
+
+    n_devices: int = option(20, "devices in all cells together", least=1)
+
+    topology: str = option("disc", "where devices stand", choices=("disc", "square", "cells"))
+    radius_m: float = option(400.0, "radius of the disc, or of each cell", above=0)
+    side_m: float = option(500.0, "side of the square", above=0)
+    n_cells: int = option(1, "base stations; more than one needs topology=cells", least=1)
+    min_distance_m: float = option(10.0, "no device stands nearer to its base station", above=0)
+    geometry: str = option(
+        "static", "places are drawn once, or anew each round", choices=("static", "redraw", "redraw_hardware")
+    )
+
+    pathloss: str = option(
+        "uma", "3GPP TR 38.901 urban macro, or a power law of the distance", choices=("uma", "power_law")
+    )
+    carrier_hz: float = option(2.4e9, "carrier frequency (uma)", above=0)
+    station_height_m: float = option(25.0, "height of the base station's antenna (uma)", above=1)
+    device_height_m: float = option(1.5, "height of the device's antenna (uma)", above=1, most=13)
+    los: str = option(
+        "redraw", "line of sight and shadowing drawn each round, or once (uma)", choices=("redraw", "static")
+    )
+    reference_gain_db: float = option(-30.0, "gain at 1 m (power_law)")
+    exponent: float = option(2.0, "path-loss exponent (power_law)", above=0)
+    fading: str = option("none", "small-scale fading of the power gain", choices=("none", "exponential"))
+
+    access: str = option(
+        "fdma",
+        "fdma: devices share bandwidth_hz per cell; own_band: each has bandwidth_hz; block: n_blocks of bandwidth_hz",
+        choices=("fdma", "own_band", "block"),
+    )
+    bandwidth_hz: float = option(10e6, "bandwidth, see access", above=0)
+    n_blocks: int = option(10, "resource blocks per cell (access=block)", least=1)
+    noise_dbm_per_hz: float = option(-174.0, "noise power spectral density")
+    noise_watt: float | None = option(
+        None, "noise power that does not grow with bandwidth; none: use the density", above=0
+    )
+    interference_over_noise: Law = option(
+        Law((0.0,)), "interference on each resource block as a multiple of its noise power", least=0
+    )
+    interference: str = option("static", "interference drawn once, or anew each round", choices=("static", "redraw"))
+    outage_threshold_db: float | None = option(None, "an upload is lost when its SINR falls below this; none: never")
+
+    cpu_hz: Law = option(Law((1e9, 1.8e9), "uniform"), "highest CPU clock", above=0)
+    cycles_per_sample: Law = option(
+        Law((0.0,)), "CPU cycles to train on one sample; 0: forward FLOPs of the model / flops_per_cycle", least=0
+    )
+    flops_per_cycle: float = option(1.0, "floating-point operations per CPU cycle", above=0)
+    capacitance: float = option(1e-28, "effective: joules = capacitance * cycles * hertz^2", least=0)
+    power_dbm: Law = option(Law((20.0, 30.0), "uniform"), "highest transmit power")
+    energy_per_round_joule: Law = option(Law((inf,)), "energy budget of a device in one round", above=0)
+    battery_joule: Law = option(Law((inf,)), "energy a device has for the whole run", above=0)
+    availability: Law = option(Law((1.0,)), "probability that a device is switched on in a round", least=0, most=1)
+
+    bits_per_parameter: float = option(32.0, "bits of one model parameter on the air", above=0)
+    deadline_s: float = option(inf, "uploads that end later in the round are lost", above=0)
+    clock: str = option(
+        "slowest",
+        "a round lasts until its slowest selected device ends, or always deadline_s",
+        choices=("slowest", "deadline"),
+    )
+    response: str = option(
+        "computed",
+        "time to answer: computed from work and channel, drawn as Exp(response_rate), or from response_trace",
+        choices=("computed", "exponential", "trace"),
+    )
+    response_rate: Law = option(Law((1.0,)), "answers per second (response=exponential)", above=0)
+    response_trace: str = option("", "CSV file of measured seconds to draw from (response=trace)")
+
+    def __post_init__(self) -> None:
+        if self.n_cells > 1 and self.topology != "cells":
+            raise BadInput(f"world.n_cells = {self.n_cells} needs world.topology = 'cells', not {self.topology!r}")
+        if self.clock == "deadline" and self.deadline_s == inf:
+            raise BadInput("world.clock = 'deadline' needs a finite world.deadline_s: set it in seconds")
+        if self.response == "trace" and not self.response_trace:
+            raise BadInput("world.response = 'trace' needs world.response_trace: name a CSV file of seconds")

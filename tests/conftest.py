@@ -1,0 +1,38 @@
+"""Problems small enough to run in milliseconds."""
+
+from dataclasses import replace
+
+import hypothesis
+import pytest
+
+from fedcell.data.settings import DataConfig
+from fedcell.learn.settings import ModelConfig, TrainConfig
+from fedcell.options import override
+from fedcell.scenarios import Config, build_problem
+from fedcell.world.settings import WorldConfig
+
+hypothesis.settings.register_profile("fedcell", deadline=None)  # a busy machine is not a bug
+hypothesis.settings.load_profile("fedcell")
+
+SMALL = Config(
+    rounds=4,
+    seed=11,
+    world=WorldConfig(n_devices=6, bandwidth_hz=1e6),
+    data=DataConfig(partition="iid"),
+    model=ModelConfig(name="logistic"),
+    train=TrainConfig(steps=2, batch_size=8, device="cpu"),
+)
+
+
+@pytest.fixture(scope="session")
+def small():
+    """Build a small problem: `small({"world.n_devices": 3})`; equal settings are built once."""
+    built = {}
+
+    def build(changes=None, **parts):
+        config = replace(override(SMALL, changes or {}), **parts)
+        if config not in built:
+            built[config] = build_problem(config)
+        return built[config]
+
+    return build

@@ -1,0 +1,191 @@
+"""The fast engines against the plain autograd loop."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fedcell.learn.architecture import Architecture
+from fedcell.learn.engines import batched
+from fedcell.learn.learner import Learner, initialise
+from fedcell.learn.models import build
+from fedcell.learn.samples import Samples
+from fedcell.learn.settings import ModelConfig, TrainConfig
+from fedcell.learn.work import Work
+from fedcell.types import Start, Store
+
+CPU = torch.device("cpu")
+N_CLASSES = 7
+MODELS = {
+    "logistic": (ModelConfig(name="logistic"), (1, 12, 12)),
+    "mlp": (ModelConfig(name="mlp", hidden=(20, 9)), (3, 8, 8)),
+    "cnn": (ModelConfig(name="cnn", channels=(4, 6), kernel=3, hidden=(15,)), (3, 12, 12)),
+    "lstm": (ModelConfig(name="lstm", vocabulary=11, embedding=6, width=10, layers=2), (5,)),
+    "squeezenet": (ModelConfig(name="squeezenet"), (3, 32, 33)),
+}
+ENGINES = {"logistic": ["sequential", "batched", "vmap"], "mlp": ["sequential", "batched", "vmap"]}
+
+
+def samples(shape, n=90):
+    rng = np.random.default_rng(5)
+    tokens = len(shape) == 1
+    x = rng.integers(0, 11, (n, *shape)) if tokens else rng.standard_normal((n, *shape))
+    return Samples(x.astype(np.float32), rng.integers(0, N_CLASSES, n), CPU)
+
+
+def architecture(name, seed=3):
+    config, shape = MODELS[name]
+    return Architecture.of(initialise(lambda: build(config, shape, N_CLASSES), seed))
+
+
+def learner(name, engine, **settings):
+    data = samples(MODELS[name][1])
+    return Learner([architecture(name)], data, data, TrainConfig(engine=engine, device="cpu", **settings), seed=4)
+
+
+def work(n_rows=6, **changes):
+    rng = np.random.default_rng(8)
+    size = rng.integers(3, 30, n_rows)
+    store = Store(np.stack([rng.permutation(90)[:30] for _ in range(n_rows)]), size)
+    steps = rng.integers(1, 5, n_rows)
+    return Work(np.arange(n_rows) * 2, store, steps, lr=0.05, batch_size=8, round=3)._replace(**changes)
+
+
+def points(name, count=1):
+    rng = torch.Generator().manual_seed(0)
+    base = learner(name, "debug").initial()
+    return base + 0.02 * torch.randn(count, len(base), generator=rng)
+
+
+VARIANTS = {
+    "plain": {},
+    "momentum": {"momentum": 0.9},
+    "prox": {"prox": 0.7},
+    "full batch": {"batch_size": 0},
+    "full batch, prox and momentum": {"batch_size": 0, "prox": 0.3, "momentum": 0.5},
+    "one device": {"device": np.array([5]), "steps": np.array([3])},
+}
+
+
+def cases():
+    for model in MODELS:
+        for engine in ENGINES.get(model, ["sequential", "vmap"]):
+            for variant in VARIANTS if model != "squeezenet" else ["plain"]:
+                yield model, engine, variant
+
+
+def agree(fast, slow):
+    scale = slow.abs().max()
+    assert scale > 1e-4, "nothing was trained"
+    torch.testing.assert_close(fast, slow, rtol=2e-4, atol=float(scale) * 2e-5)
+
+
+def both(model, engine, job, start):
+    fast = learner(model, engine).train(start, job)
+    slow = learner(model, "debug").train(start, job)
+    assert (fast.device == job.device).all()
+    return fast.delta, slow.delta
+
+
+@pytest.mark.parametrize(("model", "engine", "variant"), list(cases()))
+def test_agrees_with_debug(model, engine, variant):
+    changes = VARIANTS[variant]
+    job = work(n_rows=len(changes.get("device", range(6))), **changes)
+    agree(*both(model, engine, job, Start(points(model), np.zeros(len(job.steps), dtype=np.int64))))
+
+
+@pytest.mark.parametrize("model", ["mlp", "cnn", "lstm"])
+@pytest.mark.parametrize("engine", ["sequential", "batched", "vmap"])
+def test_many_start_points_and_row_masks(model, engine):
+    if engine == "batched" and model != "mlp":
+        pytest.skip("batched is for dense chains")
+    start = Start(points(model, 3), np.array([0, 2, 1, 1, 0, 2]))
+    mask = torch.rand(6, start.points.shape[1], generator=torch.Generator().manual_seed(2)) < 0.5
+    fast, slow = both(model, engine, work(mask=mask, momentum=0.4), start)
+    agree(fast, slow)
+    assert (fast[~mask] == 0).all(), "masked entries must not move"
+    common = work(mask=mask[0])
+    agree(*both(model, engine, common, start))
+
+
+@pytest.mark.parametrize("engine", ["sequential", "vmap"])
+def test_own_objective(engine):
+    def pulled(module, x, y, weight):
+        loss = nn.functional.cross_entropy(module(x), y, reduction="none")
+        mean = loss.mean() if weight is None else (loss * weight).sum()
+        return mean + 0.1 * sum(p.square().sum() for p in module.parameters())
+
+    job = work(objective=pulled)
+    start = Start(points("cnn"), np.zeros(6, dtype=np.int64))
+    fast, slow = both("cnn", engine, job, start)
+    agree(fast, slow)
+    plain = learner("cnn", "debug").train(start, work()).delta
+    assert not torch.allclose(plain, slow, atol=1e-4), "the objective must matter"
+
+
+def test_several_architectures_at_once():
+    wide, narrow = architecture("mlp"), Architecture.of(nn.Sequential(nn.Flatten(), nn.Linear(192, N_CLASSES)))
+    data, kinds = samples((3, 8, 8)), np.array([0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1])
+    job = work(mask=torch.rand(6, wide.n_params) < 0.7)
+    deltas = []
+    for engine in ("auto", "debug"):
+        settings = TrainConfig(engine=engine, device="cpu")
+        both_kinds = Learner([wide, narrow], data, data, settings, 4, of_device=kinds)
+        start = Start(torch.stack([both_kinds.initial(0), both_kinds.initial(1)]), kinds[job.device])
+        deltas.append(both_kinds.train(start, job).delta)
+    agree(*deltas)
+    is_narrow = torch.from_numpy(kinds[job.device] == 1)
+    assert is_narrow.any()
+    assert (deltas[0][is_narrow, narrow.n_params :] == 0).all()
+    assert (deltas[0][is_narrow, : narrow.n_params] != 0).any()
+
+
+@pytest.mark.parametrize(("model", "engine"), [("cnn", "sequential"), ("mlp", "batched"), ("mlp", "sequential")])
+def test_result_does_not_depend_on_workers(model, engine):
+    start, job = Start(points(model), np.zeros(40, dtype=np.int64)), work(40)
+    one, three = (learner(model, engine, workers=workers).train(start, job).delta for workers in (1, 3))
+    assert torch.equal(one, three)
+
+
+def test_main_thread_keeps_its_threads():
+    before = torch.get_num_threads()
+    learner("cnn", "sequential").train(Start(points("cnn"), np.zeros(6, dtype=np.int64)), work())
+    assert torch.get_num_threads() == before
+
+
+def test_dropout_repeats_exactly():
+    net = nn.Sequential(nn.Flatten(), nn.Linear(192, 30), nn.Dropout(0.5), nn.ReLU(), nn.Linear(30, N_CLASSES))
+    data, start = samples((3, 8, 8)), None
+    deltas = []
+    for workers in (1, 3):
+        layout = Architecture.of(net)
+        drops = Learner([layout], data, data, TrainConfig(device="cpu", workers=workers), 4)
+        start = start or Start(drops.initial()[None], np.zeros(6, dtype=np.int64))
+        deltas.append(drops.train(start, work()).delta)
+    assert torch.equal(*deltas)
+    assert not torch.equal(deltas[0], drops.train(start, work(round=4)).delta)
+
+
+def test_shared_layer_is_not_fused():
+    layer = nn.Linear(192, 192)
+    net = nn.Sequential(nn.Flatten(), layer, nn.ReLU(), layer, nn.Linear(192, N_CLASSES))
+    data, results = samples((3, 8, 8)), []
+    for engine in ("auto", "debug"):
+        tied = Learner([Architecture.of(net)], data, data, TrainConfig(engine=engine, device="cpu"), 4)
+        results.append(tied.train(Start(tied.initial()[None], np.zeros(6, dtype=np.int64)), work()).delta)
+    agree(*results)
+
+
+def test_no_rows():
+    empty = np.zeros(0, dtype=np.int64)
+    nobody = work(device=empty, steps=empty, store=Store(np.zeros((0, 4), dtype=np.int64), empty))
+    for engine in ("sequential", "batched", "vmap", "debug"):
+        delta = learner("mlp", engine).train(Start(points("mlp"), empty), nobody).delta
+        assert delta.shape == (0, architecture("mlp").n_params)
+
+
+def test_chain_recognises_dense_nets_only():
+    assert len(batched.chain(architecture("mlp"))) == 3
+    assert batched.chain(architecture("cnn")) is None
+    assert batched.chain(Architecture.of(nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4), nn.Linear(4, 2)))) is None
+    assert batched.chain(Architecture.of(nn.Sequential(nn.Linear(4, 4), nn.ReLU()))) is None

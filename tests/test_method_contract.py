@@ -1,0 +1,108 @@
+"""What every method must keep to. Methods are discovered, so a new file in methods/ is tested by being there."""
+
+import numpy as np
+import pytest
+import torch
+
+from fedcell import methods
+from fedcell.record import checkpoint
+from fedcell.simulate import begin, play_round, simulate
+
+WORLDS = {
+    "shared band": {},
+    "own bands": {"world.access": "own_band", "world.pathloss": "power_law", "world.fading": "exponential"},
+    "resource blocks with outage": {
+        "world.access": "block",
+        "world.n_blocks": "3",
+        "world.interference_over_noise": "1e2..1e5",
+        "world.outage_threshold_db": "20",
+        "world.pathloss": "power_law",
+    },
+    "three uneven cells": {"world.topology": "cells", "world.n_cells": "3", "world.n_devices": "7"},
+    "an empty cell": {"world.topology": "cells", "world.n_cells": "3", "world.n_devices": "2"},
+    "answers within a deadline": {
+        "world.response": "exponential",
+        "world.deadline_s": "0.8",
+        "world.clock": "deadline",
+    },
+    "batteries that run out": {"world.battery_joule": "1e-4..1e-2", "world.cycles_per_sample": "1e6"},
+    "tight energy budgets": {"world.energy_per_round_joule": "1e-4..1e-2", "world.cycles_per_sample": "1e6"},
+    "devices come and go, places change": {"world.availability": "0.5", "world.geometry": "redraw_hardware"},
+    "nobody is ever there": {"world.availability": "0"},
+    "one device": {"world.n_devices": "1"},
+    "a device with no data": {"data.partition": "counts", "data.counts": "40,0,40,40,0,40"},
+    "full batches of unequal stores": {"data.partition": "dirichlet", "train.batch_size": "0"},
+}
+
+
+@pytest.fixture(params=methods.names())
+def method(request):
+    return methods.parse(request.param).build()
+
+
+def play(problem, method):
+    return list(simulate(problem, method))
+
+
+def same(left, right):
+    return left[0] == right[0] and torch.equal(left[1].params, right[1].params)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_runs_within_budgets_and_repeats(small, method, world):
+    problem = small(WORLDS[world])
+    history = play(problem, method)
+    assert len(history) == problem.n_rounds
+    for row, after in history:
+        assert after.params.shape == (problem.learner.n_params,)
+        assert after.params.dtype == torch.float32
+        assert len(row.outcome) == problem.world.n_devices
+        assert row.outcome.count("D") == row.n_delivered <= row.n_selected <= problem.world.n_devices
+        assert row.compute_joule + row.radio_joule <= problem.world.devices.energy_per_round_joule.sum()
+        assert (after.world.battery_joule >= 0).all()
+        assert np.isfinite(
+            [row.clock_s, row.round_s, row.compute_joule, row.radio_joule, row.uplink_bit, *row.metrics.values()]
+        ).all()
+        assert 0 <= row.metrics["accuracy"] <= 1
+    assert all(same(left, right) for left, right in zip(history, play(problem, method), strict=True))
+
+
+def test_learns(small, method):
+    accuracy = [row.metrics["accuracy"] for row, _ in play(small(rounds=15), method)]
+    assert accuracy[-1] > 0.6
+
+
+def test_empty_round_changes_nothing_that_was_learned_on_devices(small, method, request):
+    problem = small(WORLDS["nobody is ever there"])
+    first = begin(problem, method)
+    row, after = play_round(problem, method, first)
+    assert row.n_selected == row.n_delivered == 0
+    assert row.uplink_bit == row.compute_joule == row.radio_joule == 0
+    if "central" not in request.node.name:
+        assert torch.equal(first.params, after.params)
+
+
+def test_bad_update_is_turned_away(small, method):
+    problem = small()
+
+    def poisoned(*arguments):
+        updates = method.local(*arguments)
+        updates.delta[updates.device == 2, 5] = float("nan")
+        return updates
+
+    row, after = play_round(problem, method._replace(local=poisoned), begin(problem, method))
+    assert torch.isfinite(after.params).all()
+    if row.n_selected:
+        assert row.outcome[2] == "X"
+        assert row.n_delivered == row.n_selected - 1
+
+
+def test_saved_in_mid_run_ends_alike(small, method, tmp_path):
+    problem = small(WORLDS["devices come and go, places change"])
+    straight = play(problem, method)
+    template = checkpoint.Template.of(begin(problem, method))
+    checkpoint.save(tmp_path, straight[1][1], template)
+    restored = checkpoint.load(next(tmp_path.iterdir()), template)
+    resumed = list(simulate(problem, method, restored))
+    assert len(resumed) == 2
+    assert all(same(left, right) for left, right in zip(straight[2:], resumed, strict=True))

@@ -1,0 +1,89 @@
+"""Drawn answer times, and traces good and bad."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedcell.errors import BadInput
+from fedcell.options import Law
+from fedcell.world.response import read_trace, response_s
+from fedcell.world.settings import WorldConfig
+
+
+def test_exponential_answers_have_their_rate() -> None:
+    settings = WorldConfig(n_devices=20_000, response="exponential", response_rate=Law((4.0,)))
+    drawn = response_s(settings, None, seed=1, round=0)
+    assert drawn is not None
+    assert stats.kstest(drawn * 4.0, "expon").pvalue > 1e-3
+
+
+def test_each_device_keeps_its_rate() -> None:
+    settings = WorldConfig(n_devices=20, response="exponential", response_rate=Law((0.1, 10.0), "log"))
+    mean = np.mean(np.array([response_s(settings, None, 1, round) for round in range(800)]), axis=0)
+    rate = settings.response_rate.draw(np.random.default_rng(0), 5000)
+    assert mean.max() / mean.min() > 5
+    assert 1 / rate.max() * 0.8 < mean.min()
+    assert mean.max() < 1 / rate.min() * 1.2
+
+
+def test_computed_answers_are_not_drawn() -> None:
+    assert response_s(WorldConfig(), None, 1, 0) is None
+
+
+def test_a_trace_is_drawn_from_with_replacement_per_round() -> None:
+    settings = WorldConfig(n_devices=3000, response="trace", response_trace="x")
+    trace = np.array([0.5, 1.5, 4.0])
+    first, second = response_s(settings, trace, 1, 0), response_s(settings, trace, 1, 1)
+    assert first is not None
+    assert [np.mean(first == value) for value in trace] == pytest.approx([1 / 3] * 3, abs=0.04)
+    assert (first != second).any()
+    np.testing.assert_array_equal(first, response_s(settings, trace, 1, 0))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0.5\n2\n0\n",
+        "seconds\n0.5\n2\n0",
+        "\ufeffseconds\r\n0.5\r\n2\r\n0\r\n",
+        "device, seconds ,note\n1,0.5,a\n2, 2 ,b\n\n3,0,c\n",
+        "\n0.5\n\n2\n 0 \n",
+    ],
+)
+def test_good_traces(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_bytes(text.encode())
+    np.testing.assert_array_equal(read_trace(str(path)), [0.5, 2.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"", "holds no seconds: write one number per line"),
+        (b"seconds\n", "holds no seconds"),
+        (b"1\n-2\n", "line 2: '-2' is not a time"),
+        (b"1\nnan\n", "line 2: 'nan'"),
+        (b"1\ninf\n", "line 2: 'inf'"),
+        (b"time\n1\n", "line 1: 'time' is not a time: write finite seconds, at least 0"),
+        (b"a,b\n1,2\n", "line 1 has 2 columns: name one of them 'seconds'"),
+        (b"a,seconds\n1,2\n3\n", "line 3: '' is not a time"),
+        (b"\xff\xfe1\n", "not a CSV text in UTF-8"),
+    ],
+)
+def test_bad_traces_are_named(tmp_path: Path, text: bytes, said: str) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_bytes(text)
+    with pytest.raises(BadInput) as caught:
+        read_trace(str(path))
+    assert said in str(caught.value)
+    assert "bad.csv" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_trace_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"none\.csv' cannot be read \(no such file.*\): set world"):
+        read_trace(str(tmp_path / "none.csv"))
+    with pytest.raises(BadInput, match="cannot be read"):
+        read_trace(str(tmp_path))
