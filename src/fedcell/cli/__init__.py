@@ -8,10 +8,10 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 
 from ..errors import FedcellError
+from ..version import __version__
 
 EXIT_CODES = """exit codes:
   0    done
@@ -54,7 +54,7 @@ def parser() -> ArgumentParser:
         formatter_class=RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    top.add_argument("--version", action="version", version=f"fedcell {version('fedcell')}")
+    top.add_argument("--version", action="version", version=f"fedcell {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, help, build in (
         ("run", "compare methods in one world and record every round", _run_flags),

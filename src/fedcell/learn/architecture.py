@@ -10,7 +10,6 @@ from math import prod
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
-from torch.utils.flop_counter import FlopCounterMode
 
 from ..errors import BadInput
 
@@ -59,6 +58,8 @@ class Architecture:
 
     def flops_per_sample(self, sample: Tensor) -> float:
         """Floating-point operations of one forward pass, two per multiply-add."""
+        from torch.utils.flop_counter import FlopCounterMode  # takes seconds to import
+
         module = self.replica(torch.device("cpu")).eval()
         unroll(module)
         with torch.no_grad(), FlopCounterMode(display=False) as counter:

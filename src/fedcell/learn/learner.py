@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import torch
@@ -109,15 +110,14 @@ class Learner:
 @contextmanager
 def precision(tf32: bool) -> Iterator[None]:
     """Whether products on a GPU may round to TensorFloat-32, for as long as the context lasts."""
-    backends = (torch.backends.cuda.matmul, torch.backends.cudnn)
-    before = [backend.allow_tf32 for backend in backends]
+    products: Any = torch.backends.cuda.matmul
+    convolutions: Any = torch.backends.cudnn
+    before = products.allow_tf32, convolutions.allow_tf32
     try:
-        for backend in backends:
-            backend.allow_tf32 = tf32
+        products.allow_tf32 = convolutions.allow_tf32 = tf32
         yield
     finally:
-        for backend, value in zip(backends, before, strict=True):
-            backend.allow_tf32 = value
+        products.allow_tf32, convolutions.allow_tf32 = before
 
 
 def choose_engine(job: Job) -> str:

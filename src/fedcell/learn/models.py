@@ -50,7 +50,7 @@ def cnn(settings: ModelConfig, input_shape: Shape, n_classes: int) -> nn.Module:
         channels, height, width = out, (height - shrink) // 2, (width - shrink) // 2
     if min(height, width) < 1:
         raise BadInput(
-            f"model.channels = {settings.channels} leaves no pixels of a {input_shape} input: use fewer layers or padding"
+            f"model.channels = {settings.channels} leaves no pixels of a {input_shape} input: use fewer, or padding"
         )
     return nn.Sequential(*layers, nn.Flatten(), *_dense((channels * height * width, *settings.hidden, n_classes)))
 

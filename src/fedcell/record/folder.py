@@ -10,11 +10,14 @@
 import platform
 import shlex
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+import torch
+
 from ..errors import FedcellError
+from ..version import __version__
 from . import rows
 from .files import in_use, present, read_json, write_json
 
@@ -86,13 +89,13 @@ def write_comparison(folder: Path, runs: list[Spec]) -> None:
 
 def write_run(folder: Path, spec: Spec, device: str) -> None:
     """Say what is run here, on which machine and with which versions."""
-    write_json(folder / RUN, {"format": FORMAT, **spec._asdict(), "made_by": _made_by(device)})
+    write_json(folder / RUN, {"format": FORMAT, **spec._asdict(), "made_by": made_by(device)})
 
 
 def changes(folder: Path, device: str) -> list[str]:
     """What differs from the versions and the machine that the run began with."""
     before = _versioned(folder, RUN).get("made_by", {})
-    return [f"{name} {before.get(name)} -> {now}" for name, now in _made_by(device).items() if before.get(name) != now]
+    return [f"{name} {before.get(name)} -> {now}" for name, now in made_by(device).items() if before.get(name) != now]
 
 
 def read_status(folder: Path, total: int) -> Status:
@@ -118,9 +121,9 @@ def _record(folder: Path, spec: Spec) -> Record:
     return Record(folder, spec.label, spec.method, spec.settings, spec.config, status, columns)
 
 
-def _made_by(device: str) -> dict[str, str]:
+def made_by(device: str) -> dict[str, str]:
     """What the last bits of a run may depend on."""
-    packages = {name: version(name) for name in ("fedcell", "numpy", "torch")}
+    packages = {"fedcell": __version__, "numpy": np.__version__, "torch": torch.__version__}
     return {"python": platform.python_version(), **packages, "platform": platform.platform(), "device": device}
 
 

@@ -87,6 +87,8 @@ def build_problem(config: Config, dataset: Dataset | None = None, model: nn.Modu
     learner = Learner(
         [architecture], samples, Samples(dataset.x_test, dataset.y_test, device), config.train, config.seed
     )
-    flops = architecture.flops_per_sample(samples.take(np.zeros(1, dtype=np.int64))[0][0].cpu())
+    flops = 0.0
+    if 0 in config.world.cycles_per_sample.values:  # counting is slow to start, so only where it is asked for
+        flops = architecture.flops_per_sample(samples.take(np.zeros(1, dtype=np.int64))[0][0].cpu())
     world = build_world(config.world, static_stream(store), architecture.n_params, flops, config.seed)
     return Problem(world, learner, config.train, config.seed, config.rounds, config.eval_every)

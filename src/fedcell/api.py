@@ -1,0 +1,45 @@
+"""`fedcell run` from Python: the same runs, with a model, data and methods of one's own."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from .data import Dataset
+from .options import override
+from .record import Record, Watch, execute, silent
+from .scenarios import get
+from .types import Method
+
+
+def run(
+    methods: Sequence[str | tuple[str, Method]],
+    scenario: str = "cell",
+    settings: Mapping[str, Any] | None = None,
+    *,
+    dataset: Dataset | None = None,
+    model: nn.Module | None = None,
+    out: str | Path | None = None,
+    watch: Watch = silent,
+) -> list[Record]:
+    """Compare methods in one world on one seed, and record every round.
+
+    Args:
+        methods: texts `NAME[:key=value,...]`, paths of method files, or pairs of a label and a `Method`.
+        scenario: the preset to start from (`fedcell list scenarios`).
+        settings: dotted keys to change, such as `{"rounds": 30, "world.n_devices": 50}` (`fedcell list keys`).
+        dataset: your own samples, see `fedcell.from_arrays`.
+        model: your own network; its present weights are the start.
+        out: folder to make; None: the next free one in `runs/`.
+        watch: called after every round with a `fedcell.record.Progress`.
+
+    Returns:
+        One record per method; `fedcell.report.text(records)` is the table, `fedcell.report.save(records, path)`
+        the figure.
+
+    Raises BadInput, before anything is written, for settings, data, models or methods that do not fit.
+    """
+    preset = get(scenario)
+    config = override(preset.config, settings or {})
+    return execute(config, methods, out, defaults=preset.methods, dataset=dataset, model=model, watch=watch)
