@@ -1,4 +1,4 @@
-"""The command line: `fedcell list | run | show | data`.
+"""The command line: `fedcell list | run | show | plan | data`.
 
 Results go to stdout, progress and notices to stderr. Heavy libraries are imported by the command
 that needs them.
@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ..errors import FedcellError
 from ..version import __version__
+from . import plan
 
 EXIT_CODES = """exit codes:
   0    done
@@ -60,6 +61,7 @@ def parser() -> ArgumentParser:
         ("run", "compare methods in one world and record every round", _run_flags),
         ("show", "the table of a recorded run", _show_flags),
         ("list", "methods, scenarios, models, data sets and settings", _list_flags),
+        ("plan", "parameters of a method from closed forms, without training", plan.flags),
         ("data", "fetch data sets", _data_flags),
     ):
         sub = commands.add_parser(

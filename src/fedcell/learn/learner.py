@@ -13,13 +13,14 @@ from ..errors import BadInput
 from ..rng import SETUP, stream
 from ..types import Ints, Start, Updates
 from .architecture import Architecture, trainable
+from .buffers import Buffers
 from .engines import batched, debug, sequential, vmap
 from .engines.common import Job
 from .samples import Samples
 from .settings import TrainConfig
 from .work import Work
 
-BATCHED_ON_CPU = 60_000  # parameters up to which batching dense clients beats training them one by one on a CPU
+BATCHED_ON_CPU = 150_000  # parameters up to which batching dense clients beat training them one by one on 2 cores
 EVALUATION_BATCH = 2048
 
 
@@ -45,6 +46,7 @@ class Learner:
         self.of_device = of_device  # [n_devices] architecture of each device; None: all have the first
         self.n_params = max(architecture.n_params for architecture in self.architectures)
         self.device = train.y.device
+        self._buffers = Buffers()
         self._probe = self.architectures[0].replica(self.device).eval()
 
     def initial(self, architecture: int = 0) -> Tensor:
@@ -56,13 +58,20 @@ class Learner:
 
     def train(self, start: Start, work: Work) -> Updates:
         """Local SGD of every row from its start point; one flat update per row."""
-        delta = torch.zeros(len(work.steps), self.n_params, device=self.device)
+        delta = self._rows(len(work.steps))
         kinds = np.zeros(len(work.steps), np.int64) if self.of_device is None else self.of_device[work.device]
         with precision(self.settings.tf32):
             for kind in np.unique(kinds):
                 rows = np.flatnonzero(kinds == kind)
                 self._train_kind(self.architectures[kind], start, work, rows, delta)
         return Updates(work.device, delta)
+
+    def _rows(self, n_rows: int) -> Tensor:
+        """Room for one update per row; zero where a row may have a tail that nothing trains."""
+        if self.device.type != "cpu":
+            return torch.zeros(n_rows, self.n_params, device=self.device)
+        rows = self._buffers.matrix(n_rows, self.n_params)
+        return rows.zero_() if len(self.architectures) > 1 else rows
 
     def _train_kind(self, architecture: Architecture, start: Start, work: Work, rows: Ints, delta: Tensor) -> None:
         alone = len(rows) == len(delta) and architecture.n_params == self.n_params

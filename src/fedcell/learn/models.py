@@ -45,7 +45,7 @@ def cnn(settings: ModelConfig, input_shape: Shape, n_classes: int) -> nn.Module:
     channels, height, width = _image(settings, input_shape)
     layers: list[nn.Module] = []
     for out in settings.channels:
-        layers += [nn.Conv2d(channels, out, settings.kernel, padding=settings.padding), nn.ReLU(), nn.MaxPool2d(2)]
+        layers += [nn.Conv2d(channels, out, settings.kernel, padding=settings.padding), nn.MaxPool2d(2), nn.ReLU()]
         shrink = settings.kernel - 1 - 2 * settings.padding
         channels, height, width = out, (height - shrink) // 2, (width - shrink) // 2
     if min(height, width) < 1:

@@ -14,7 +14,7 @@ import numpy as np
 from torch import nn
 
 from ..data import Dataset, load, partition
-from ..data.settings import DataConfig
+from ..data.settings import DataConfig, StreamConfig
 from ..errors import BadInput, did_you_mean
 from ..learn import models
 from ..learn.architecture import Architecture
@@ -22,8 +22,8 @@ from ..learn.learner import Learner, check_fits, initialise, pick_device
 from ..learn.samples import Samples
 from ..learn.settings import ModelConfig, TrainConfig
 from ..options import check, option
-from ..types import Problem
-from ..world import build_world, static_stream
+from ..types import Problem, Stream
+from ..world import binomial_stream, build_world, markov_stream, static_stream
 from ..world.settings import WorldConfig
 
 
@@ -37,6 +37,7 @@ class Config:
     eval_every: int = option(1, "rounds between two evaluations on the test set", least=1)
     world: WorldConfig = field(default_factory=WorldConfig)
     data: DataConfig = field(default_factory=DataConfig)
+    stream: StreamConfig = field(default_factory=StreamConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
 
@@ -78,7 +79,7 @@ def build_problem(config: Config, dataset: Dataset | None = None, model: nn.Modu
     """
     check(config)
     dataset = dataset or load(config.data.name)
-    store = partition(config.data, dataset.y_train, config.world.n_devices, dataset.n_classes, config.seed)
+    stream = build_stream(config, dataset)
     device = pick_device(config.train.device)
     samples = Samples(dataset.x_train, dataset.y_train, device)
     module = model or initialise(lambda: models.build(config.model, samples.shape, dataset.n_classes), config.seed)
@@ -90,5 +91,16 @@ def build_problem(config: Config, dataset: Dataset | None = None, model: nn.Modu
     flops = 0.0
     if 0 in config.world.cycles_per_sample.values:  # counting is slow to start, so only where it is asked for
         flops = architecture.flops_per_sample(samples.take(np.zeros(1, dtype=np.int64))[0][0].cpu())
-    world = build_world(config.world, static_stream(store), architecture.n_params, flops, config.seed)
+    world = build_world(config.world, stream, architecture.n_params, flops, config.seed)
     return Problem(world, learner, config.train, config.seed, config.rounds, config.eval_every)
+
+
+def build_stream(config: Config, dataset: Dataset) -> Stream:
+    """How samples reach the devices, as the `stream` and `data` settings say."""
+    settings, n_devices, labels = config.stream, config.world.n_devices, dataset.y_train
+    if settings.kind == "markov":
+        return markov_stream(settings, labels, dataset.n_classes, n_devices, config.seed)
+    store = partition(config.data, labels, n_devices, dataset.n_classes, config.seed)
+    if settings.kind == "binomial":
+        return binomial_stream(settings, store, labels, dataset.n_classes, config.seed)
+    return static_stream(store)

@@ -5,8 +5,6 @@ views into its rows of the result; the SGD step is fused into the weight-gradien
 (`baddbmm_`), and clients that have done their steps drop out of the batch.
 """
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +15,9 @@ from ...types import Ints
 from ..architecture import Architecture
 from .chunks import in_chunks
 from .common import Batches, Job
+from .pool import for_each
 
-CHUNK_BYTES = 4 << 20  # weights of a chunk on a CPU: about what stays in cache beside the samples
+CHUNK_BYTES = 1 << 20  # weights of a chunk on a CPU: little memory, and larger chunks were not faster
 
 
 class Layer(NamedTuple):
@@ -64,12 +63,7 @@ def train(job: Job, workers: int = 0) -> None:
     size = int(np.clip(CHUNK_BYTES // (4 * job.architecture.n_params), 1, 128))
     parts = [order[first : first + size] for first in range(0, len(order), size)]
 
-    def single_threaded(rows: Ints) -> None:
-        torch.set_num_threads(1)  # of this worker thread alone
-        _train_chunk(job, layers, batches, rows)
-
-    with ThreadPoolExecutor(min(workers or os.cpu_count() or 1, len(parts))) as pool:
-        list(pool.map(single_threaded, parts))
+    for_each(lambda rows: _train_chunk(job, layers, batches, rows), parts, workers)
 
 
 def _train_chunk(job: Job, layers: list[Layer], batches: Batches, rows: Ints) -> None:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+WIDE = 100_000  # weights from which on the saved write outweighs the cost of a Python backward
 SIMPLE = (nn.Flatten, nn.ReLU, nn.Tanh, nn.Sigmoid, nn.GELU, nn.Identity, nn.Conv2d, nn.MaxPool2d, nn.AvgPool2d)
 
 
@@ -59,7 +60,11 @@ def fuse(module: nn.Module, anchor: Anchor) -> set[int]:
     """
     if not isinstance(module, nn.Sequential) or not all(isinstance(part, (nn.Linear, *SIMPLE)) for part in module):
         return set()
-    dense = [(position, part) for position, part in enumerate(module) if isinstance(part, nn.Linear)]
+    dense = [
+        (position, part)
+        for position, part in enumerate(module)
+        if isinstance(part, nn.Linear) and part.weight.numel() >= WIDE
+    ]
     parameters = [parameter for _, part in dense for parameter in part.parameters()]
     if len({id(p) for p in parameters}) != len(parameters) or not all(p.requires_grad for p in parameters):
         return set()

@@ -7,26 +7,27 @@ lie channels-last inside the row while it trains and are put back into canonical
 
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from math import prod
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ...rng import stream
 from ..architecture import Architecture, trainable
 from ..work import Work, cross_entropy
 from .common import Batches, Job
 from .fused import Anchor, fuse
+from .pool import for_each
 
 
 def train(job: Job, workers: int = 0) -> None:
     """Fill `job.out` with what every row's training moved; the result does not depend on `workers`."""
     n_rows = len(job.work.steps)
     on_cpu = job.device.type == "cpu"
-    wanted = 1 if job.architecture.stochastic or not on_cpu else workers or os.cpu_count() or 1
+    wanted = 1 if job.architecture.stochastic else workers or os.cpu_count() or 1
     layout = _Layout(job.architecture)
     batches = Batches(job)
     points = layout.pack(job.points.clone())
@@ -34,18 +35,15 @@ def train(job: Job, workers: int = 0) -> None:
     ticket = count()  # next() is atomic, so idle workers just take the next client
 
     def work_through(_: int) -> None:
-        if on_cpu:
-            torch.set_num_threads(1)  # of this worker thread alone
         client = _Client(job, layout)
         while (turn := next(ticket)) < n_rows:
             row = int(heaviest_first[turn])
             client.train(row, points[job.of_row[row]], batches)
 
-    if min(wanted, n_rows) <= 1 and not on_cpu:
-        work_through(0)
+    if on_cpu:
+        for_each(work_through, range(min(wanted, n_rows)), wanted)
     else:
-        with ThreadPoolExecutor(min(wanted, n_rows)) as pool:
-            list(pool.map(work_through, range(min(wanted, n_rows))))
+        work_through(0)
     layout.unpack(job.out)
 
 
@@ -90,6 +88,9 @@ class _Client:
     def __init__(self, job: Job, layout: _Layout) -> None:
         self.job, self.layout = job, layout
         self.module = job.architecture.replica(job.device)
+        for part in self.module.modules():
+            if isinstance(part, nn.Conv2d):  # one input channel leaves the layout open, and pooling needs it last
+                part.register_forward_hook(_channels_last)
         self.parameters = trainable(self.module)
         self.anchor = Anchor(job.work.lr)
         self.fused = fuse(self.module, self.anchor) if job.work.plain else set()
@@ -148,3 +149,7 @@ class _Step:
         if work.momentum:
             self.velocity = change
         torch._foreach_add_(views, change, alpha=-work.lr)
+
+
+def _channels_last(module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
+    return output.contiguous(memory_format=torch.channels_last)

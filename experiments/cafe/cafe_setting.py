@@ -1,0 +1,154 @@
+"""What the experiments on CAFe share: the paper's data splits, problems on them, and how orderings are judged.
+
+Deviation: clients sample from the first 50 000 training images of MNIST and models are tested on the
+official 10 000 test images; the paper cuts both out of the 60 000 (spec C22).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+
+from fedcell.data import Dataset, load
+from fedcell.experiment import Case, Row
+from fedcell.rng import SETUP, stream
+from fedcell.scenarios import Config, build_problem, get
+from fedcell.types import Floats, Ints, Problem, Store
+from fedcell.world import static_stream
+
+TRAIN = 50_000
+SAMPLES = 500  # of one client, where all have equally many
+LAST = 5  # evaluations, ten rounds apart, whose mean is "the accuracy after 1000 rounds"
+N_CLIENTS, N_CLASSES = 100, 10
+
+Split = Callable[[Ints, np.random.Generator], list[Ints]]  # labels -> samples of every client
+
+
+# ---------------------------------------------------------------- splits (spec section 6)
+
+
+def draw(labels: Ints, label: int, count: int, rng: np.random.Generator) -> Ints:
+    """`count` different samples of a class."""
+    return rng.choice(np.flatnonzero(labels == label), count, replace=False)
+
+
+def triples(labels: Ints, rng: np.random.Generator) -> list[Ints]:
+    """Three classes per client, a different triple for each, equally many samples."""
+    every = [(a, b, c) for a in range(N_CLASSES) for b in range(a) for c in range(b)]
+    counts = [len(part) for part in np.array_split(np.arange(SAMPLES), 3)]
+    chosen = rng.permutation(len(every))[:N_CLIENTS]
+    return [
+        np.concatenate([draw(labels, label, count, rng) for label, count in zip(every[k], counts, strict=True)])
+        for k in chosen
+    ]
+
+
+def balanced(labels: Ints, rng: np.random.Generator) -> list[Ints]:
+    """The same number from each of the ten classes for every client."""
+    each = SAMPLES // N_CLASSES
+    return [
+        np.concatenate([draw(labels, label, each, rng) for label in range(N_CLASSES)]) for _ in range(N_CLIENTS)
+    ]
+
+
+def single_class(labels: Ints, rng: np.random.Generator) -> list[Ints]:
+    """Class `k mod 10` on client `k`, 50 to 500 samples."""
+    return [draw(labels, k % N_CLASSES, int(rng.integers(50, 501)), rng) for k in range(N_CLIENTS)]
+
+
+def random_classes(labels: Ints, rng: np.random.Generator) -> list[Ints]:
+    """1 to 10 classes per client, 10 to 100 samples of each."""
+    out = []
+    for _ in range(N_CLIENTS):
+        held = rng.permutation(N_CLASSES)[: int(rng.integers(1, N_CLASSES + 1))]
+        out.append(np.concatenate([draw(labels, int(label), int(rng.integers(10, 101)), rng) for label in held]))
+    return out
+
+
+def biased(n_biased: int) -> Split:
+    """The first clients repeat ten samples of class 0; client `k` of the others has class `(k mod 9) + 1`."""
+
+    def split(labels: Ints, rng: np.random.Generator) -> list[Ints]:
+        few = [np.tile(draw(labels, 0, 10, rng), SAMPLES // 10) for _ in range(n_biased)]
+        return few + [draw(labels, k % 9 + 1, SAMPLES, rng) for k in range(n_biased, N_CLIENTS)]
+
+    return split
+
+
+# ---------------------------------------------------------------- problems and cases
+
+
+@cache
+def mnist() -> Dataset:
+    data = load("mnist")
+    return data._replace(x_train=data.x_train[:TRAIN], y_train=data.y_train[:TRAIN])
+
+
+def store_of(parts: Sequence[Ints]) -> Store:
+    """Rows of different length as one padded store."""
+    size = np.array([len(part) for part in parts], dtype=np.int64)
+    items = np.zeros((len(parts), int(size.max())), dtype=np.int64)
+    for row, part in zip(items, parts, strict=True):
+        row[: len(part)] = part
+    return Store(items, size)
+
+
+def builder(split: Split) -> Callable[[Config], Problem]:
+    """A problem of the paper's setting with the samples split in its own way."""
+
+    def build(config: Config) -> Problem:
+        problem = build_problem(config, mnist())
+        store = store_of(split(mnist().y_train, stream(config.seed, SETUP, "cafe split")))
+        return problem._replace(world=problem.world._replace(stream=static_stream(store)))
+
+    return build
+
+
+def config(deadline_s: float, quick: bool) -> Config:
+    """The paper's setting: 1000 rounds, failed ones included."""
+    base = get("cafe").config
+    data = replace(base.data, partition="iid")  # replaced by the split
+    return replace(
+        base, rounds=30 if quick else 1000, world=replace(base.world, deadline_s=deadline_s), data=data
+    )
+
+
+def case(key: str, deadline_s: float, split: Split, quick: bool, **settings: object) -> Case:
+    """One run of CAFe per seed."""
+    return Case(key, config(deadline_s, quick), "cafe", settings, builder(split))
+
+
+# ---------------------------------------------------------------- judging
+
+
+def accuracy(row: Row) -> float:
+    """Mean of the last evaluations, which swing where clients hold few classes."""
+    return float(np.mean(row["accuracy"][-LAST:]))
+
+
+def by_seed(rows: list[Row], key: str, value: Callable[[Row], float] = accuracy) -> Floats:
+    """A number of one case, in the order of the seeds; empty where it was not run."""
+    return np.array([value(row) for row in sorted(rows, key=lambda row: row["seed"]) if row["case"] == key])
+
+
+def told(rows: list[Row], key: str) -> str:
+    """Mean and standard deviation over the seeds."""
+    values = by_seed(rows, key)
+    return f"{values.mean():.3f}±{values.std(ddof=min(1, len(values) - 1)):.3f}"
+
+
+def ahead(rows: list[Row], better: str, worse: str) -> bool:
+    """Whether one case beats another by more than the standard error of their difference on the same seeds."""
+    gap = by_seed(rows, better) - by_seed(rows, worse)
+    return bool(gap.mean() > gap.std(ddof=min(1, len(gap) - 1)) / np.sqrt(len(gap)))
+
+
+def missing(rows: list[Row], keys: Sequence[str]) -> bool:
+    """Whether a case was not run, as in the reduced grid."""
+    return not set(keys) <= {row["case"] for row in rows}
+
+
+def verdict(holds: Sequence[bool]) -> str:
+    """All orderings, some of them, or none."""
+    return "reproduced" if all(holds) else "partly" if any(holds) else "not reproduced"

@@ -1,0 +1,89 @@
+"""Streaming FL: full-batch gradient descent on every device's cache, then the mean with a global step.
+
+`w <- w + server_lr * mean_k (w_k - w)` with `w_k` the end of `steps` gradient steps on all that device `k`
+holds. What it holds is the world's affair (`stream.cache`); this file trains on it and measures how far its label
+shares are from the long-term ones.
+
+Deviation: the printed update divides local changes by the local rate and does not multiply it back; the proof does.
+
+Reference: streaming (Wang, Bian, Xu: On the Local Cache Update Rules in Streaming Federated Learning), Eqs. (2)-(7)
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from ..data.partition import histogram
+from ..learn.learner import Learner
+from ..learn.samples import Samples
+from ..options import option
+from ..theory.streaming import deviation
+from ..types import Decision, Method, Observation, Problem
+from ..world import LabelStream
+from . import defaults, fedavg
+
+
+@dataclass(frozen=True)
+class Config(fedavg.Config):
+    """Settings of streaming FL."""
+
+    batch_size: int | None = option(0, "samples per local step; 0: the whole cache", least=0)
+    weights: str = option("equal", "weight of a device in the average", choices=("samples", "equal"))
+
+
+def build(config: Config) -> Method:
+    return fedavg.build(config)._replace(decide=partial(decide, config), evaluate=evaluate)
+
+
+def decide(config: Config, problem: Problem, state: Any, observation: Observation) -> Decision:
+    """Everyone trains; the row gets the discrepancy of this round's caches where the long-term law is known."""
+    decision = defaults.decide(config, problem, state, observation)
+    return decision._replace(info=label_columns(problem, observation))
+
+
+def label_columns(problem: Problem, observation: Observation) -> Mapping[str, float]:
+    """Columns of a row: `psi_t`, the largest squared deviation of one share, and the chains' mean second eigenvalue."""
+    stream = problem.world.stream
+    if not isinstance(stream, LabelStream):
+        return {}
+    long_term = stream.law.long_term
+    counts = histogram(observation.store, problem.learner.train_samples.labels, long_term.shape[1])
+    squared = deviation(counts, long_term) ** 2
+    return {
+        "discrepancy": float(squared.sum()),
+        "discrepancy_max": float(squared.max()),
+        "eigenvalue": float(stream.law.second_eigenvalue.mean()),
+    }
+
+
+def evaluate(problem: Problem, params: Tensor, state: Any) -> Mapping[str, float]:
+    """Accuracy and loss; where the long-term law is known, also with classes weighted by it, and equally."""
+    stream = problem.world.stream
+    if not isinstance(stream, LabelStream):
+        return problem.learner.evaluate(params)
+    parts = _by_class(problem.learner)
+    scores = [problem.learner.evaluate(params, samples) for _, samples in parts]
+    size = np.array([len(samples) for _, samples in parts])
+    right = np.array([score["accuracy"] for score in scores])
+    share = stream.law.long_term.mean(axis=0)[[label for label, _ in parts]]
+    return {
+        "accuracy": float(np.rint(right * size).sum() / size.sum()),
+        "loss": float(np.array([score["loss"] for score in scores]) @ size / size.sum()),
+        "weighted_accuracy": float(right @ share / share.sum()),
+        "balanced_accuracy": float(right.mean()),
+    }
+
+
+@lru_cache(maxsize=1)
+def _by_class(learner: Learner) -> list[tuple[int, Samples]]:
+    """The test samples of each class that has any."""
+    test = learner.test_samples
+    out = []
+    for label in np.unique(test.labels):
+        x, y = test.take(np.flatnonzero(test.labels == label))
+        out.append((int(label), Samples(x.cpu().numpy(), y.cpu().numpy(), learner.device)))
+    return out

@@ -1,0 +1,1 @@
+"""Planners that need no training: parameters from closed forms and measured times alone."""

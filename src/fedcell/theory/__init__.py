@@ -1,0 +1,1 @@
+"""Closed forms and convergence bounds of the papers as computable diagnostics."""
