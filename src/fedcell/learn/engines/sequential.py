@@ -26,7 +26,6 @@ from .pool import for_each
 def train(job: Job, workers: int = 0) -> None:
     """Fill `job.out` with what every row's training moved; the result does not depend on `workers`."""
     n_rows = len(job.work.steps)
-    on_cpu = job.device.type == "cpu"
     wanted = 1 if job.architecture.stochastic else workers or os.cpu_count() or 1
     layout = _Layout(job.architecture)
     batches = Batches(job)
@@ -40,9 +39,9 @@ def train(job: Job, workers: int = 0) -> None:
             row = int(heaviest_first[turn])
             client.train(row, points[job.of_row[row]], batches)
 
-    if on_cpu:
+    if job.device.type == "cpu" and n_rows > 1:
         for_each(work_through, range(min(wanted, n_rows)), wanted)
-    else:
+    else:  # a GPU, or a single client that may as well have every core
         work_through(0)
     layout.unpack(job.out)
 
