@@ -51,8 +51,17 @@ def test_mini_batches_do_not_depend_on_who_else_trains(small):
 
 
 def test_all_updates_bad_is_divergence(small):
-    with pytest.raises(Diverged, match=r"round \d: all 6 local updates"):
-        list(simulate(small(), methods.parse("fedavg:lr=1e38").build()))
+    def hopeless(*arguments):
+        updates = FEDAVG.local(*arguments)
+        return updates._replace(delta=updates.delta * float("inf"))
+
+    with pytest.raises(Diverged, match=r"round 0: all 6 local updates"):
+        list(simulate(small(), FEDAVG._replace(local=hopeless)))
+
+
+def test_exploding_loss_is_divergence(small):
+    with pytest.raises(Diverged, match="test loss is"):
+        list(simulate(small(), methods.parse("fedavg:lr=1e9").build()))
 
 
 def test_bad_model_is_divergence(small):

@@ -47,9 +47,7 @@ def triples(labels: Ints, rng: np.random.Generator) -> list[Ints]:
 def balanced(labels: Ints, rng: np.random.Generator) -> list[Ints]:
     """The same number from each of the ten classes for every client."""
     each = SAMPLES // N_CLASSES
-    return [
-        np.concatenate([draw(labels, label, each, rng) for label in range(N_CLASSES)]) for _ in range(N_CLIENTS)
-    ]
+    return [np.concatenate([draw(labels, label, each, rng) for label in range(N_CLASSES)]) for _ in range(N_CLIENTS)]
 
 
 def single_class(labels: Ints, rng: np.random.Generator) -> list[Ints]:
@@ -109,14 +107,21 @@ def config(deadline_s: float, quick: bool) -> Config:
     """The paper's setting: 1000 rounds, failed ones included."""
     base = get("cafe").config
     data = replace(base.data, partition="iid")  # replaced by the split
-    return replace(
-        base, rounds=30 if quick else 1000, world=replace(base.world, deadline_s=deadline_s), data=data
-    )
+    return replace(base, rounds=30 if quick else 1000, world=replace(base.world, deadline_s=deadline_s), data=data)
 
 
 def case(key: str, deadline_s: float, split: Split, quick: bool, **settings: object) -> Case:
     """One run of CAFe per seed."""
     return Case(key, config(deadline_s, quick), "cafe", settings, builder(split))
+
+
+def iid_name(quorum: int) -> str:
+    return f"iid M={quorum}"
+
+
+def iid_case(quorum: int, quick: bool) -> Case:
+    """A run of Figures 5 and 7."""
+    return case(iid_name(quorum), 0.5, balanced, quick, quorum=quorum)
 
 
 # ---------------------------------------------------------------- judging

@@ -13,6 +13,8 @@ from . import radio, world
 from .errors import Diverged
 from .types import Decision, Method, Outcome, Problem, Row, Snapshot, Updates, Uplink
 
+HOPELESS_LOSS = 1e6  # nats per sample; guessing costs a few
+
 
 def simulate(problem: Problem, method: Method, snapshot: Snapshot | None = None) -> Iterator[tuple[Row, Snapshot]]:
     """Play every round that is left, yielding its row and the state after it.
@@ -73,6 +75,8 @@ def measure(problem: Problem, method: Method, after: Snapshot, decision: Decisio
     metrics = dict(decision.info)
     if after.round % problem.eval_every == 0 or after.round == problem.n_rounds:
         metrics |= method.evaluate(problem, after.params, after.method)
+        if not metrics.get("loss", 0.0) < HOPELESS_LOSS:
+            raise Diverged(f"round {round}: the test loss is {metrics['loss']:.3g}: lower the learning rate")
     return Row(
         round=round,
         clock_s=after.world.clock_s,

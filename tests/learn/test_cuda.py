@@ -47,4 +47,5 @@ def test_agrees_with_cpu(model, variant):
     work = Work(np.arange(300), store, rng.integers(1, 6, 300), lr=0.05, batch_size=16, round=0)
     work = work._replace(**VARIANTS[variant])
     cpu, gpu = train(model, "cpu", work), train(model, "cuda", work)
-    torch.testing.assert_close(gpu, cpu, rtol=1e-3, atol=float(cpu.abs().max()) * 1e-4)
+    apart = (gpu - cpu).norm(dim=1) / cpu.norm(dim=1)  # of whole updates: rounding can flip a single ReLU
+    assert float(apart.max()) < 1e-3

@@ -156,6 +156,7 @@ def test_main_thread_keeps_its_threads():
 def test_dropout_repeats_exactly():
     net = nn.Sequential(nn.Flatten(), nn.Linear(192, 30), nn.Dropout(0.5), nn.ReLU(), nn.Linear(30, N_CLASSES))
     data, start = samples((3, 8, 8)), None
+    before = torch.get_rng_state()
     deltas = []
     for workers in (1, 3):
         layout = Architecture.of(net)
@@ -163,6 +164,7 @@ def test_dropout_repeats_exactly():
         start = start or Start(drops.initial()[None], np.zeros(6, dtype=np.int64))
         deltas.append(drops.train(start, work()).delta)
     assert torch.equal(*deltas)
+    assert torch.equal(torch.get_rng_state(), before), "the global random state is the caller's"
     assert not torch.equal(deltas[0], drops.train(start, work(round=4)).delta)
 
 

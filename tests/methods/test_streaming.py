@@ -48,7 +48,7 @@ def test_global_step_scales_the_mean_of_local_changes(small, server_lr):
 @pytest.mark.parametrize("cache", ["fifo", "srsr", "drsr", "lazy", "full"])
 @pytest.mark.parametrize("initial", ["cold", "prefill"])
 def test_recorded_discrepancy_is_that_of_the_label_only_simulation(small, cache, initial):
-    problem = small({**MARKOV, "stream.cache": cache, "stream.initial": initial}, rounds=8)
+    problem = small({**MARKOV, "stream.cache": cache, "stream.initial": initial}, rounds=8, eval_every=8)
     recorded = [row.metrics["discrepancy"] for row, _ in simulate(problem, methods.parse("streaming").build())]
     settings = override(Config(), {**MARKOV, "stream.cache": cache, "stream.initial": initial}).stream
     want = label_trace(settings, problem.world.stream.law, 8, problem.seed).sum(axis=1)

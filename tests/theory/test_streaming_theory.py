@@ -103,11 +103,11 @@ def test_more_rounds_than_lags_are_refused():
 
 @pytest.mark.parametrize("rule", ["fifo", "srsr", "drsr"])
 def test_exact_values_against_simulation(rule):
-    law = make_law(np.tile(THREE, (3000, 1, 1)), 1.0, 0.0)
-    given = settings(300, 30, cache=rule, initial="cold")
-    measured = theory.label_trace(given, law, 100, seed=1)[-1].mean()
-    want = {"fifo": 0.0459838, "srsr": 0.0164893, "drsr": 0.0050497}[rule]
-    assert measured == pytest.approx(want, rel=0.06)
+    """DRSR after 100 rounds, the others once they have settled."""
+    want, settled = {"fifo": (0.0459838, 40), "srsr": (0.0164893, 80), "drsr": (0.0050497, 99)}[rule]
+    law = make_law(np.tile(THREE, (800, 1, 1)), 1.0, 0.0)
+    trace = theory.label_trace(settings(300, 30, cache=rule, initial="cold"), law, 100, seed=1)
+    assert trace[settled:].mean() == pytest.approx(want, rel=0.08)
 
 
 # ---------------------------------------------------------------- label-only simulation
@@ -123,7 +123,7 @@ def test_dynamic_rule_decays_as_one_over_t():
 def test_orderings_and_sizes_from_a_filled_cache():
     """The specification's table for B = 300, b = 150, within the spread of seeds."""
     want = {"lazy": 33.2, "fifo": 26.4, "srsr": 14.5, "drsr": 1.7}
-    got = {rule: accumulated(300, 150, cache=rule) for rule in want if rule != "lazy"}
+    got = {rule: accumulated(300, 150, n_devices=80, cache=rule) for rule in want if rule != "lazy"}
     got["lazy"] = 300 * accumulated(300, 150, n_devices=1000, n_rounds=1, cache="lazy")  # constant, and very uneven
     for rule, value in want.items():
         assert got[rule] == pytest.approx(value, rel=0.15), rule
@@ -131,9 +131,10 @@ def test_orderings_and_sizes_from_a_filled_cache():
 
 
 def test_small_theta_is_best_with_large_batches_and_worst_with_small_ones():
-    large = [accumulated(300, 150, cache="srsr", theta=theta) for theta in (0.1, 1 / 3, 2 / 3, 1.0)]
-    small = [accumulated(300, 30, cache="srsr", theta=theta) for theta in (0.1, 1 / 3, 2 / 3, 1.0)]
-    cold = [accumulated(300, 30, cache="srsr", theta=theta, initial="cold") for theta in (0.1, 1 / 3, 2 / 3, 1.0)]
+    thetas = (0.1, 1 / 3, 2 / 3, 1.0)
+    large = [accumulated(300, 150, n_devices=60, cache="srsr", theta=theta) for theta in thetas]
+    small = [accumulated(300, 30, cache="srsr", theta=theta) for theta in thetas]
+    cold = [accumulated(300, 30, n_devices=60, cache="srsr", theta=theta, initial="cold") for theta in thetas]
     assert large == sorted(large)
     assert np.argmax(small) == 0
     assert np.argmax(cold) == 3  # from an empty cache there is no reversal

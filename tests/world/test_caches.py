@@ -274,6 +274,29 @@ def test_an_unseen_class_enters_and_an_absent_one_has_no_target():
     assert counts[2] == 0
 
 
+def test_every_sample_of_a_class_has_the_same_chance():
+    """2000 equal caches take one step: half of the old of class 0 stay, a third of the new of class 1 enter."""
+    n, labels = 2000, np.array([0] * 8 + [1] * 6)
+    keeper = Keeper(np.full(n, 8), labels, 2, theta=1 / 3)
+    first, new = np.tile(np.arange(8), (n, 1)), np.tile(np.arange(8, 14), (n, 1))
+    cache = begin(keeper, Store(first, np.full(n, 8)))
+    after = RULES["srsr"](keeper, cache, Store(new, np.full(n, 6)), 1, 0)
+    often = np.bincount(after.store.items.ravel(), minlength=14) / n
+    np.testing.assert_allclose(often[:8], 6 / 8, atol=5 * 0.01)
+    np.testing.assert_allclose(often[8:], 2 / 6, atol=5 * 0.011)
+
+
+def test_device_gives_every_sample_of_a_class_the_same_chance():
+    n, kept = 1000, np.zeros(14)
+    for seed in range(n):
+        cache = StreamingCache(8, "srsr", theta=1 / 3, seed=seed)
+        cache.offer(np.arange(8)[:, None], [0] * 8)
+        cache.offer(np.arange(8, 14)[:, None], [1] * 6)
+        kept[cache.contents()[0][:, 0]] += 1 / n
+    np.testing.assert_allclose(kept[:8], 6 / 8, atol=5 * 0.014)
+    np.testing.assert_allclose(kept[8:], 2 / 6, atol=5 * 0.015)
+
+
 def test_no_arrivals_leave_everything_as_it_was():
     *_, (_, _, cache, _, _) = play("drsr", 10, 4, 9)
     keeper = Keeper(np.full(2, 10), pool(), N_CLASSES)
@@ -417,6 +440,7 @@ def test_device_explains_bad_input(make, words):
 
 def test_device_refuses_other_samples():
     cache = StreamingCache(5)
-    cache.offer(np.zeros((1, 3)), [0])
-    with pytest.raises(BadInput, match="do not fit"):
-        cache.offer(np.zeros((1, 4)), [0])
+    cache.offer(np.zeros((1, 3), dtype=np.uint8), [0])
+    for other in (np.zeros((1, 4), dtype=np.uint8), np.full((1, 3), 0.5)):
+        with pytest.raises(BadInput, match="do not fit"):
+            cache.offer(other, [0])

@@ -62,7 +62,7 @@ def parser() -> ArgumentParser:
         ("show", "the table of a recorded run", _show_flags),
         ("list", "methods, scenarios, models, data sets and settings", _list_flags),
         ("plan", "parameters of a method from closed forms, without training", plan.flags),
-        ("data", "fetch data sets", _data_flags),
+        ("data", "fetch data sets, and see how they are split over devices", _data_flags),
     ):
         sub = commands.add_parser(
             name,
@@ -129,6 +129,12 @@ def _data_flags(sub: ArgumentParser) -> None:
     get.add_argument("names", metavar="NAME", nargs="+", help="see `fedcell data list`")
     get.set_defaults(command=_data_get)
     actions.add_parser("list", help="data sets known by name, and where they are").set_defaults(command=_data_list)
+    split = actions.add_parser("split", help="which labels each device of a scenario holds")
+    split.add_argument("--scenario", metavar="NAME", default="cell", help="the preset to start from (default: cell)")
+    split.add_argument("--seed", metavar="N", help="every random draw follows from it")
+    split.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="such as data.alpha=0.1")
+    split.add_argument("--json", action="store_true", help="the counts as JSON on stdout")
+    split.set_defaults(command=_data_split)
 
 
 # ---------------------------------------------------------------- the commands, imported when they are called
@@ -169,3 +175,9 @@ def _data_list(args: Namespace) -> int:
 
     print(show("data"))
     return 0
+
+
+def _data_split(args: Namespace) -> int:
+    from .split import show
+
+    return show(args)

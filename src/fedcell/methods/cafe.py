@@ -115,7 +115,7 @@ def broadcast(config: Config, problem: Problem, params: Tensor, state: State, se
     if state.rows is None:
         return Start(params[None], np.zeros(len(device), dtype=np.int64))
     has_own = state.gathered[device] > 0
-    own = state.rows[torch.from_numpy(_row_of(state.gathered, device[has_own])).to(params.device)]
+    own = state.rows[_places(state.gathered, device[has_own], params)]
     return Start(torch.cat([params[None], own.add_(params)]), np.where(has_own, np.cumsum(has_own), 0))
 
 
@@ -233,22 +233,22 @@ def gather(state: State, device: Ints, rows: Tensor) -> State:
     if state.rows is None:
         return state._replace(gathered=gathered, rows=rows if len(device) else None)
     merged = rows.new_zeros((int(np.count_nonzero(gathered)), rows.shape[1]))
-    for some, add in ((np.flatnonzero(state.gathered), state.rows), (device, rows)):
-        merged[torch.from_numpy(_row_of(gathered, some)).to(rows.device)] += add
+    merged.index_copy_(0, _places(gathered, np.flatnonzero(state.gathered), rows), state.rows)
+    merged.index_add_(0, _places(gathered, device, rows), rows)
     return state._replace(gathered=gathered, rows=merged)
 
 
 def _average(config: Config, params: Tensor, state: State, device: Ints) -> Tensor:
     """Step by the mean of the sums of this round's devices, or of all that gathered; cafe Eq. (20) and C18."""
     assert state.rows is not None  # a quorum has answered
-    weights = np.zeros(len(state.rows))
-    weights[slice(None) if config.agu == "union" else _row_of(state.gathered, device)] = 1.0
+    gatherer = np.flatnonzero(state.gathered)
+    weights = np.isin(gatherer, device) | (config.agu == "union")
     return mean_update(params, weights / weights.sum(), state.rows)
 
 
-def _row_of(gathered: Ints, device: Ints) -> Ints:
+def _places(gathered: Ints, device: Ints, like: Tensor) -> Tensor:
     """Where the rows of `device` lie among those of all devices that gathered something."""
-    return np.asarray((np.cumsum(gathered > 0) - 1)[device])
+    return torch.from_numpy((np.cumsum(gathered > 0) - 1)[device]).to(like.device)
 
 
 def _scaled(rows: Tensor, factor: Floats) -> Tensor:

@@ -23,4 +23,9 @@ CONFIG = Config(
     model=ModelConfig(name="mlp", hidden=(64,)),
     train=TrainConfig(lr=0.1, steps=10, batch_size=16),
 )
-COMPARE = ("fedavg:scheduler=random,n_selected=4", "fedavg:scheduler=fastest,n_selected=4", "fedavg:effort=fit", "central")
+COMPARE = (
+    "fedavg:scheduler=random,n_selected=4",
+    "fedavg:scheduler=fastest,n_selected=4",
+    "fedavg:effort=fit",
+    "central",
+)

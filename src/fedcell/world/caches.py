@@ -261,7 +261,7 @@ class StreamingCache:
         """Let the rule decide what of `samples` `[n, ...]` with class numbers `labels` `[n]` replaces what."""
         x, y = np.asarray(samples), np.asarray(labels)
         self._check(x, y)
-        if not len(self):
+        if len(y) and not len(self):
             self._samples = np.empty((self.capacity, *x.shape[1:]), dtype=x.dtype)
         for first in range(0, len(y), self.capacity):
             part = slice(first, first + self.capacity)
@@ -295,8 +295,10 @@ class StreamingCache:
             raise BadInput(f"{x.shape[:1]} samples came with labels of shape {y.shape}: offer one label per sample")
         if len(y) and (y.dtype.kind not in "iu" or y.min() < 0):
             raise BadInput(f"labels of {y.dtype} from {y.min()}: they must be whole numbers from 0")
-        if len(self) and x.shape[1:] != self._samples.shape[1:]:
-            raise BadInput(f"samples of shape {x.shape[1:]} do not fit a cache of {self._samples.shape[1:]}")
+        fits = x.shape[1:] == self._samples.shape[1:] and np.can_cast(x.dtype, self._samples.dtype, "same_kind")
+        if len(y) and len(self) and not fits:
+            own = f"{self._samples.dtype} {self._samples.shape[1:]}"
+            raise BadInput(f"{x.dtype} samples of shape {x.shape[1:]} do not fit a cache of {own}: offer the same kind")
 
     def _take(self, x: np.ndarray, y: Ints) -> None:
         """One step of the rule; nothing larger than the cache arrives here."""
@@ -310,7 +312,7 @@ class StreamingCache:
             self._counts -= np.bincount(self._labels[[s for s in free if s < size]], minlength=len(self._counts))
         elif self.rule == "lazy" or len(free) == len(y):
             fresh = fresh[: len(free)]
-            self._shadow = self._counts + np.bincount(y[fresh], minlength=len(self._counts)).astype(np.float64)
+            self._shadow = (self._counts + np.bincount(y[fresh], minlength=len(self._counts))).astype(np.float64)
         else:
             evicted, fresh = self._select(y)
             free += evicted

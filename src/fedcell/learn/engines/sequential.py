@@ -39,10 +39,11 @@ def train(job: Job, workers: int = 0) -> None:
             row = int(heaviest_first[turn])
             client.train(row, points[job.of_row[row]], batches)
 
-    if job.device.type == "cpu" and n_rows > 1:
-        for_each(work_through, range(min(wanted, n_rows)), wanted)
-    else:  # a GPU, or a single client that may as well have every core
-        work_through(0)
+    with torch.random.fork_rng(devices=[], enabled=job.architecture.stochastic):
+        if job.device.type == "cpu" and n_rows > 1:
+            for_each(work_through, range(min(wanted, n_rows)), wanted)
+        else:  # a GPU, or a single client that may as well have every core
+            work_through(0)
     layout.unpack(job.out)
 
 

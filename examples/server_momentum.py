@@ -1,0 +1,59 @@
+"""FedAvgM: FedAvg whose server keeps a momentum of the averaged updates.
+
+With `d` the averaged update of the devices heard, `v <- beta v + d` and `w <- w + server_lr v`.
+A round in which nobody is heard leaves `w` and `v` as they are.
+
+Reference: Hsu, Qi, Brown, Measuring the Effects of Non-Identical Data Distribution for Federated Visual
+Classification, 2019.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from fedcell.methods import fedavg
+from fedcell.methods.defaults import mean_update, received
+from fedcell.options import option
+from fedcell.types import Decision, Method, Observation, Problem, Updates, Uplink
+
+
+@dataclass(frozen=True)
+class Config(fedavg.Config):
+    """Settings of FedAvgM: those of FedAvg and one more."""
+
+    beta: float = option(0.9, "momentum of the server; 0 is FedAvg", least=0, most=0.999)
+
+
+class State(NamedTuple):
+    """What the server remembers between rounds."""
+
+    velocity: Tensor  # [n_params]
+
+
+def build(config: Config) -> Method:
+    return fedavg.build(config)._replace(init=init, aggregate=partial(aggregate, config))
+
+
+def init(problem: Problem, params: Tensor) -> State:
+    return State(torch.zeros_like(params))
+
+
+def aggregate(
+    config: Config,
+    problem: Problem,
+    params: Tensor,
+    state: State,
+    observation: Observation,
+    decision: Decision,
+    updates: Updates,
+    uplink: Uplink,
+) -> tuple[Tensor, State]:
+    device, rows = received(updates, uplink)
+    if not len(device):
+        return params, state
+    share = fedavg.shares(config.weights, observation, device)
+    velocity = mean_update(config.beta * state.velocity, share, rows)
+    return params + config.server_lr * velocity, State(velocity)

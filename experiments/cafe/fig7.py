@@ -1,0 +1,76 @@
+"""CAFe Figure 7: accuracy after 1000 rounds over the quorum M for i.i.d. data and T = 0.5."""
+
+from itertools import pairwise
+
+import numpy as np
+from cafe_plots import accuracy_points, dress, panels
+from cafe_setting import N_CLIENTS, ahead, by_seed, iid_case, missing, told, verdict
+from cafe_setting import iid_name as name
+from matplotlib.figure import Figure
+
+from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.theory import cafe
+
+QUORUMS = (1, 20, 30, 33, 36, 40, 45, 50)
+PEAK = 33  # of g(M)
+
+
+def cases(quick: bool) -> list[Case]:
+    chosen = (1, 33, 45) if quick else QUORUMS
+    return [iid_case(m, quick) for m in chosen]
+
+
+def gains() -> np.ndarray:
+    """g(M) of `QUORUMS`."""
+    return cafe.noise_gain(N_CLIENTS, np.array(QUORUMS), cafe.answer_probability(0.5, 1.0))
+
+
+def check(rows: list[Row]) -> list[Finding]:
+    if missing(rows, [name(m) for m in QUORUMS]):
+        return []
+    means = [by_seed(rows, name(m)).mean() for m in QUORUMS]
+    best = QUORUMS[int(np.argmax(means))]
+    ours = ", ".join(f"M={m} {told(rows, name(m))}" for m in QUORUMS)
+    clear = ahead(rows, name(best), name(PEAK))
+    falls = [ahead(rows, name(a), name(b)) for a, b in pairwise(QUORUMS[3:])]
+    return [
+        Finding(
+            "peak",
+            f"best M = {best}; {ours}",
+            "reproduced" if clear else "partly" if best != PEAK else "not reproduced",
+            f"argmax of the mean accuracy against argmax g = {PEAK}; "
+            + ("beyond" if clear else "within")
+            + " one standard error of the paired difference",
+        ),
+        Finding(
+            "indicator",
+            ours,
+            verdict(falls),
+            f"where g falls (M = {QUORUMS[3:]}), accuracy falls from one M to the next: {sum(falls)} of {len(falls)}",
+        ),
+    ]
+
+
+def plot(rows: list[Row]) -> Figure:
+    figure, (ax,) = panels()
+    accuracy_points(ax, rows, QUORUMS, [name(m) for m in QUORUMS], 0, "accuracy")
+    dress(ax, "least number of responders M", "test accuracy", legend=False)
+    other = ax.twinx()
+    other.plot(QUORUMS, gains(), color="#888888", linestyle=":")
+    other.set_ylabel("g(M), dotted")
+    return figure
+
+
+EXPERIMENT = Experiment(
+    title="CAFe Figure 7: accuracy over M, i.i.d. data, T = 0.5",
+    claims=(
+        Claim("peak", "the M of the highest accuracy need not be that of the highest g(M)", "a curve; argmax g = 33"),
+        Claim("indicator", "g(M) indicates where a larger M degrades accuracy significantly", "no numbers"),
+    ),
+    cases=cases,
+    plot=plot,
+    check=check,
+)
+
+if __name__ == "__main__":
+    main(EXPERIMENT)
