@@ -152,10 +152,14 @@ def main(experiment: Experiment, arguments: Sequence[str] | None = None) -> None
 
 
 def _lines(store: Path) -> list[Row]:
+    """The finished runs on file; a line that a kill left half-written is cut off."""
     if not store.exists():
         return []
-    whole = [line for line in store.read_text().splitlines(keepends=True) if line.endswith("\n")]
-    return [json.loads(line) for line in whole]
+    text = store.read_text()
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:
+        store.write_text(whole)
+    return [json.loads(line) for line in whole.splitlines()]
 
 
 def _say(text: str) -> None:

@@ -36,11 +36,15 @@ def test_one_device_is_plain_gradient_descent(small):
 
 @pytest.mark.parametrize("server_lr", [1.0, 0.5])
 def test_global_step_scales_the_mean_of_local_changes(small, server_lr):
-    problem = small(MARKOV)
+    """All devices count alike, whatever their caches hold."""
+    problem = small({**MARKOV, "stream.capacity": "10|30"})
     method = methods.parse(f"streaming:steps=3,lr=0.1,server_lr={server_lr}").build()
     first = begin(problem, method)
     _, after = play_round(problem, method, first)
-    ends = [gradient_descent(problem, first.params, row, 0.1, 3) for row in after.world.store.items]
+    store = after.world.store
+    held = [row[:size] for row, size in zip(store.items, store.size, strict=True)]
+    assert len({len(items) for items in held}) == 2
+    ends = [gradient_descent(problem, first.params, items, 0.1, 3) for items in held]
     want = first.params + server_lr * (torch.stack(ends).mean(0) - first.params)
     torch.testing.assert_close(after.params, want, atol=1e-6, rtol=1e-5)
 

@@ -109,9 +109,11 @@ def decide(config: Config, problem: Problem, state: State, observation: Observat
     return decision._replace(info=_columns(config, state, decision, uplink))
 
 
-def broadcast(config: Config, problem: Problem, params: Tensor, state: State, seen: Observation, d: Decision) -> Start:
+def broadcast(
+    config: Config, problem: Problem, params: Tensor, state: State, observation: Observation, decision: Decision
+) -> Start:
     """The global model, and local models for those that answered in failed rounds before."""
-    device = np.flatnonzero(_needed(config, problem, seen, d))
+    device = np.flatnonzero(_needed(config, problem, observation, decision))
     if state.rows is None:
         return Start(params[None], np.zeros(len(device), dtype=np.int64))
     has_own = state.gathered[device] > 0
@@ -197,7 +199,7 @@ def _weights(config: Config, state: State, device: Ints) -> Floats:
         return np.full(len(device), 1 / max(len(device), 1))
     age = (state.age_s if config.age_unit == "time" else state.age_rounds)[device]
     q = np.minimum(age, config.age_cap) ** config.age_power  # cafe L401
-    q = q / q.max()  # equal ages weigh exactly alike
+    q = q / q.max() if q.max() > 0 else np.ones(len(q))  # equal ages weigh exactly alike
     return np.asarray(q / q.sum())
 
 
@@ -261,7 +263,7 @@ def _scaled(rows: Tensor, factor: Floats) -> Tensor:
 
 
 def _expected_success(config: Config, problem: Problem) -> float:
-    """`1 - q` of the world's answer times, for the theorem's step size."""
+    """`1 - q` of the world's answer times, everyone being there, for the theorem's step size."""
     world, settings = problem.world, problem.world.settings
     if settings.response == "computed":
         raise BadInput("cafe.decay = 'theory' needs drawn answers: set world.response = 'exponential' or 'trace'")

@@ -1,0 +1,136 @@
+"""Write docs/configuration.md from the settings classes, so that the page cannot say anything else than the code.
+
+    python docs/generate.py
+
+A test compares the page with `page()` and fails when it is stale.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from fedcell import methods, options, scenarios
+
+PAGE = Path(__file__).parent / "configuration.md"
+
+INTRODUCTION = """\
+# Settings
+
+This page is written by `docs/generate.py` from the code. Do not edit it; run the script.
+
+A key is a dotted path. Change it on the command line with `--set world.radius_m=300`, or in Python with
+`fedcell.run(..., settings={"world.radius_m": 300})`. `fedcell list keys --scenario NAME` prints the same keys with the
+values of a scenario.
+
+How values are written:
+
+| type | written as |
+|---|---|
+| a number, a whole number | `300`, `1e6`, `inf` |
+| a number or range, per device | `1e9` all alike; `1e9..2e9` uniform; `1e2~1e5` uniform in the log; `1\\|2\\|4` any |
+| a list | `64,32` |
+| true or false | `true`, `yes`, `on`, `false`, `no`, `off` |
+| or none | `none` |
+
+Units end a name: `_hz`, `_s`, `_m`, `_watt`, `_joule`, `_bit`, `_dbm`, `_db`. A key without such an ending is a count,
+a ratio or a word.
+"""
+
+METHODS = """\
+## Settings of the methods
+
+Write them after the name, `fedprox:mu=0.5,scheduler=random`, or as `--set fedprox.mu=0.5` for every `fedprox` of the
+run. A setting after the name wins. `none` for `lr`, `steps`, `batch_size` and `momentum` takes the value of the `train`
+section.
+"""
+
+SCENARIOS = """\
+## Scenarios
+
+What each preset changes, and which methods a bare `fedcell run --scenario NAME` compares.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [INTRODUCTION, "## The run\n"]
+    default = scenarios.Config()
+    for section, rows in _by_section(default).items():
+        doc = _first_line(getattr(default, section)) if section else "What defines a run besides its sections."
+        parts.append(f"### {'section ' + section if section else 'top level'}\n\n{doc}\n\n{_table(rows)}\n")
+    parts.append(METHODS)
+    for name in methods.names():
+        module = methods.load(name)
+        rows = _described(module.Config())
+        parts.append(f"### method {name}\n\n{methods.summary(module)}\n\n{_table(rows)}\n")
+    parts.append(SCENARIOS)
+    for name in scenarios.names():
+        preset = scenarios.get(name)
+        compared = "\n".join(f"- `{text}`" for text in preset.compare)
+        parts.append(
+            f"### scenario {name}\n\n{preset.summary}\n\n{_changes(preset, default)}\nCompared:\n\n{compared}\n"
+        )
+    return "\n".join(parts)
+
+
+def _by_section(config: Any) -> dict[str, list[tuple[str, str, str, str]]]:
+    sections: dict[str, list[tuple[str, str, str, str]]] = {}
+    for row in _described(config):
+        sections.setdefault(row[0].rpartition(".")[0], []).append(row)
+    return sections
+
+
+def _described(settings: Any) -> list[tuple[str, str, str, str]]:
+    """Rows of `options.describe` with the limits of each number behind its type."""
+    rules = [entry.metadata for _, entry, _ in options.keys(settings)]
+    return [
+        (key, kind + _limits(rule), _short(default), help)
+        for rule, (key, kind, default, help) in zip(rules, options.describe(settings), strict=True)
+    ]
+
+
+def _short(text: str) -> str:
+    """Large round numbers as people write them: `1e9..1.8e9`.
+
+    >>> _short("1000000000..1800000000"), _short("0.25"), _short("400")
+    ('1e9..1.8e9', '0.25', '400')
+    """
+    return re.sub(r"\b[1-9]\d{0,4}0{5,}\b", lambda found: f"{float(found[0]):g}".replace("e+0", "e"), text)
+
+
+def _limits(rule: Any) -> str:
+    words = {"above": ">", "least": ">=", "most": "<="}
+    parts = [f"{word} {rule[name]:g}" for name, word in words.items() if rule.get(name) is not None]
+    return ", " + ", ".join(parts) if parts else ""
+
+
+def _table(rows: list[tuple[str, str, str, str]]) -> str:
+    lines = ["| key | type | default | meaning |", "|---|---|---|---|"]
+    for key, kind, default, help in rows:
+        cells = (f"`{key}`", kind.replace("|", ", "), f"`{default}`" if default else "empty", help)
+        lines.append("| " + " | ".join(map(_cell, cells)) + " |")
+    return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _changes(preset: scenarios.Scenario, default: scenarios.Config) -> str:
+    """The keys in which a preset differs from the defaults."""
+    before = {key: value for key, _, value, _ in _described(default)}
+    now = {key: value for key, _, value, _ in _described(preset.config)}
+    changed = {key: value for key, value in now.items() if value != before[key] and key != "scenario"}
+    lines = [f"| `{key}` | `{_cell(value)}` |" for key, value in changed.items()]
+    text = "\n".join(["| key | value |", "|---|---|", *lines]) + "\n"
+    for name, settings in preset.methods.items():
+        text += f"\nMethod `{name}`: " + ", ".join(f"`{key}={value}`" for key, value in settings.items()) + "\n"
+    return text
+
+
+def _first_line(settings: Any) -> str:
+    return (type(settings).__doc__ or "").strip().split("\n")[0]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,112 @@
+"""The examples run, and the method file of CONTRIBUTING keeps to the contract of every method."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+import test_method_contract as contract
+import torch
+
+from fedcell import methods, options, record, scenarios
+from fedcell.cli import main
+from fedcell.simulate import simulate
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+MOMENTUM = f"{EXAMPLES / 'server_momentum.py'}:beta=0.9"
+SMALL = {"world.n_devices": "4", "model.name": "logistic", "train.steps": "1"}
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+
+
+@pytest.fixture
+def momentum():
+    return methods.parse(MOMENTUM).build()
+
+
+# ---------------------------------------------------------------- scripts
+
+
+def test_own_everything(capsys):
+    out = runpy.run_path(str(EXAMPLES / "own_everything.py"), run_name="__main__")
+    table = capsys.readouterr().out
+    for one in out["records"]:
+        assert one.status.state == "finished"
+        assert one.label in table
+    assert out["records"][0].columns["accuracy"][-1] > 0.8  # of three classes
+
+
+def test_compare_schedulers(capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["compare_schedulers.py", "3"])
+    runpy.run_path(str(EXAMPLES / "compare_schedulers.py"), run_name="__main__")
+    out = capsys.readouterr().out
+    for name in ("all", "random", "round-robin", "best-channel", "fastest"):
+        assert f"scheduler={name}" in out
+    assert "of 20 devices were heard at least once" in out
+
+
+# ---------------------------------------------------------------- the method file
+
+
+def test_momentum_runs_from_the_command_line(capsys):
+    settings = [part for key, value in SMALL.items() for part in ("--set", f"{key}={value}")]
+    assert main(["run", "fedavg", MOMENTUM, "--rounds", "3", "--quiet", "--out", "o", *settings]) == 0
+    plain, mine = record.read_all("o")
+    assert mine.settings["beta"] == 0.9
+    assert mine.columns["outcome"] == plain.columns["outcome"]  # the same world
+    assert mine.columns["loss"][0] == plain.columns["loss"][0]  # the first step has no momentum yet
+    assert mine.columns["loss"][-1] != plain.columns["loss"][-1]
+
+
+def test_momentum_resumes_after_an_interruption():
+    config = options.override(scenarios.get("cell").config, {**SMALL, "rounds": 5})
+
+    def interrupt(progress):
+        if progress.done == 3:
+            raise KeyboardInterrupt
+
+    record.execute(config, [MOMENTUM], "straight")
+    with pytest.raises(KeyboardInterrupt):
+        record.execute(config, [MOMENTUM], "resumed", watch=interrupt)
+    assert main(["run", "--resume", "resumed", "--quiet"]) == 0
+    straight, resumed = record.read_all("straight")[0].folder, record.read_all("resumed")[0].folder
+    for name in ("rounds.jsonl", "checkpoint-000005.safetensors"):
+        assert (straight / name).read_bytes() == (resumed / name).read_bytes()
+
+
+def test_momentum_is_the_equation(small):
+    problem, method = small(), methods.parse(MOMENTUM + ",server_lr=0.5").build()
+    seen = []
+
+    def spy(problem, params, state, observation, decision, updates, uplink):
+        size = torch.from_numpy(observation.store.size[uplink.delivered]).float()
+        seen.append(size @ updates.delta[uplink.delivered[updates.device]] / size.sum())
+        return method.aggregate(problem, params, state, observation, decision, updates, uplink)
+
+    history = [after for _, after in simulate(problem, method._replace(aggregate=spy))]
+    velocity, params = torch.zeros_like(seen[0]), problem.learner.initial()
+    for mean, after in zip(seen, history, strict=True):
+        velocity = 0.9 * velocity + mean
+        params = params + 0.5 * velocity
+        assert torch.allclose(after.params, params, atol=1e-5)
+
+
+@pytest.mark.parametrize("world", contract.WORLDS)
+def test_momentum_keeps_the_contract_in_every_world(small, momentum, world):
+    contract.test_runs_within_budgets_and_repeats(small, momentum, world)
+
+
+def test_momentum_learns(small, momentum):
+    contract.test_learns(small, momentum)
+
+
+def test_momentum_turns_a_bad_update_away(small, momentum):
+    contract.test_bad_update_is_turned_away(small, momentum)
+
+
+def test_momentum_is_saved_and_restored_in_mid_run(small, momentum, tmp_path):
+    (tmp_path / "checkpoints").mkdir()
+    contract.test_saved_in_mid_run_ends_alike(small, momentum, tmp_path / "checkpoints")

@@ -1,0 +1,81 @@
+"""The frame of experiments, and that every experiment in the tree fits it."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import SMALL
+from matplotlib.figure import Figure
+
+from fedcell import experiment
+from fedcell.experiment import Case, Claim, Experiment, Finding, judge, main, run_cases
+
+ROOT = Path(__file__).parents[1] / "experiments"
+FILES = sorted(path for path in ROOT.glob("*/*.py") if "EXPERIMENT = " in path.read_text())
+
+
+def cases(quick):
+    return [Case("short", SMALL, "fedavg"), Case("pulled", SMALL, "fedprox", {"mu": 3})][: 1 if quick else 2]
+
+
+def check(rows):
+    best = {row["case"]: row["final_accuracy"] for row in rows}
+    return [Finding("a", f"{best}", "reproduced" if len(best) == 2 else "partly", "counted")]
+
+
+TOY = Experiment("Toy", (Claim("a", "two cases", "-"), Claim("b", "never run", "-")), cases, lambda rows: Figure(), check)
+
+
+def test_cases_run_once(tmp_path, monkeypatch):
+    store = tmp_path / "runs.jsonl"
+    first = run_cases(cases(False), [1, 2], store, lambda text: None)
+    assert [(row["case"], row["seed"]) for row in first] == [("short", 1), ("short", 2), ("pulled", 1), ("pulled", 2)]
+    assert first[0]["accuracy"][-1] == first[0]["final_accuracy"]
+    assert len(first[0]["rounds"]) == SMALL.rounds
+    assert first[0]["final_accuracy"] != first[1]["final_accuracy"]
+    with store.open("a") as file:
+        file.write('{"key": "half')  # a kill in the middle of a line
+    monkeypatch.setattr(experiment, "run_case", lambda *_: pytest.fail("everything was done already"))
+    assert run_cases(cases(False), [1, 2], store, lambda text: None) == json.loads(json.dumps(first))
+    assert store.read_text().endswith("\n")
+
+
+def test_changed_settings_run_again(tmp_path):
+    store = tmp_path / "runs.jsonl"
+    said = []
+    run_cases([Case("x", SMALL, "fedprox", {"mu": 1})], [1], store, said.append)
+    run_cases([Case("x", SMALL, "fedprox", {"mu": 2})], [1], store, said.append)
+    assert len(said) == 2
+
+
+def test_results_are_written_and_said(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "toy.py")])
+    main(TOY, ["--seeds", "1"])
+    result = json.loads((tmp_path / "results" / "toy.json").read_text())
+    assert [claim["verdict"] for claim in result["claims"]] == ["reproduced", "not run"]
+    assert (tmp_path / "results" / "toy.png").exists()
+    assert "REPRODUCED: two cases" in capsys.readouterr().out
+
+
+def test_wrong_verdicts_are_caught():
+    with pytest.raises(ValueError, match="nonsense"):
+        judge(TOY._replace(check=lambda rows: [Finding("a", "", "nonsense", "")]), [])
+    with pytest.raises(ValueError, match="unknown claims"):
+        judge(TOY._replace(check=lambda rows: [Finding("z", "", "partly", "")]), [])
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_experiments_fit_the_frame(path, monkeypatch):
+    monkeypatch.syspath_prepend(str(path.parent))
+    spec = importlib.util.spec_from_file_location(f"{path.parent.name}_{path.stem}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found = module.EXPERIMENT
+    keys = [claim.key for claim in found.claims]
+    assert keys
+    assert len(set(keys)) == len(keys)
+    for quick in (True, False):
+        named = [case.key for case in found.cases(quick)]
+        assert len(set(named)) == len(named)
