@@ -120,7 +120,7 @@ def compare(name: str, load: Load, device: torch.device, rounds: int) -> None:
     """Alternate engine and plain loop, print the best of each and their ratio against the bar."""
     learner, start, work = setting(load, device)
     samples = plain_samples(learner)
-    sides = {
+    sides: dict[str, Callable[[], Tensor]] = {
         "engine": lambda: learner.train(start, work).delta,
         "plain": lambda: plain_loop(learner, start, work, samples),
     }

@@ -1,17 +1,20 @@
-"""Write docs/configuration.md from the settings classes, so that the page cannot say anything else than the code.
+"""Write the pages that must agree with the code and with stored results: configuration.md and claims.md.
 
     python docs/generate.py
 
-A test compares the page with `page()` and fails when it is stale.
+A test compares the pages on file with `PAGES` and fails when one is stale.
 """
 
+import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from fedcell import methods, options, scenarios
 
-PAGE = Path(__file__).parent / "configuration.md"
+HERE = Path(__file__).parent
+EXPERIMENTS = HERE.parent / "experiments"
 
 INTRODUCTION = """\
 # Settings
@@ -51,8 +54,38 @@ What each preset changes, and which methods a bare `fedcell run --scenario NAME`
 """
 
 
-def page() -> str:
-    """The whole page."""
+CLAIMS = """\
+# What the papers claim, and what was measured here
+
+This page is written by `docs/generate.py` from `experiments/*/results/*.json`. Do not edit it; run the experiment, then
+the script. Each experiment is one file, `experiments/<paper>/<figure or table>.py`, with the rules of its verdicts. A
+spread is the standard deviation over seeds. Verdicts: reproduced, partly, not reproduced, not run.
+"""
+
+
+def claims() -> str:
+    """The ledger: one row per claim of every experiment with stored results."""
+    parts = [CLAIMS]
+    for paper in sorted({path.parent.parent for path in EXPERIMENTS.glob("*/results/*.json")}):
+        results = [path for path in sorted(paper.glob("results/*.json")) if not path.stem.endswith("-quick")]
+        parts.append(f"## {paper.name}\n")
+        parts += [_experiment(path.stem, json.loads(path.read_text())) for path in results]
+    return "\n".join(parts)
+
+
+def _experiment(name: str, result: dict[str, Any]) -> str:
+    makers = ", ".join(f"torch {maker['torch']} on {maker['device']}" for maker in result["made_by"])
+    seeds = f"{len(result['seeds'])} seeds, {makers}" if result["seeds"] else "no training"
+    lines = [f"### {result['title']}\n", f"`{name}.py`: {seeds}.\n", "| claim | paper | here | verdict | why |"]
+    lines.append("|---|---|---|---|---|")
+    for claim in result["claims"]:
+        cells = (claim["text"], claim["printed"], claim["ours"], f"**{claim['verdict']}**", claim["reason"])
+        lines.append("| " + " | ".join(map(_cell, cells)) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def configuration() -> str:
+    """Every setting: key, type, default, meaning."""
     parts = [INTRODUCTION, "## The run\n"]
     default = scenarios.Config()
     for section, rows in _by_section(default).items():
@@ -132,5 +165,8 @@ def _first_line(settings: Any) -> str:
     return (type(settings).__doc__ or "").strip().split("\n")[0]
 
 
+PAGES: dict[str, Callable[[], str]] = {"configuration.md": configuration, "claims.md": claims}
+
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    for name, write in PAGES.items():
+        (HERE / name).write_text(write(), encoding="utf-8")

@@ -126,8 +126,11 @@ def test_resume_of_a_finished_run_says_so(capsys):
         (["run", "--scenario", "cel"], ["unknown scenario 'cel'", "'cell'"]),
         (["run", "--set", "world.radus_m=3"], ["unknown key 'world.radus_m'", "did you mean 'world.radius_m'?"]),
         (["run", "--set", "wrld.radius_m=3"], ["unknown key 'wrld.radius_m'", "did you mean 'world.radius_m'?"]),
-        (["run", "fedprox", "--set", "fedprox.nu=1"], ["'fedprox.nu'", "did you mean", "mu'?"]),
-        (["run", "fedprox:nu=1"], ["'fedprox.nu'", "did you mean", "mu'?"]),
+        (["run", "fedprox", "--set", "fedprox.nu=1"], ["'fedprox.nu'", "did you mean 'fedprox.mu'?"]),
+        (["run", "fedprox:nu=1"], ["'fedprox.nu'", "did you mean 'fedprox.mu'?"]),
+        (["run", "--set", "world.bandwidth_hz=1MHz"], ["world.bandwidth_hz = '1MHz'", "plain SI numbers such as 1e6"]),
+        (["run", "--set", "world.radius_m=3km"], ["world.radius_m = '3km'", "plain SI numbers such as 1e6"]),
+        (["run", "--set", "world.cpu_hz=1GHz..2 GHz"], ["world.cpu_hz", "plain SI numbers such as 1e6"]),
         (["run", "fedavg", "--set", "fedprox.mu=1"], ["method 'fedprox' is not part of this run"]),
         (["run", "--set", "rounds"], ["'rounds' has no value", "key=value"]),
         (["run", "--set", "scenario=x"], ["use --scenario x"]),
@@ -221,6 +224,16 @@ def test_list_shows_what_there_is(capsys):
     out = capsys.readouterr().out
     assert "fedprox.mu" in out
     assert "world.radius_m" not in out
+    assert out.splitlines()[1].split() == ["key", "default", "type", "meaning"]
+
+
+def test_list_keys_of_a_file_are_those_that_set_takes(capsys):
+    path = str(Path(__file__).parent.parent / "examples" / "server_momentum.py")
+    assert main(["list", "keys", path]) == 0
+    assert "\n  server_momentum.beta " in capsys.readouterr().out
+    settings = ["--set", "server_momentum.beta=0.5", *SMALL]
+    assert main(["run", path, "--rounds", "1", "--quiet", "--out", "o", *settings]) == 0
+    assert read_all("o")[0].settings["beta"] == 0.5
 
 
 def test_data_list_and_get_of_embedded_data(capsys):

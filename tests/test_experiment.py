@@ -25,7 +25,9 @@ def check(rows):
     return [Finding("a", f"{best}", "reproduced" if len(best) == 2 else "partly", "counted")]
 
 
-TOY = Experiment("Toy", (Claim("a", "two cases", "-"), Claim("b", "never run", "-")), cases, lambda rows: Figure(), check)
+TOY = Experiment(
+    "Toy", (Claim("a", "two cases", "-"), Claim("b", "never run", "-")), cases, lambda rows: Figure(), check
+)
 
 
 def test_cases_run_once(tmp_path, monkeypatch):
@@ -40,6 +42,13 @@ def test_cases_run_once(tmp_path, monkeypatch):
     monkeypatch.setattr(experiment, "run_case", lambda *_: pytest.fail("everything was done already"))
     assert run_cases(cases(False), [1, 2], store, lambda text: None) == json.loads(json.dumps(first))
     assert store.read_text().endswith("\n")
+
+
+def test_workers_change_nothing(tmp_path):
+    alone, together = (
+        run_cases(cases(False), [1], tmp_path / f"{workers}.jsonl", lambda text: None, workers) for workers in (1, 2)
+    )
+    assert alone == together
 
 
 def test_changed_settings_run_again(tmp_path):

@@ -4,12 +4,14 @@ import json
 import math
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from fedcell.errors import BadInput, ContractError, FedcellError
 from fedcell.record import checkpoint, files, rows, tree
@@ -69,6 +71,17 @@ def test_a_tree_comes_back_with_equal_bits():
     assert bits(after) == bits(before)
 
 
+@pytest.mark.parametrize("empty", [torch.zeros(0), torch.zeros(0, 5), np.zeros((0, 2)), np.zeros(0, dtype=bool)])
+def test_a_tree_with_nothing_in_a_tensor_has_a_checksum(empty):
+    assert tree.digest(*tree.pack((empty, 1), {}, CPU)) != tree.digest(*tree.pack((empty, 2), {}, CPU))
+
+
+def test_packing_copies_no_tensor_even_where_memory_is_shared():
+    x = torch.randn(4, 3)
+    _, tensors = tree.pack((x, x, x[1:]), {}, CPU)
+    assert [part.data_ptr() for part in tensors.values()] == [x.data_ptr(), x.data_ptr(), x[1:].data_ptr()]
+
+
 def test_what_cannot_be_saved_is_refused_by_name():
     known = tree.classes(a_tree())
     with pytest.raises(ContractError, match=r"state\.0\.x is a set"):
@@ -102,6 +115,58 @@ def test_checkpoint_round_trip_and_equal_files(tmp_path):
     assert first.read_bytes() == second.read_bytes()
     assert bits(checkpoint.load(first, template)) == bits(a_snapshot())
     assert b"pickle" not in first.read_bytes()
+
+
+def test_a_checkpoint_holds_any_state_and_the_library_reads_it(tmp_path):
+    snapshot = a_snapshot()._replace(method=a_tree())
+    template = Template.of(snapshot)
+    checkpoint.save(tmp_path, snapshot, template)
+    (path,) = tmp_path.iterdir()
+    assert bits(checkpoint.load(path, template)) == bits(snapshot)
+    _, packed = tree.pack(snapshot, *template)
+    found = load_file(path)
+    assert found.keys() == packed.keys()
+    assert all(bits(found[name]) == bits(packed[name]) for name in packed)
+
+
+def test_a_checkpoint_may_hold_every_dtype_of_the_format(tmp_path):
+    tensors = tuple(torch.ones(3).to(dtype) for dtype in checkpoint.DTYPES)
+    snapshot = a_snapshot()._replace(method=tensors)
+    template = Template.of(snapshot)
+    checkpoint.save(tmp_path, snapshot, template)
+    assert bits(checkpoint.load(next(tmp_path.iterdir()), template)) == bits(snapshot)
+    with pytest.raises(ContractError, match=r"state\.method is a tensor of torch\.complex128"):
+        checkpoint.save(tmp_path, a_snapshot()._replace(method=torch.ones(1, dtype=torch.complex128)), template)
+
+
+def test_writing_a_checkpoint_copies_no_state(tmp_path):
+    snapshot = a_snapshot()._replace(params=torch.ones(2_000_000))
+    template = Template.of(snapshot)
+    tracemalloc.start()
+    checkpoint.save(tmp_path, snapshot, template)
+    _, peak_byte = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak_byte < 1_000_000 < snapshot.params.nbytes
+
+
+def test_a_checkpoint_on_a_full_disk_leaves_no_trace(tmp_path, monkeypatch):
+    template = Template.of(a_snapshot())
+    monkeypatch.setattr(files.os, "fsync", lambda handle: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(FedcellError, match="the disk is full"), files.explained(tmp_path, "then go on"):
+        checkpoint.save(tmp_path, a_snapshot(), template)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_killed_checkpoint_leaves_a_tmp_file_alone(tmp_path):
+    code = (
+        "import os, pathlib, sys; sys.path.insert(0, sys.argv[2])\n"
+        "from test_record import Template, a_snapshot, checkpoint, files\n"
+        "files.os.fsync = lambda handle: os._exit(9)\n"
+        "checkpoint.save(pathlib.Path(sys.argv[1]), a_snapshot(1), Template.of(a_snapshot()))"
+    )
+    here = str(Path(__file__).parent)
+    assert subprocess.run([sys.executable, "-c", code, str(tmp_path), here], check=False).returncode == 9
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-000001.safetensors.tmp"]
 
 
 def test_the_newest_two_checkpoints_are_kept(tmp_path):

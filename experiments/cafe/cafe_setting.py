@@ -6,7 +6,7 @@ official 10 000 test images; the paper cuts both out of the 60 000 (spec C22).
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
@@ -64,14 +64,10 @@ def random_classes(labels: Ints, rng: np.random.Generator) -> list[Ints]:
     return out
 
 
-def biased(n_biased: int) -> Split:
+def biased(n_biased: int, labels: Ints, rng: np.random.Generator) -> list[Ints]:
     """The first clients repeat ten samples of class 0; client `k` of the others has class `(k mod 9) + 1`."""
-
-    def split(labels: Ints, rng: np.random.Generator) -> list[Ints]:
-        few = [np.tile(draw(labels, 0, 10, rng), SAMPLES // 10) for _ in range(n_biased)]
-        return few + [draw(labels, k % 9 + 1, SAMPLES, rng) for k in range(n_biased, N_CLIENTS)]
-
-    return split
+    few = [np.tile(draw(labels, 0, 10, rng), SAMPLES // 10) for _ in range(n_biased)]
+    return few + [draw(labels, k % 9 + 1, SAMPLES, rng) for k in range(n_biased, N_CLIENTS)]
 
 
 # ---------------------------------------------------------------- problems and cases
@@ -92,27 +88,24 @@ def store_of(parts: Sequence[Ints]) -> Store:
     return Store(items, size)
 
 
-def builder(split: Split) -> Callable[[Config], Problem]:
+def build(split: Split, config: Config) -> Problem:
     """A problem of the paper's setting with the samples split in its own way."""
-
-    def build(config: Config) -> Problem:
-        problem = build_problem(config, mnist())
-        store = store_of(split(mnist().y_train, stream(config.seed, SETUP, "cafe split")))
-        return problem._replace(world=problem.world._replace(stream=static_stream(store)))
-
-    return build
+    problem = build_problem(config, mnist())
+    store = store_of(split(mnist().y_train, stream(config.seed, SETUP, "cafe split")))
+    return problem._replace(world=problem.world._replace(stream=static_stream(store)))
 
 
-def config(deadline_s: float, quick: bool) -> Config:
-    """The paper's setting: 1000 rounds, failed ones included."""
+def config(deadline_s: float, quick: bool, n_fast: int = 0) -> Config:
+    """The paper's setting: 1000 rounds, failed ones included; the first `n_fast` clients answer at once."""
     base = get("cafe").config
+    world = replace(base.world, deadline_s=deadline_s, n_fast=n_fast)
     data = replace(base.data, partition="iid")  # replaced by the split
-    return replace(base, rounds=30 if quick else 1000, world=replace(base.world, deadline_s=deadline_s), data=data)
+    return replace(base, rounds=30 if quick else 1000, world=world, data=data)
 
 
-def case(key: str, deadline_s: float, split: Split, quick: bool, **settings: object) -> Case:
+def case(key: str, deadline_s: float, split: Split, quick: bool, n_fast: int = 0, **settings: object) -> Case:
     """One run of CAFe per seed."""
-    return Case(key, config(deadline_s, quick), "cafe", settings, builder(split))
+    return Case(key, config(deadline_s, quick, n_fast), "cafe", settings, partial(build, split))
 
 
 def iid_name(quorum: int) -> str:

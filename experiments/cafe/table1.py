@@ -1,5 +1,7 @@
 """CAFe Table 1: MCU with M = 1 against AWU when some clients are biased and always answer; T = 0.5."""
 
+from functools import partial
+
 from cafe_plots import accuracy_points, dress, panels
 from cafe_setting import ahead, biased, by_seed, case, missing, told, verdict
 from matplotlib.figure import Figure
@@ -17,7 +19,7 @@ def name(scheme: str, share: int) -> str:
 
 def cases(quick: bool) -> list[Case]:
     return [
-        case(name(scheme, share), 0.5, biased(share), quick, scheme=scheme, always_fast=share)
+        case(name(scheme, share), 0.5, partial(biased, share), quick, n_fast=share, scheme=scheme)
         for share in ((5, 30) if quick else PRINTED)
         for scheme in SCHEMES
     ]

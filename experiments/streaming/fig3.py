@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
 
 RULES = ("full", "drsr", "srsr", "fifo", "lazy")
-GRID = {rule: setting.stream(cache=rule, capacity=300, batch=150, theta=2 / 3) for rule in RULES}
+GRID = setting.grid(*((rule, 300, 150) for rule in RULES))
 NEAR = 0.25  # of the distance between FULL and LAZY
 
 CLAIMS = (
@@ -17,20 +17,24 @@ CLAIMS = (
 )
 
 
+def _case(data: str, rule: str) -> str:
+    return f"{data}/{setting.name(rule)}"
+
+
 def cases(quick: bool) -> list[Case]:
     return setting.cases(GRID, quick)
 
 
 def check(rows: list[Row]) -> list[Finding]:
     here = setting.ran(rows)
-    ours = "; ".join(setting.table(rows, data, RULES) for data in here)
+    ours = "; ".join(setting.table(rows, data, list(GRID)) for data in here)
     lazy = [
-        setting.beats(setting.tail(rows, f"{data}/{rule}"), setting.tail(rows, f"{data}/lazy"))
+        setting.beats(setting.tail(rows, _case(data, rule)), setting.tail(rows, _case(data, "lazy")))
         for data in here
         for rule in ("drsr", "srsr", "fifo")
     ]
     fifo = [
-        setting.beats(setting.third(rows, f"{data}/{rule}", part), setting.third(rows, f"{data}/fifo", part))
+        setting.beats(setting.third(rows, _case(data, rule), part), setting.third(rows, _case(data, "fifo"), part))
         for data in here
         for rule in ("drsr", "srsr")
         for part in range(3)
@@ -47,7 +51,7 @@ def check(rows: list[Row]) -> list[Finding]:
 
 
 def _near_full(rows: list[Row], ours: str) -> Finding:
-    mean = {rule: setting.tail(rows, f"traffic/{rule}").mean() for rule in RULES}
+    mean = {rule: setting.tail(rows, _case("traffic", rule)).mean() for rule in RULES}
     parts = {rule: (mean["full"] - mean[rule]) / max(mean["full"] - mean["lazy"], 1e-9) for rule in ("drsr", "srsr")}
     held = [part <= NEAR for part in parts.values()]
     words = ", ".join(f"{rule} {part:.2f}" for rule, part in parts.items())
@@ -59,8 +63,8 @@ def _near_full(rows: list[Row], ours: str) -> Finding:
 def _lazy_gap(rows: list[Row]) -> Finding:
     gain = {}
     for data in ("traffic", "fashion"):
-        best = sum(setting.tail(rows, f"{data}/{rule}") for rule in ("drsr", "srsr", "fifo")) / 3
-        gain[data] = best - setting.tail(rows, f"{data}/lazy")
+        best = sum(setting.tail(rows, _case(data, rule)) for rule in ("drsr", "srsr", "fifo")) / 3
+        gain[data] = best - setting.tail(rows, _case(data, "lazy"))
     held = setting.beats(gain["traffic"], gain["fashion"])
     ours = ", ".join(f"{setting.TITLES[data]} {setting.spread(value)}" for data, value in gain.items())
     return Finding(
@@ -69,7 +73,7 @@ def _lazy_gap(rows: list[Row]) -> Finding:
 
 
 def plot(rows: list[Row]) -> Figure:
-    return setting.plot(rows, {setting.TITLES[data]: {data: RULES} for data in setting.ran(rows)})
+    return setting.plot(rows, {setting.TITLES[data]: {data: list(GRID)} for data in setting.ran(rows)})
 
 
 EXPERIMENT = Experiment(

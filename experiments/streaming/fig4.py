@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
 from fedcell.scenarios import get
 from fedcell.theory.streaming import label_trace
-from fedcell.world.streams import draw_law
+from fedcell.world.labels import draw_law
 
 RULES = ("fifo", "srsr", "drsr")
 SEEDS = range(1, 11)

@@ -7,17 +7,17 @@ from matplotlib.figure import Figure
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
 
 BATCHES = (30, 150)
-GRID = {
-    f"{rule} b={batch}": setting.stream(cache=rule, capacity=300, batch=batch)
-    for batch in BATCHES
-    for rule in ("srsr", "drsr")
-}
+GRID = setting.grid(*((rule, 300, batch) for batch in BATCHES for rule in ("srsr", "drsr")))
 NEAR = 0.03  # of accuracy
 
 CLAIMS = (
     Claim("reach", "both rules achieve the desired accuracy with small and large batches", "no numbers in the text"),
     Claim("variance", "the variance of DRSR decreases and ends well below that of SRSR", "no numbers in the text"),
 )
+
+
+def _case(data: str, rule: str, batch: int) -> str:
+    return f"{data}/{setting.name(rule, 300, batch)}"
 
 
 def cases(quick: bool) -> list[Case]:
@@ -45,14 +45,13 @@ def _variance(rows: list[Row], here: list[str]) -> Finding:
     for data in here:
         for batch in BATCHES:
             early, late, other = (
-                _between(rows, f"{data}/{rule} b={batch}", part)
-                for rule, part in (("drsr", 0), ("drsr", 2), ("srsr", 2))
+                _between(rows, _case(data, rule, batch), part) for rule, part in (("drsr", 0), ("drsr", 2), ("srsr", 2))
             )
             held += [late < early, late < other]
             words.append(
                 f"{setting.TITLES[data]} b={batch}: DRSR {early:.2e} then {late:.2e}, SRSR {other:.2e} (wobble "
-                f"{setting.wobble(rows, f'{data}/drsr b={batch}').mean():.4f}, "
-                f"{setting.wobble(rows, f'{data}/srsr b={batch}').mean():.4f})"
+                f"{setting.wobble(rows, _case(data, 'drsr', batch)).mean():.4f}, "
+                f"{setting.wobble(rows, _case(data, 'srsr', batch)).mean():.4f})"
             )
     reason = f"variance between runs falls, and ends below SRSR's: {sum(held)} of {len(held)} hold"
     return Finding("variance", "; ".join(words), setting.verdict(held), reason)
@@ -65,7 +64,9 @@ def _between(rows: list[Row], case: str, part: int) -> float:
 
 def plot(rows: list[Row]) -> Figure:
     panels = {
-        f"{setting.TITLES[data]}, {batch} a round": {data: [name for name in GRID if name.endswith(f"b={batch}")]}
+        f"{setting.TITLES[data]}, {batch} a round": {
+            data: [setting.name(rule, 300, batch) for rule in ("srsr", "drsr")]
+        }
         for data in setting.ran(rows)
         for batch in BATCHES
     }

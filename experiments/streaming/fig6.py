@@ -7,11 +7,7 @@ from matplotlib.figure import Figure
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
 
 RULES = ("srsr", "drsr")
-GRID = {
-    f"{rule} B={capacity}": setting.stream(cache=rule, capacity=capacity, batch=capacity // 10)
-    for rule in RULES
-    for capacity in (100, 300)
-}
+GRID = setting.grid(*((rule, capacity, capacity // 10) for rule in RULES for capacity in (100, 300)))
 AT = 200  # round
 PRINTED = {100: 0.72, 300: 0.83}  # the rule is not said
 NEAR = 0.05
@@ -23,13 +19,17 @@ CLAIMS = (
 )
 
 
+def _case(data: str, rule: str, capacity: int) -> str:
+    return f"{data}/{setting.name(rule, capacity, capacity // 10)}"
+
+
 def cases(quick: bool) -> list[Case]:
     return setting.cases(GRID, quick)
 
 
 def check(rows: list[Row]) -> list[Finding]:
     here = setting.ran(rows)
-    pairs = [(f"{data}/{rule} B=300", f"{data}/{rule} B=100") for data in here for rule in RULES]
+    pairs = [(_case(data, rule, 300), _case(data, rule, 100)) for data in here for rule in RULES]
     better = [setting.beats(setting.tail(rows, large), setting.tail(rows, small)) for large, small in pairs]
     needed = [(large, _reach(rows, large, small), _reach(rows, small, small)) for large, small in pairs]
     faster = [setting.beats(few_samples, many_samples) for _, many_samples, few_samples in needed]
@@ -47,11 +47,11 @@ def check(rows: list[Row]) -> list[Finding]:
 
 
 def _at_200(rows: list[Row]) -> Finding:
-    at = setting.rounds(rows, "traffic/drsr B=300")
+    at = setting.rounds(rows, _case("traffic", "drsr", 300))
     if AT not in at:
         return Finding("at_200", "", "not run", f"round {AT} was not evaluated")
     values = {
-        (rule, capacity): setting.curves(rows, f"traffic/{rule} B={capacity}")[:, at == AT][:, 0]
+        (rule, capacity): setting.curves(rows, _case("traffic", rule, capacity))[:, at == AT][:, 0]
         for rule in RULES
         for capacity in PRINTED
     }

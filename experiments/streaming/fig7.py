@@ -6,13 +6,11 @@ from matplotlib.figure import Figure
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
 
-THETAS = {"0.1": 0.1, "1/3": 1 / 3, "2/3": 2 / 3, "1": 1.0}  # the paper does not give its values
 BATCHES = (30, 150)
-GRID = {
-    f"theta={name} b={batch}": setting.stream(cache="srsr", capacity=300, batch=batch, theta=theta)
-    for batch in BATCHES
-    for name, theta in THETAS.items()
-} | {f"drsr b={batch}": setting.stream(cache="drsr", capacity=300, batch=batch) for batch in BATCHES}
+GRID = setting.grid(
+    *(("srsr", 300, batch, theta) for batch in BATCHES for theta in setting.THETAS),
+    *(("drsr", 300, batch) for batch in BATCHES),
+)
 NEAR = 0.01  # of accuracy
 
 CLAIMS = (
@@ -33,11 +31,11 @@ def check(rows: list[Row]) -> list[Finding]:
 
 
 def _names(batch: int) -> list[str]:
-    return [f"theta={name} b={batch}" for name in THETAS]
+    return [setting.name("srsr", 300, batch, theta) for theta in setting.THETAS]
 
 
 def _table(rows: list[Row], here: list[str], batch: int) -> str:
-    return "; ".join(setting.table(rows, data, [*_names(batch), f"drsr b={batch}"]) for data in here)
+    return "; ".join(setting.table(rows, data, [*_names(batch), setting.name("drsr", 300, batch)]) for data in here)
 
 
 def _large(rows: list[Row], here: list[str]) -> Finding:
@@ -56,7 +54,7 @@ def _variation(rows: list[Row], here: list[str]) -> Finding:
         swing = [setting.wobble(rows, f"{data}/{name}") for name in _names(150)]
         held.append(setting.beats(swing[-1], swing[0]))
         words.append(f"{setting.TITLES[data]} " + ", ".join(f"{value.mean():.4f}" for value in swing))
-    ours = f"change between evaluations, theta {', '.join(THETAS)}: {'; '.join(words)}"
+    ours = f"change between evaluations, theta {', '.join(setting.THETAS)}: {'; '.join(words)}"
     return Finding("variation", ours, setting.verdict(held), "that of theta 1 above that of theta 0.1")
 
 
@@ -67,7 +65,7 @@ def _small(rows: list[Row], here: list[str]) -> Finding:
         best = int(np.argmax([values.mean() for values in early]))
         held.append(best != 0 and setting.beats(early[best], early[0]))
         words.append(f"{setting.TITLES[data]} " + ", ".join(setting.spread(values) for values in early))
-    ours = f"first third, theta {', '.join(THETAS)}: {'; '.join(words)}; last rounds: {_table(rows, here, 30)}"
+    ours = f"first third, theta {', '.join(setting.THETAS)}: {'; '.join(words)}; last rounds: {_table(rows, here, 30)}"
     return Finding("small_batch", ours, setting.verdict(held), "theta 0.1 below the best theta in the first third")
 
 
@@ -76,7 +74,7 @@ def _drsr(rows: list[Row], here: list[str]) -> Finding:
     for data in here:
         for batch in BATCHES:
             best = max(setting.tail(rows, f"{data}/{name}").mean() for name in _names(batch))
-            held.append(bool(setting.tail(rows, f"{data}/drsr b={batch}").mean() >= best - NEAR))
+            held.append(bool(setting.tail(rows, f"{data}/{setting.name('drsr', 300, batch)}").mean() >= best - NEAR))
     ours = "; ".join(_table(rows, here, batch) for batch in BATCHES)
     reason = f"within {NEAR} of the best theta: {sum(held)} of {len(held)} hold"
     return Finding("drsr", ours, setting.verdict(held), reason)
@@ -84,7 +82,7 @@ def _drsr(rows: list[Row], here: list[str]) -> Finding:
 
 def plot(rows: list[Row]) -> Figure:
     panels = {
-        f"{setting.TITLES[data]}, {batch} a round": {data: [*_names(batch), f"drsr b={batch}"]}
+        f"{setting.TITLES[data]}, {batch} a round": {data: [*_names(batch), setting.name("drsr", 300, batch)]}
         for data in setting.ran(rows)
         for batch in BATCHES
     }

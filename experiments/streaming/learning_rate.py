@@ -6,10 +6,10 @@ from matplotlib.figure import Figure
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
 from fedcell.scenarios import get
 
-RATES = (0.02, 0.05, 0.1)
-GRID = {f"lr={rate}": {**setting.stream(cache="full"), "train.lr": rate} for rate in RATES}
+RATES = (0.05, 0.1, 0.2, 0.4)
+GRID = {f"lr={rate}": {**setting.stream("full"), "train.lr": rate} for rate in RATES}
 
-CLAIMS = (Claim("rate", "the local rate of the scenario is the best of 0.02, 0.05, 0.1 for FULL", "not given"),)
+CLAIMS = (Claim("rate", "the local rate of the scenario is the best of 0.05, 0.1, 0.2, 0.4 for FULL", "not given"),)
 
 
 def cases(quick: bool) -> list[Case]:

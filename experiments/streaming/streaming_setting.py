@@ -24,6 +24,8 @@ TAIL = 20  # rounds at the end of a run that are averaged
 SCENARIOS = {"traffic": "streaming_traffic", "fashion": "streaming"}
 TITLES = {"traffic": "ISCX traffic", "fashion": "Fashion-MNIST"}
 ABSENT = f"no traffic data: put {TRAFFIC} into the data folder (FEDCELL_DATA)"
+THETAS = {"0.1": 0.1, "1/3": 1 / 3, "2/3": 2 / 3, "1": 1.0}  # the paper gives 2/3 alone
+ENGINE = {"train.engine": "sequential"}  # a full batch fills a GPU by itself, and runs side by side share it
 QUICK = {"rounds": 40, "eval_every": 2}
 
 
@@ -39,7 +41,7 @@ def cases(grid: Mapping[str, Mapping[str, Any]], quick: bool) -> list[Case]:
     for data in data_sets():
         preset = get(SCENARIOS[data]).config
         for name, changes in grid.items():
-            config = override(preset, {**changes, **(QUICK if quick else {})})
+            config = override(preset, {**ENGINE, **changes, **(QUICK if quick else {})})
             out.append(Case(f"{data}/{name}", config, "streaming", build=build))
     return out
 
@@ -52,9 +54,21 @@ def build(config: Config) -> Problem:
     return build_problem(config, read_once(config.data.name))
 
 
-def stream(**changes: Any) -> dict[str, Any]:
-    """Dotted keys of the stream section."""
-    return {f"stream.{key}": value for key, value in changes.items()}
+def name(rule: str, capacity: int = 300, batch: int = 150, theta: str = "2/3") -> str:
+    """What a rule with its numbers is called in every figure, so that figures can share runs."""
+    weight = f"({theta})" if rule == "srsr" else ""
+    return f"{rule}{weight} {batch}/{capacity}"
+
+
+def stream(rule: str, capacity: int = 300, batch: int = 150, theta: str = "2/3") -> dict[str, Any]:
+    """A rule with its numbers, as settings."""
+    weight = THETAS[theta]
+    return {"stream.cache": rule, "stream.capacity": capacity, "stream.batch": batch, "stream.theta": weight}
+
+
+def grid(*entries: tuple[Any, ...]) -> dict[str, dict[str, Any]]:
+    """Settings by name for some (rule, capacity, batch, theta)."""
+    return {name(*entry): stream(*entry) for entry in entries}
 
 
 def ran(rows: Sequence[Row]) -> list[str]:

@@ -13,6 +13,7 @@ _HOME = {  # public name -> where it lives
     "Decision": "types",
     "Method": "types",
     "Problem": "types",
+    "StreamingCache": "world",
     "build_problem": "scenarios",
     "from_arrays": "data",
     "read": "record",

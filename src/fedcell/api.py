@@ -6,7 +6,9 @@ from typing import Any
 
 from torch import nn
 
+from . import methods as library
 from .data import Dataset
+from .errors import BadInput
 from .options import override
 from .record import Record, Watch, execute, silent
 from .scenarios import get
@@ -14,7 +16,7 @@ from .types import Method
 
 
 def run(
-    methods: Sequence[str | tuple[str, Method]],
+    methods: str | Sequence[str | tuple[str, Method]],
     scenario: str = "cell",
     settings: Mapping[str, Any] | None = None,
     *,
@@ -26,7 +28,7 @@ def run(
     """Compare methods in one world on one seed, and record every round.
 
     Args:
-        methods: texts `NAME[:key=value,...]`, paths of method files, or pairs of a label and a `Method`.
+        methods: texts `NAME[:key=value,...]`, paths of method files, or pairs of a label and a `Method`; or one text.
         scenario: the preset to start from (`fedcell list scenarios`).
         settings: dotted keys to change, such as `{"rounds": 30, "world.n_devices": 50}` (`fedcell list keys`).
         dataset: your own samples, see `fedcell.from_arrays`.
@@ -41,5 +43,14 @@ def run(
     Raises BadInput, before anything is written, for settings, data, models or methods that do not fit.
     """
     preset = get(scenario)
+    _refuse_method_keys(settings or {})
     config = override(preset.config, settings or {})
-    return execute(config, methods, out, defaults=preset.methods, dataset=dataset, model=model, watch=watch)
+    asked = [methods] if isinstance(methods, str) else methods
+    return execute(config, asked, out, defaults=preset.methods, dataset=dataset, model=model, watch=watch)
+
+
+def _refuse_method_keys(settings: Mapping[str, Any]) -> None:
+    for key, value in settings.items():
+        name, _, rest = key.partition(".")
+        if rest and name in library.names():
+            raise BadInput(f"{key!r} is a setting of a method: write it in the method's text, '{name}:{rest}={value}'")

@@ -7,16 +7,18 @@ drawn and how each claim is judged; everything else is here. Results are plain J
 import argparse
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
 from matplotlib.figure import Figure
 
 from . import methods
 from .errors import FedcellError
-from .learn.learner import pick_device
 from .options import override, to_dict
 from .record import made_by
 from .scenarios import Config, build_problem
@@ -42,7 +44,7 @@ class Case(NamedTuple):
     config: Config
     method: str
     settings: Mapping[str, Any] = {}
-    build: Callable[[Config], Problem] | None = None  # for a problem that settings alone do not describe
+    build: Callable[[Config], Problem] | None = None  # for a problem beyond settings; importable, for other processes
 
 
 class Finding(NamedTuple):
@@ -85,25 +87,41 @@ def run_case(case: Case, seed: int) -> Row:
         "clock_s": rows[-1].clock_s,
         "joules": sum(row.compute_joule + row.radio_joule for row in rows),
         "uplink_bit": sum(row.uplink_bit for row in rows),
+        "made_by": _maker(problem.learner.device.type),
         **{name: [row.metrics.get(name) for row in rows] for name in sorted(own)},
     }
 
 
-def run_cases(cases: Sequence[Case], seeds: Sequence[int], store: Path, say: Callable[[str], None]) -> list[Row]:
+def run_cases(
+    cases: Sequence[Case], seeds: Sequence[int], store: Path, say: Callable[[str], None], workers: int = 1
+) -> list[Row]:
     """Every case on every seed; runs already in `store` with the same settings are not repeated."""
+    wanted = {_key(case, seed): (case, seed) for case in cases for seed in seeds}
     done = {line["key"]: line["row"] for line in _lines(store)}
-    out = []
-    for number, (case, seed) in enumerate((case, seed) for case in cases for seed in seeds):
-        settings = {"config": to_dict(replace(case.config, seed=seed)), "method": case.method, **case.settings}
-        key = json.dumps([case.key, seed, settings], sort_keys=True)
-        if key not in done:
-            say(f"[{number + 1}/{len(cases) * len(seeds)}] {case.key}, seed {seed}")
-            done[key] = run_case(case, seed)
-            store.parent.mkdir(parents=True, exist_ok=True)
-            with store.open("a") as file:
-                file.write(json.dumps({"key": key, "row": done[key]}) + "\n")
-        out.append(done[key])
-    return out
+    todo = {key: pair for key, pair in wanted.items() if key not in done}
+    store.parent.mkdir(parents=True, exist_ok=True)
+    for number, (key, row) in enumerate(_play(todo, workers), len(wanted) - len(todo) + 1):
+        say(f"[{number}/{len(wanted)}] {row['case']}, seed {row['seed']}: accuracy {row['final_accuracy']:.3f}")
+        done[key] = row
+        with store.open("a") as file:
+            file.write(json.dumps({"key": key, "row": row}) + "\n")
+    return [done[key] for key in wanted]
+
+
+def _key(case: Case, seed: int) -> str:
+    """What a run depends on, as a text."""
+    settings = {"config": to_dict(replace(case.config, seed=seed)), "method": case.method, **case.settings}
+    return json.dumps([case.key, seed, settings], sort_keys=True)
+
+
+def _play(todo: Mapping[str, tuple[Case, int]], workers: int) -> Iterator[tuple[str, Row]]:
+    """(key, row) of every run as it ends; with several workers each run has a process and one thread of its own."""
+    if workers == 1:
+        yield from ((key, run_case(*pair)) for key, pair in todo.items())
+        return
+    with ProcessPoolExecutor(workers, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
+        keys = {pool.submit(run_case, *pair): key for key, pair in todo.items()}
+        yield from ((keys[future], future.result()) for future in as_completed(keys))
 
 
 def judge(experiment: Experiment, rows: list[Row]) -> list[Finding]:
@@ -124,31 +142,51 @@ def main(experiment: Experiment, arguments: Sequence[str] | None = None) -> None
     parser.add_argument("--quick", action="store_true", help="a reduced grid, to see that it works")
     parser.add_argument("--seeds", type=int, default=5, help="seeds 1..N of every case")
     parser.add_argument("--out", type=Path, default=script.parent / "results", help="folder of results and figures")
+    parser.add_argument("--stored", action="store_true", help="run nothing: judge and draw the runs on file")
+    parser.add_argument("--workers", type=int, default=1, help="processes that run cases side by side")
     options = parser.parse_args(arguments)
     name = script.stem + ("-quick" if options.quick else "")
     seeds = list(range(1, options.seeds + 1))
     try:
-        rows = run_cases(experiment.cases(options.quick), seeds, options.out / f"{name}.runs.jsonl", _say)
+        store = options.out / f"{name}.runs.jsonl"
+        if options.stored:
+            rows = [line["row"] for line in _lines(store)]
+        else:
+            rows = run_cases(experiment.cases(options.quick), seeds, store, _say, options.workers)
     except FedcellError as error:
         print(f"{experiment.title}: not run: {error}")
         raise SystemExit(error.exit_code) from None
     findings = judge(experiment, rows)
-    options.out.mkdir(parents=True, exist_ok=True)
-    result = {
-        "title": experiment.title,
-        "quick": options.quick,
-        "seeds": seeds if rows else [],
-        "claims": [
-            claim._asdict() | finding._asdict() for claim, finding in zip(experiment.claims, findings, strict=True)
-        ],
-        "made_by": made_by(str(pick_device("auto"))),
-    }
-    (options.out / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n")
-    experiment.plot(rows).savefig(options.out / f"{name}.png", dpi=120)
-    print(f"{experiment.title} ({'quick, ' if options.quick else ''}{len(seeds) if rows else 0} seeds)")
+    _write(experiment, rows, findings, options.out / name, options.quick)
+    print(f"{experiment.title} ({'quick, ' if options.quick else ''}seeds {_seeds(rows)})")
     for claim, finding in zip(experiment.claims, findings, strict=True):
         print(f"  {finding.verdict.upper()}: {claim.text}\n    paper: {claim.printed}\n    ours:  {finding.ours}")
         print(f"    why:   {finding.reason}")
+
+
+def _write(experiment: Experiment, rows: list[Row], findings: list[Finding], path: Path, quick: bool) -> None:
+    """The verdicts as JSON and the figure, beside each other."""
+    makers = {json.dumps(row.pop("made_by"), sort_keys=True) for row in rows} or {json.dumps(_maker("cpu"))}
+    pairs = zip(experiment.claims, findings, strict=True)
+    result = {
+        "title": experiment.title,
+        "quick": quick,
+        "seeds": _seeds(rows),
+        "claims": [claim._asdict() | finding._asdict() for claim, finding in pairs],
+        "made_by": [json.loads(maker) for maker in sorted(makers)],
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n")
+    experiment.plot(rows).savefig(path.with_suffix(".png"), dpi=120)
+
+
+def _maker(device: str) -> dict[str, str]:
+    """The versions and the kind of device behind a result."""
+    return {name: value for name, value in made_by(device).items() if name != "platform"}
+
+
+def _seeds(rows: list[Row]) -> list[int]:
+    return sorted({row["seed"] for row in rows})
 
 
 def _lines(store: Path) -> list[Row]:

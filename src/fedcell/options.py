@@ -4,10 +4,12 @@ A settings class is a frozen dataclass whose fields are made with `option(...)`.
 sections, so a key is a dotted path such as `world.radius_m`.
 """
 
+import re
 import types
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
+from difflib import get_close_matches
 from math import inf, isfinite, nan
 from typing import Any
 
@@ -15,6 +17,9 @@ import numpy as np
 
 from .errors import BadInput, did_you_mean
 from .types import Floats
+
+FEW = 12  # keys that an error message may list
+UNIT = re.compile(r"\d\s*(?![eE][-+]?\d)[A-Za-zµ]")  # a letter behind a number that is no exponent
 
 
 def option(
@@ -90,9 +95,16 @@ def override(settings: Any, changes: Mapping[str, Any], where: str = "") -> Any:
     known = [key for key, _, _ in keys(settings)]
     for key in changes:
         if key not in known:
-            hint = did_you_mean(key, known) or f": known are {', '.join(known)}"
-            raise BadInput(f"unknown key {where + key!r}{hint}")
+            raise BadInput(f"unknown key {where + key!r}{_hint(key, known, where)}")
     return _apply(settings, changes, where)
+
+
+def _hint(key: str, known: list[str], where: str) -> str:
+    """The nearest known key, or all of them when they are few."""
+    near = get_close_matches(key, known, n=1, cutoff=0.5)
+    if near:
+        return f": did you mean {where + near[0]!r}?"
+    return f": known are {', '.join(known)}" if len(known) <= FEW else " (fedcell list keys shows all)"
 
 
 def check(settings: Any, where: str = "") -> None:
@@ -165,6 +177,9 @@ def _parse(entry: Field[Any], value: Any, key: str) -> Any:
     try:
         return _convert(hint, value)
     except (ValueError, TypeError, OverflowError) as error:
+        if hint is not bool and isinstance(value, str) and UNIT.search(value):
+            fix = f"write plain SI numbers such as 1e6 ({entry.metadata['help']})"
+            raise BadInput(f"{key} = {value!r} is not {_type_name(hint)}: {fix}") from None
         reason = f" ({error})" if hint is Law else ""
         raise BadInput(f"{key} = {value!r} is not {_type_name(hint)}{reason}: {entry.metadata['help']}") from None
 

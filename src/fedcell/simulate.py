@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from . import radio, world
-from .errors import Diverged
+from .errors import ContractError, Diverged
 from .types import Decision, Method, Outcome, Problem, Row, Snapshot, Updates, Uplink
 
 HOPELESS_LOSS = 1e6  # nats per sample; guessing costs a few
@@ -50,7 +50,7 @@ def play_round(problem: Problem, method: Method, before: Snapshot) -> tuple[Row,
     updates = method.local(problem, state, start, observation, decision)
     uplink = radio.transmit(place, observation, decision, seed)
     uplink = refuse_invalid(updates, uplink, before.round)
-    params, state = method.aggregate(problem, params, state, observation, decision, updates, uplink)
+    params, state = checked(params, method.aggregate(problem, params, state, observation, decision, updates, uplink))
     world_state = world.settle(place, world_state, uplink)
 
     after = Snapshot(before.round + 1, params, state, world_state)
@@ -65,6 +65,14 @@ def refuse_invalid(updates: Updates, uplink: Uplink, round: int) -> Uplink:
             f"round {round}: all {len(invalid)} local updates left the finite numbers: lower the learning rate"
         )
     return radio.mark_invalid(uplink, invalid)
+
+
+def checked(params: torch.Tensor, found: object) -> tuple[torch.Tensor, object]:
+    """What aggregate() returned: a model shaped like the one before, and the method's state."""
+    match found:
+        case (torch.Tensor(shape=params.shape) as model, state):
+            return model, state
+    raise ContractError(f"aggregate() returned {str(found)[:50]!r}: return (params {list(params.shape)}, state)")
 
 
 def measure(problem: Problem, method: Method, after: Snapshot, decision: Decision, uplink: Uplink) -> Row:

@@ -39,6 +39,7 @@ class Stream(NamedTuple):
 
     start: Callable[[int], tuple[Store, Any]]  # seed -> store, memory
     arrive: Callable[[int, int, Store, Any], tuple[Store, Any]]  # seed, round, store, memory -> both
+    law: Any = None  # the long-term label law where there is one
 
 
 class Devices(NamedTuple):

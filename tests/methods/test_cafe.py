@@ -99,6 +99,12 @@ def test_only_gradients_that_are_used_are_computed(small, scheme):
     assert min(row.n_delivered for row in rows) < 5 <= max(row.n_delivered for row in rows)
 
 
+def test_the_record_says_that_devices_answered_at_once(small):
+    history = play(small({**HALF, "world.n_fast": "3"}, rounds=6), "cafe:quorum=3")
+    assert all(row.outcome.startswith("DDD") and row.metrics["success"] == 1 for row, _ in history)
+    assert any("T" in row.outcome for row, _ in history)
+
+
 def test_a_quorum_of_nobody_is_a_failure(small):
     problem = small({**WAIT, "world.deadline_s": "1e-6"})
     assert all(torch.equal(after.params, problem.learner.initial()) for _, after in play(problem, "cafe"))
@@ -215,8 +221,9 @@ def test_theory_step_knows_the_success_probability(small, tmp_path):
     trace.write_text("0.1\n0.2\n0.9\n1.5\n")
     measured = small({**HALF, "world.response": "trace", "world.response_trace": str(trace)})
     assert method.init(measured, torch.zeros(3)).success == pytest.approx(theory.success(10, 4, 0.5))
-    fast = build("cafe:decay=theory,quorum=4,always_fast=4").init(small(HALF), torch.zeros(3))
-    assert fast.success == pytest.approx(1)
+    for config in (HALF, {**HALF, "world.response": "trace", "world.response_trace": str(trace)}):
+        fast = small({**config, "world.n_fast": "4"})
+        assert method.init(fast, torch.zeros(3)).success == pytest.approx(1)
 
 
 # ---------------------------------------------------------------- averages, without training
@@ -248,9 +255,9 @@ def test_averages_converge_to_the_formulas(small, scheme, agu, quorum):
         ("scheme=awu,age_unit=rounds", 30, 0.109),
     ],
 )
-def test_weight_of_always_fast_devices(small, settings, fast, share):
-    problem = small({**WAIT, "world.n_devices": "100"})
-    text = f"cafe:{settings},always_fast={fast},decay=fixed,data_scale=false"
+def test_weight_of_devices_that_answer_at_once(small, settings, fast, share):
+    problem = small({**WAIT, "world.n_devices": "100", "world.n_fast": str(fast)})
+    text = f"cafe:{settings},decay=fixed,data_scale=false"
     history = play_without_training(problem, text, 270, (np.arange(100) < fast) * 1.0)[20:]
     assert np.mean([moved for _, _, moved in history]) == pytest.approx(share, rel=0.07, abs=0.002)
     assert all((state.age_rounds[:fast] == 0).all() for _, state, _ in history)
@@ -262,9 +269,9 @@ def test_weight_of_always_fast_devices(small, settings, fast, share):
 # ---------------------------------------------------------------- what can go wrong
 
 
-@pytest.mark.parametrize("text", ["cafe:scheme=agu,quorum=3,always_fast=6", "cafe:always_fast=6", "cafe:scheme=awu"])
-def test_bad_gradients_are_left_out(small, text):
-    problem, method = small(WAIT), build(text)
+@pytest.mark.parametrize(("text", "fast"), [("cafe:scheme=agu,quorum=3", 6), ("cafe", 6), ("cafe:scheme=awu", 0)])
+def test_bad_gradients_are_left_out(small, text, fast):
+    problem, method = small({**WAIT, "world.n_fast": str(fast)}), build(text)
 
     def poisoned(*arguments):
         updates = method.local(*arguments)
@@ -296,12 +303,11 @@ def test_local_models_survive_a_checkpoint(small, tmp_path):
 def test_impossible_settings_are_explained(small):
     for text, words in {
         "cafe:quorum=7": "cafe.quorum = 7 but there are 6 devices",
-        "cafe:always_fast=9": "cafe.always_fast = 9 but there are 6 devices",
         "cafe:decay=theory": "needs drawn answers",
     }.items():
         with pytest.raises(BadInput, match=words):
             begin(small(), build(text))
-    for text in ("cafe:quorum=0", "cafe:age_cap=0", "cafe:scheme=mpu", "cafe:agu=all", "cafe:always_fast=-1"):
+    for text in ("cafe:quorum=0", "cafe:age_cap=0", "cafe:scheme=mpu", "cafe:agu=all"):
         with pytest.raises(BadInput):
             build(text)
 
@@ -338,7 +344,7 @@ def test_splits_of_the_paper(experiment):
     assert all((np.bincount(labels[part]) == 50).all() for part in held["balanced"])
     assert all((labels[part] == k % 10).all() for k, part in enumerate(held["single_class"]))
     assert {len(np.unique(labels[part])) for part in held["random_classes"]} == set(range(1, 11))
-    biased = setting.biased(30)(labels, rng)
+    biased = setting.biased(30, labels, rng)
     assert {(len(part), len(np.unique(part)), labels[part].max()) for part in biased[:30]} == {(500, 10, 0)}
     assert all((labels[part] == k % 9 + 1).all() for k, part in enumerate(biased) if k >= 30)
     store = setting.store_of(held["single_class"])

@@ -5,9 +5,10 @@ import pytest
 import torch
 
 from fedcell import methods
-from fedcell.errors import BadInput
+from fedcell.errors import BadInput, ContractError
 from fedcell.methods.fednova import gradient_weight
 from fedcell.methods.schedulers import SCHEDULERS, schedule
+from fedcell.options import keys
 from fedcell.simulate import begin, play_round, simulate
 from fedcell.world import observe
 
@@ -79,6 +80,22 @@ def test_central_costs_nothing(small):
     assert sum(row.compute_joule + row.radio_joule + row.uplink_bit + row.clock_s for row in rows) == 0
 
 
+def test_central_has_no_settings_that_it_ignores():
+    assert {key for key, _, _ in keys(methods.load("central").Config())} == {"lr", "steps", "batch_size", "momentum"}
+    with pytest.raises(BadInput, match=r"unknown key 'central\.scheduler'"):
+        methods.parse("central:scheduler=random")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [lambda params: params, lambda params: None, lambda params: (params[:-1], 0), lambda params: (params, 0, 0)],
+)
+def test_what_aggregate_returns_is_checked(small, wrong):
+    method = methods.parse("fedavg").build()._replace(aggregate=lambda problem, params, *rest: wrong(params))
+    with pytest.raises(ContractError, match=r"^aggregate\(\) returned .*: return \(params \[650\], state\)$"):
+        play_round(small(), method, begin(small(), method))
+
+
 def test_fit_drops_nobody_who_can_do_one_step(small):
     tight = small({"world.deadline_s": "0.05", "world.cycles_per_sample": "1e5..8e6", "train.steps": "20"})
     fixed, fit = (
@@ -111,6 +128,24 @@ def test_scheduler_orders(small):
     fast = np.flatnonzero(schedule("fastest", 2, problem, seen))
     work_s = problem.world.devices.cycles_per_sample / problem.world.devices.cpu_hz
     assert set(fast) == set(np.argsort(work_s)[:2]), "computing dominates here"
+
+
+def test_fastest_counts_the_work_of_the_method_itself(small):
+    """Where slow computers have the good channels, they lose when there is much to compute and win otherwise."""
+    problem = small({"world.cycles_per_sample": "1e3..1e4", "train.steps": "1", "train.batch_size": "1"})
+    work_s = problem.world.devices.cycles_per_sample / problem.world.devices.cpu_hz
+    quickest_first = np.argsort(work_s)
+    seen = observation(problem)
+    gain = np.empty_like(seen.gain)
+    gain[quickest_first] = seen.gain.mean() * 2.0 ** np.arange(6)
+    seen = seen._replace(gain=gain)
+
+    def chosen(settings=""):
+        method = methods.parse(f"fedavg:scheduler=fastest,n_selected=2{settings}").build()
+        return set(np.flatnonzero(method.decide(problem, None, seen).selected))
+
+    assert chosen() == set(quickest_first[-2:])
+    assert chosen(",steps=1000000") == chosen(",batch_size=1000000") == set(quickest_first[:2])
 
 
 def test_round_robin_takes_turns(small):

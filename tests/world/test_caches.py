@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from fedcell.data.partition import histogram
 from fedcell.errors import BadInput
 from fedcell.types import Store
-from fedcell.world.caches import RULES, Keeper, StreamingCache, aim, begin, drsr_gain, largest_remainder
+from fedcell.world.caches import RULES, Keeper, aim, begin, drsr_gain, largest_remainder
+from fedcell.world.streaming_cache import StreamingCache
 
 N_CLASSES = 3
 

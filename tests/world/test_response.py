@@ -1,5 +1,6 @@
 """Drawn answer times, and traces good and bad."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from scipy import stats
 
 from fedcell.errors import BadInput
-from fedcell.options import Law
+from fedcell.options import Law, check
 from fedcell.world.response import read_trace, response_s
 from fedcell.world.settings import WorldConfig
 
@@ -40,6 +41,26 @@ def test_a_trace_is_drawn_from_with_replacement_per_round() -> None:
     assert [np.mean(first == value) for value in trace] == pytest.approx([1 / 3] * 3, abs=0.04)
     assert (first != second).any()
     np.testing.assert_array_equal(first, response_s(settings, trace, 1, 0))
+
+
+@pytest.mark.parametrize("kind", ["exponential", "trace"])
+def test_the_first_devices_answer_at_once_and_the_others_as_before(kind: str) -> None:
+    settings = WorldConfig(n_devices=50, response=kind, response_trace="x", response_rate=Law((0.1, 10.0), "log"))
+    trace = np.array([0.5, 1.5, 4.0])
+    plain, fast = (response_s(replace(settings, n_fast=n), trace, 1, 3) for n in (0, 20))
+    assert plain is not None
+    assert fast is not None
+    assert (plain > 0).all()
+    np.testing.assert_array_equal(fast, np.where(np.arange(50) < 20, 0.0, plain))
+    np.testing.assert_array_equal(trace, [0.5, 1.5, 4.0])
+
+
+def test_no_more_devices_answer_at_once_than_there_are() -> None:
+    assert response_s(WorldConfig(n_devices=6, n_fast=6), None, 1, 0) is None
+    with pytest.raises(BadInput, match=r"world.n_fast = 9 but there are 6 devices: lower it to at most 6"):
+        WorldConfig(n_devices=6, n_fast=9)
+    with pytest.raises(BadInput, match=r"world.n_fast = -1 is out of range"):
+        check(WorldConfig(n_fast=-1), "world.")
 
 
 @pytest.mark.parametrize(

@@ -16,17 +16,8 @@ from fedcell.scenarios import build_problem, get
 from fedcell.simulate import begin, simulate
 from fedcell.types import Store
 from fedcell.world.caches import Keeper
-from fedcell.world.streams import (
-    Source,
-    binomial_stream,
-    draw_labels,
-    draw_law,
-    first_state,
-    make_law,
-    markov_stream,
-    next_state,
-    streaming,
-)
+from fedcell.world.labels import draw_labels, draw_law, first_state, make_law, next_state
+from fedcell.world.streams import Source, binomial_stream, markov_stream, streaming
 
 LABELS = np.arange(2000) % 10
 MARKOV = StreamConfig(kind="markov", capacity=Law((40.0,)), batch=Law((10.0,)))
@@ -104,6 +95,12 @@ def test_prefilled_caches_stay_full_and_keep_to_the_classes(cache):
         assert store.items.shape == (6, 40)
         assert (store.size == 40).all()
         assert (histogram(store, LABELS, 10)[stream.law.long_term == 0] == 0).all()
+
+
+@pytest.mark.parametrize("cache", ["drsr", "full"])
+def test_a_changed_stream_keeps_its_law(cache):
+    stream = markov_stream(replace(MARKOV, cache=cache), LABELS, 10, 6, seed=1)
+    assert stream._replace(start=lambda seed: stream.start(seed + 1)).law is stream.law
 
 
 def test_cold_caches_grow_by_a_batch():
@@ -249,7 +246,7 @@ def test_settings_that_cannot_be_are_explained(changes, words):
     ],
 )
 def test_chains_that_cannot_be_are_explained(changes, words, monkeypatch):
-    monkeypatch.setattr("fedcell.world.streams.TRIES", 5)
+    monkeypatch.setattr("fedcell.world.labels.TRIES", 5)
     with pytest.raises(BadInput, match=words):
         draw_law(replace(MARKOV, **changes), np.arange(10), 10, 10, seed=1)
 

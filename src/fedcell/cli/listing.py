@@ -1,6 +1,7 @@
 """`fedcell list` and `fedcell data list`: what there is to choose from."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from .. import data, methods, options, scenarios
 from ..errors import BadInput
@@ -41,12 +42,13 @@ SECTIONS = {"methods": _methods, "scenarios": _scenarios, "models": _models, "da
 
 def _keys(chosen: Sequence[str], scenario: str) -> list[str]:
     """Tables of settings: of the methods named, or of the scenario and every method."""
-    header = ("key", "default", "value", "meaning")
+    header = ("key", "default", "type", "meaning")
     parts = []
     if not chosen:
         parts.append(_section(f"scenario {scenario}", header, _described(scenarios.get(scenario).config)))
     for name in chosen or methods.names():
-        parts.append(_section(f"method {name}", header, _described(methods.load(name).Config(), f"{name}.")))
+        rows = _described(methods.load(name).Config(), f"{Path(name).stem}.")  # as --set takes them
+        parts.append(_section(f"method {name}", header, rows))
     return parts
 
 

@@ -87,4 +87,4 @@ def _unknown(key: str, word: str, by_word: Mapping[str, str], scenario: scenario
     known = [name for name, _, _ in options.keys(scenario.config)]
     for own, name in by_word.items():
         known += [f"{own}.{name}" for name, _, _ in options.keys(methods.load(name).Config())]
-    return f"unknown key {key!r}{did_you_mean(key, known) or ':'} (fedcell list keys shows all)"
+    return f"unknown key {key!r}{did_you_mean(key, known)} (fedcell list keys shows all)"

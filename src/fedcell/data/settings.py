@@ -10,7 +10,9 @@ from ..options import Law, option
 class DataConfig:
     """Which samples there are, and which device holds which."""
 
-    name: str = option("digits", "digits, mnist, fashion-mnist, cifar10, or the path of an .npz file")
+    name: str = option(
+        "digits", "digits, mnist, fashion-mnist, cifar10, video (see the video section), or the path of an .npz file"
+    )
     partition: str = option(
         "dirichlet", "how samples are split over devices", choices=("iid", "dirichlet", "shards", "classes", "counts")
     )

@@ -67,7 +67,7 @@ def _files() -> list[str]:
 
 def _by_name(name: str) -> ModuleType:
     if name not in names():
-        raise BadInput(f"unknown method {name!r}{did_you_mean(name, names()) or '.'} (fedcell list shows all)")
+        raise BadInput(f"unknown method {name!r}{did_you_mean(name, names())} (fedcell list shows all)")
     return importlib.import_module(f"{__name__}.{name}")
 
 

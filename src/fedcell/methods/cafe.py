@@ -30,7 +30,7 @@ from ..errors import BadInput
 from ..options import option
 from ..rng import SETUP, stream
 from ..theory import cafe as theory
-from ..types import Bools, Decision, Floats, Ints, Method, Observation, Outcome, Problem, Start, Updates, Uplink
+from ..types import Bools, Decision, Floats, Ints, Method, Observation, Problem, Start, Updates, Uplink
 from . import defaults
 from .defaults import LocalConfig, default, mean_update, setting
 
@@ -60,7 +60,6 @@ class Config(LocalConfig):
         choices=("literal", "union"),
     )
     data_scale: bool = option(True, "scale gradients by the device's share of all samples")
-    always_fast: int = option(0, "the first devices, so many, answer at once in every round", least=0)
 
 
 class State(NamedTuple):
@@ -85,9 +84,8 @@ def build(config: Config) -> Method:
 
 def init(config: Config, problem: Problem, params: Tensor) -> State:
     n, deadline_s = problem.world.n_devices, problem.world.settings.deadline_s
-    for name in ("quorum", "always_fast"):
-        if getattr(config, name) > n:
-            raise BadInput(f"cafe.{name} = {getattr(config, name)} but there are {n} devices: lower it to at most {n}")
+    if config.quorum > n:
+        raise BadInput(f"cafe.quorum = {config.quorum} but there are {n} devices: lower it to at most {n}")
     return State(
         age_s=np.full(n, deadline_s if isfinite(deadline_s) else 0.0),
         age_rounds=np.zeros(n, dtype=np.int64),
@@ -129,22 +127,15 @@ def local(
     return defaults.local(config, problem, state, start, observation, decision._replace(selected=needed))
 
 
-def answered(config: Config, decision: Decision, uplink: Uplink) -> Bools:
-    """Whose gradient is there at the deadline, `[n_devices]`."""
-    # Deviation: the world draws answers for all devices alike, so an always-fast one may read as late in the record.
-    fast = np.arange(len(uplink.outcome)) < config.always_fast
-    return uplink.delivered | (fast & decision.selected & (uplink.outcome == Outcome.LATE))
-
-
 def _needed(config: Config, problem: Problem, observation: Observation, decision: Decision) -> Bools:
     """Whose gradient is worth computing: AGU keeps every answer, the others those of rounds that count."""
-    here = answered(config, decision, radio.transmit(problem.world, observation, decision, problem.seed))
+    here = radio.transmit(problem.world, observation, decision, problem.seed).delivered
     return here if config.scheme == "agu" or here.sum() >= config.quorum else np.zeros_like(here)
 
 
 def _columns(config: Config, state: State, decision: Decision, uplink: Uplink) -> dict[str, float]:
     """What a round brings: whether it counts, who answers, time wasted (cafe Eq. (3)) and the mean age in it."""
-    here = answered(config, decision, uplink)
+    here = uplink.delivered
     counts = bool(here.sum() >= config.quorum)
     used = float(here.sum())
     if config.scheme == "agu":  # a success redeems gradients of failed rounds
@@ -171,7 +162,7 @@ def aggregate(
     uplink: Uplink,
 ) -> tuple[Tensor, State]:
     """Step where the quorum holds, cafe Eq. (2), (19), (20); ages in both cases."""
-    device, rows = _arrived(config, decision, updates, uplink)
+    device, rows = _arrived(updates, uplink)
     factor = _step_factor(config, problem, state, observation)[device]
     counts = len(device) >= config.quorum
     state = state._replace(age_s=state.age_s + uplink.round_s, age_rounds=state.age_rounds + 1)
@@ -183,11 +174,9 @@ def aggregate(
     return params, _synchronised(state, device, uplink.round_s) if counts else state
 
 
-def _arrived(config: Config, decision: Decision, updates: Updates, uplink: Uplink) -> tuple[Ints, Tensor]:
+def _arrived(updates: Updates, uplink: Uplink) -> tuple[Ints, Tensor]:
     """(devices, update rows) that the server can use."""
-    good = answered(config, decision, uplink)[updates.device]
-    if config.always_fast:  # those that read as late were not looked through by the loop
-        good &= torch.isfinite(updates.delta.sum(dim=1)).cpu().numpy()
+    good = uplink.delivered[updates.device]
     if good.all():
         return updates.device, updates.delta
     return updates.device[good], updates.delta[torch.from_numpy(good).to(updates.delta.device)]
@@ -272,5 +261,5 @@ def _expected_success(config: Config, problem: Problem) -> float:
     else:
         rate = settings.response_rate.draw(stream(problem.seed, SETUP, "world.response_rate"), world.n_devices)
         p = theory.answer_probability(settings.deadline_s, rate)
-    p[: config.always_fast] = 1.0
+    p[: settings.n_fast] = 1.0  # those that answer at once
     return float(theory.poisson_binomial(p)[config.quorum :].sum())

@@ -13,12 +13,12 @@ from torch import Tensor
 from ..learn.work import Work
 from ..options import option
 from ..types import Decision, Method, Observation, Problem, Start, Store, Updates, Uplink
-from .defaults import LocalConfig, default, setting
+from .defaults import LocalConfig, TrainingConfig, default, setting
 from .resources import plan
 
 
 @dataclass(frozen=True)
-class Config(LocalConfig):
+class Config(TrainingConfig):
     """Settings of central SGD."""
 
     batch_size: int | None = option(
@@ -27,7 +27,7 @@ class Config(LocalConfig):
 
 
 def build(config: Config) -> Method:
-    return default(config)._replace(decide=decide, aggregate=partial(aggregate, config))
+    return default(LocalConfig())._replace(decide=decide, aggregate=partial(aggregate, config))
 
 
 def decide(problem: Problem, state: Any, observation: Observation) -> Decision:

@@ -18,18 +18,24 @@ from .schedulers import SCHEDULERS, schedule
 
 
 @dataclass(frozen=True)
-class LocalConfig:
-    """Settings every method with local SGD has. `none` takes the value of the `train` section."""
+class TrainingConfig:
+    """Settings of SGD. `none` takes the value of the `train` section."""
+
+    lr: float | None = option(None, "local learning rate", above=0)
+    steps: int | None = option(None, "local steps", least=1)
+    batch_size: int | None = option(None, "samples per local step; 0: the whole store", least=0)
+    momentum: float | None = option(None, "momentum of local SGD", least=0, most=0.999)
+
+
+@dataclass(frozen=True)
+class LocalConfig(TrainingConfig):
+    """Settings every method that trains on devices has: also who trains, and how much."""
 
     scheduler: str = option("all", "who trains", choices=tuple(SCHEDULERS))
     n_selected: int = option(10, "devices picked per cell and round, except by the scheduler `all`", least=1)
     effort: str = option(
         "fixed", "fixed: `steps`; fit: as many as deadline and energy allow, `steps` at most", choices=("fixed", "fit")
     )
-    lr: float | None = option(None, "local learning rate", above=0)
-    steps: int | None = option(None, "local steps", least=1)
-    batch_size: int | None = option(None, "samples per local step; 0: the whole store", least=0)
-    momentum: float | None = option(None, "momentum of local SGD", least=0, most=0.999)
 
 
 def setting(config: Any, problem: Problem, name: str) -> Any:
@@ -43,8 +49,9 @@ def setting(config: Any, problem: Problem, name: str) -> Any:
 
 def decide(config: LocalConfig, problem: Problem, state: Any, observation: Observation) -> Decision:
     """Pick devices, share the band equally, compute and send at full speed."""
-    selected = schedule(config.scheduler, config.n_selected, problem, observation)
-    decision = plan(problem, observation, selected, setting(config, problem, "steps"), _batch(config, problem))
+    steps, batch_size = setting(config, problem, "steps"), _batch(config, problem)
+    selected = schedule(config.scheduler, config.n_selected, problem, observation, steps, batch_size)
+    decision = plan(problem, observation, selected, steps, batch_size)
     if config.effort == "fixed":
         return decision
     most = np.minimum(decision.steps, radio.most_steps(problem.world, observation, decision))

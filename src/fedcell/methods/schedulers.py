@@ -4,6 +4,7 @@ Not a method itself: it has no `build`.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,16 +13,41 @@ from ..rng import stream
 from ..types import Bools, Floats, Observation, Problem
 from .resources import plan
 
-Scores = Callable[[Problem, Observation, int], Floats]
+
+class Wanted(NamedTuple):
+    """What a method wants from those who train."""
+
+    n_selected: int  # per cell
+    steps: int
+    batch_size: int  # 0: the whole store
 
 
-def schedule(name: str, n_selected: int, problem: Problem, observation: Observation) -> Bools:
-    """Who trains, `[n_devices]`: at most `n_selected` per cell (`all`: everyone), never more than there are blocks."""
+Scores = Callable[[Problem, Observation, Wanted], Floats]
+
+
+def schedule(
+    name: str,
+    n_selected: int,
+    problem: Problem,
+    observation: Observation,
+    steps: int | None = None,
+    batch_size: int | None = None,
+) -> Bools:
+    """Who trains, `[n_devices]`: at most `n_selected` per cell (`all`: everyone), never more than there are blocks.
+
+    `steps` and `batch_size` are the local work to expect; None: that of the `train` section.
+    """
+    train = problem.train
+    wanted = Wanted(
+        n_selected,
+        steps=train.steps if steps is None else steps,
+        batch_size=train.batch_size if batch_size is None else batch_size,
+    )
     settings, cell = problem.world.settings, observation.topology.cell
     most = len(cell) if name == "all" else n_selected
     if settings.access == "block":
         most = min(most, settings.n_blocks)
-    scores = np.where(observation.available, SCHEDULERS[name](problem, observation, n_selected), -np.inf)
+    scores = np.where(observation.available, SCHEDULERS[name](problem, observation, wanted), -np.inf)
     order = np.lexsort((-scores, cell))  # by cell, then best first; ties go to the lower index
     place_in_cell = np.arange(len(cell)) - np.searchsorted(cell[order], cell[order])
     selected = np.zeros(len(cell), dtype=bool)
@@ -29,37 +55,37 @@ def schedule(name: str, n_selected: int, problem: Problem, observation: Observat
     return selected & observation.available
 
 
-def everyone(problem: Problem, observation: Observation, n_selected: int) -> Floats:
+def everyone(problem: Problem, observation: Observation, wanted: Wanted) -> Floats:
     """No preference; where blocks are short, a turn-taking window."""
-    return round_robin(problem, observation, problem.world.settings.n_blocks)
+    return round_robin(problem, observation, wanted._replace(n_selected=problem.world.settings.n_blocks))
 
 
-def at_random(problem: Problem, observation: Observation, n_selected: int) -> Floats:
+def at_random(problem: Problem, observation: Observation, wanted: Wanted) -> Floats:
     """Uniformly at random."""
     return stream(problem.seed, observation.round, "schedule").random(problem.world.n_devices)
 
 
-def round_robin(problem: Problem, observation: Observation, n_selected: int) -> Floats:
+def round_robin(problem: Problem, observation: Observation, wanted: Wanted) -> Floats:
     """In turns: a window of `n_selected` moves around each cell's devices."""
     cell = observation.topology.cell
     order = np.argsort(cell, kind="stable")
     place = np.empty(len(cell), dtype=np.int64)
     place[order] = np.arange(len(cell)) - np.searchsorted(cell[order], cell[order])
     in_cell = np.bincount(cell, minlength=problem.world.n_cells)[cell]
-    return -((place - observation.round * n_selected) % in_cell).astype(np.float64)
+    return -((place - observation.round * wanted.n_selected) % in_cell).astype(np.float64)
 
 
-def best_channel(problem: Problem, observation: Observation, n_selected: int) -> Floats:
+def best_channel(problem: Problem, observation: Observation, wanted: Wanted) -> Floats:
     """The strongest channel gains."""
     return observation.gain
 
 
-def fastest(problem: Problem, observation: Observation, n_selected: int) -> Floats:
+def fastest(problem: Problem, observation: Observation, wanted: Wanted) -> Floats:
     """The shortest time to compute and upload at full speed with a `1 / n_selected` share of the band."""
     everyone_on = np.ones(problem.world.n_devices, dtype=bool)
-    trial = plan(problem, observation, everyone_on, problem.train.steps, problem.train.batch_size)
+    trial = plan(problem, observation, everyone_on, wanted.steps, wanted.batch_size)
     if problem.world.settings.access == "fdma":
-        share = problem.world.settings.bandwidth_hz / n_selected
+        share = problem.world.settings.bandwidth_hz / wanted.n_selected
         trial = trial._replace(bandwidth_hz=np.full(problem.world.n_devices, share))
     compute_s, upload_s = radio.times(problem.world, observation, trial)
     return -(compute_s + upload_s)

@@ -23,7 +23,6 @@ from ..learn.samples import Samples
 from ..options import option
 from ..theory.streaming import deviation
 from ..types import Decision, Method, Observation, Problem
-from ..world import LabelStream
 from . import defaults, fedavg
 
 
@@ -47,29 +46,29 @@ def decide(config: Config, problem: Problem, state: Any, observation: Observatio
 
 def label_columns(problem: Problem, observation: Observation) -> Mapping[str, float]:
     """Columns of a row: `psi_t`, the largest squared deviation of one share, and the chains' mean second eigenvalue."""
-    stream = problem.world.stream
-    if not isinstance(stream, LabelStream):
+    law = problem.world.stream.law
+    if law is None:
         return {}
-    long_term = stream.law.long_term
+    long_term = law.long_term
     counts = histogram(observation.store, problem.learner.train_samples.labels, long_term.shape[1])
     squared = deviation(counts, long_term) ** 2
     return {
         "discrepancy": float(squared.sum()),
         "discrepancy_max": float(squared.max()),
-        "eigenvalue": float(stream.law.second_eigenvalue.mean()),
+        "eigenvalue": float(law.second_eigenvalue.mean()),
     }
 
 
 def evaluate(problem: Problem, params: Tensor, state: Any) -> Mapping[str, float]:
     """Accuracy and loss; where the long-term law is known, also with classes weighted by it, and equally."""
-    stream = problem.world.stream
-    if not isinstance(stream, LabelStream):
+    law = problem.world.stream.law
+    if law is None:
         return problem.learner.evaluate(params)
     parts = _by_class(problem.learner)
     scores = [problem.learner.evaluate(params, samples) for _, samples in parts]
     size = np.array([len(samples) for _, samples in parts])
     right = np.array([score["accuracy"] for score in scores])
-    share = stream.law.long_term.mean(axis=0)[[label for label, _ in parts]]
+    share = law.long_term.mean(axis=0)[[label for label, _ in parts]]
     return {
         "accuracy": float(np.rint(right * size).sum() / size.sum()),
         "loss": float(np.array([score["loss"] for score in scores]) @ size / size.sum()),

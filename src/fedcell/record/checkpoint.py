@@ -1,21 +1,38 @@
 """Checkpoints: a snapshot in one safetensors file, checked by a checksum, the newest two kept. No pickle."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save as serialize
+from torch import Tensor
 
+from ..errors import ContractError
 from ..types import Snapshot
 from . import tree
 from .files import reason, write_atomic
 
 PATTERN = "checkpoint-*.safetensors"
 KEPT = 2
-META = "fedcell"  # a single metadata key, so that equal snapshots are equal files
+META = "fedcell"
+DTYPES = {  # the names of the safetensors format
+    torch.bool: "BOOL",
+    torch.uint8: "U8",
+    torch.int8: "I8",
+    torch.uint16: "U16",
+    torch.int16: "I16",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.uint32: "U32",
+    torch.int32: "I32",
+    torch.float32: "F32",
+    torch.complex64: "C64",
+    torch.uint64: "U64",
+    torch.int64: "I64",
+    torch.float64: "F64",
+}
 
 
 class Template(NamedTuple):
@@ -33,9 +50,29 @@ def save(folder: Path, snapshot: Snapshot, template: Template) -> None:
     """Write a checkpoint and remove all but the newest two."""
     node, tensors = tree.pack(snapshot, *template)
     about = json.dumps({"format": 1, "crc32": tree.digest(node, tensors), "tree": node})
-    write_atomic(folder / f"checkpoint-{snapshot.round:06d}.safetensors", serialize(tensors, {META: about}))
+    write_atomic(folder / f"checkpoint-{snapshot.round:06d}.safetensors", *serialize(tensors, about))
     for old in sorted(folder.glob(PATTERN))[:-KEPT]:
         old.unlink()
+
+
+def serialize(tensors: Mapping[str, Tensor], about: str) -> Iterator[bytes | memoryview]:
+    """The parts of a safetensors file, without a copy of any tensor: 8 bytes of length, a JSON header, the numbers.
+
+    The library's `save` holds the whole file in memory; its `save_file` leaves `.tmp*` files behind when killed and
+    hides the number of a disk error.
+    """
+    header: dict[str, object] = {"__metadata__": {META: about}}
+    names, end = sorted(tensors, key=lambda name: (-tensors[name].itemsize, name)), 0  # wide numbers first: aligned
+    for name in names:
+        tensor, start = tensors[name], end
+        if tensor.dtype not in DTYPES:
+            raise ContractError(f"{name} is a tensor of {tensor.dtype}, which cannot be saved: use another dtype")
+        end += tensor.nbytes
+        header[name] = {"dtype": DTYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [start, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    yield len(text).to_bytes(8, "little") + text
+    yield from (tree.raw(tensors[name]) for name in names)
 
 
 def load(path: Path, template: Template) -> Snapshot:

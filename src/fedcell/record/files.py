@@ -21,12 +21,12 @@ class DiskError(FedcellError):
     """A file could not be written; what was written before it is whole."""
 
 
-def write_atomic(path: Path, data: bytes) -> None:
+def write_atomic(path: Path, *parts: bytes | memoryview) -> None:
     """Replace a file so that a kill or a power cut leaves either the old one or the new one."""
     temporary = path.with_name(path.name + ".tmp")
     try:
         with temporary.open("wb") as file:
-            file.write(data)
+            file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

@@ -91,7 +91,7 @@ def check_own(folder: Path, spec: Spec, dataset: Any, model: Any, own: Mapping[s
 
 def _one(asked: Asked, defaults: Mapping[str, Mapping[str, Any]]) -> tuple[Spec, Method]:
     if not isinstance(asked, str):
-        label, method = asked
+        label, method = _pair(asked)
         return Spec("", label, label, "", "", {}, {}, ("method",), ""), method
     choice = library.parse(asked, defaults)
     source, digest = asked.partition(":")[0], ""
@@ -99,6 +99,17 @@ def _one(asked: Asked, defaults: Mapping[str, Mapping[str, Any]]) -> tuple[Spec,
         source = str(Path(source).resolve())
         digest = _sha256(source)
     return Spec("", choice.label, asked, source, digest, options.to_dict(choice.config), {}, (), ""), choice.build()
+
+
+def _pair(asked: Any) -> tuple[str, Method]:
+    if not isinstance(asked, Method):  # which is a tuple, too
+        match asked:
+            case (str() as label, Method() as method):
+                return label, method
+    raise BadInput(
+        f"a {type(asked).__name__} is no method to run: give a pair such as ('mine', Method(...)), or a text such as "
+        "'fedavg:lr=0.1' or './mine.py'"
+    )
 
 
 def _sha256(path: str) -> str:

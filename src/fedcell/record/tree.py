@@ -60,8 +60,13 @@ def digest(node: Any, tensors: Mapping[str, Tensor]) -> str:
     """A checksum of everything `pack` returned."""
     value = crc32(json.dumps(node).encode())
     for name in sorted(tensors):
-        value = crc32(tensors[name].reshape(-1).view(torch.uint8).numpy().data, value)
+        value = crc32(raw(tensors[name]), value)
     return f"{value:08x}"
+
+
+def raw(tensor: Tensor) -> memoryview:
+    """The bytes of a contiguous CPU tensor, not copied."""
+    return tensor.reshape(-1).view(torch.uint8).numpy().data if tensor.numel() else memoryview(b"")
 
 
 def _pack(tree: Any, path: str, known: Classes, home: torch.device, tensors: dict[str, Tensor]) -> Any:
@@ -83,11 +88,9 @@ def _pack(tree: Any, path: str, known: Classes, home: torch.device, tensors: dic
 
 
 def _put(tensors: dict[str, Tensor], path: str, tensor: Tensor) -> str:
-    """Store a tensor under a free name; memory shared with another one is copied, as the file format demands."""
+    """Store a tensor under a free name."""
     name = path if path not in tensors else f"{path}#{len(tensors)}"
-    memory = tensor.untyped_storage().data_ptr()
-    shared = any(other.untyped_storage().data_ptr() == memory for other in tensors.values())
-    tensors[name] = tensor.clone() if shared else tensor
+    tensors[name] = tensor
     return name
 
 

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from .summary import Summary
+from ..record import Record
+from .summary import Summary, summarise
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -57,8 +58,9 @@ def remarks(summaries: Sequence[Summary]) -> list[str]:
     ]
 
 
-def text(summaries: Sequence[Summary]) -> str:
-    """The table in plain characters, for pipes and files."""
+def text(runs: Sequence[Record | Summary]) -> str:
+    """The table of records, or of their summaries, in plain characters, for pipes and files."""
+    summaries = [one if isinstance(one, Summary) else summarise(one) for one in runs]
     rows = grid(summaries)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     rows.insert(1, ["-" * width for width in widths])

@@ -11,10 +11,13 @@ from pkgutil import iter_modules
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from torch import nn
 
 from ..data import Dataset, load, partition
 from ..data.settings import DataConfig, StreamConfig
+from ..data.video import VideoConfig
+from ..data.video.problem import video_problem_parts
 from ..errors import BadInput, did_you_mean
 from ..learn import models
 from ..learn.architecture import Architecture
@@ -38,6 +41,7 @@ class Config:
     world: WorldConfig = field(default_factory=WorldConfig)
     data: DataConfig = field(default_factory=DataConfig)
     stream: StreamConfig = field(default_factory=StreamConfig)
+    video: VideoConfig = field(default_factory=VideoConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
 
@@ -59,9 +63,7 @@ def names() -> list[str]:
 def get(name: str) -> Scenario:
     """The scenario of a name."""
     if name not in names():
-        raise BadInput(
-            f"unknown scenario {name!r}{did_you_mean(name, names()) or '.'} (fedcell list scenarios shows all)"
-        )
+        raise BadInput(f"unknown scenario {name!r}{did_you_mean(name, names())} (fedcell list scenarios shows all)")
     module = importlib.import_module(f"{__name__}.{name}")
     summary = (module.__doc__ or "").strip().split("\n")[0]
     return Scenario(
@@ -78,21 +80,27 @@ def build_problem(config: Config, dataset: Dataset | None = None, model: nn.Modu
         model: network to use instead of `model.name`; its present weights are the start.
     """
     check(config)
-    dataset = dataset or load(config.data.name)
-    stream = build_stream(config, dataset)
     device = pick_device(config.train.device)
-    samples = Samples(dataset.x_train, dataset.y_train, device)
-    module = model or initialise(lambda: models.build(config.model, samples.shape, dataset.n_classes), config.seed)
+    train, test, stream, n_classes = _samples(config, dataset, device)
+    module = model or initialise(lambda: models.build(config.model, train.shape, n_classes), config.seed)
     architecture = Architecture.of(module)
-    check_fits(architecture, samples, dataset.n_classes)
-    learner = Learner(
-        [architecture], samples, Samples(dataset.x_test, dataset.y_test, device), config.train, config.seed
-    )
+    check_fits(architecture, train, n_classes)
+    learner = Learner([architecture], train, test, config.train, config.seed)
     flops = 0.0
     if 0 in config.world.cycles_per_sample.values:  # counting is slow to start, so only where it is asked for
-        flops = architecture.flops_per_sample(samples.take(np.zeros(1, dtype=np.int64))[0][0].cpu())
+        flops = architecture.flops_per_sample(train.take(np.zeros(1, dtype=np.int64))[0][0].cpu())
     world = build_world(config.world, stream, architecture.n_params, flops, config.seed)
     return Problem(world, learner, config.train, config.seed, config.rounds, config.eval_every)
+
+
+def _samples(config: Config, dataset: Dataset | None, device: torch.device) -> tuple[Samples, Samples, Stream, int]:
+    """Training samples, test samples, how they reach the devices, and the number of classes."""
+    if dataset is None and config.data.name == "video":
+        video = video_problem_parts(config.video, config.world.n_devices, config.rounds, config.seed, device)
+        return video.train, video.test, video.stream, video.n_classes
+    dataset = dataset or load(config.data.name)
+    train, test = Samples(dataset.x_train, dataset.y_train, device), Samples(dataset.x_test, dataset.y_test, device)
+    return train, test, build_stream(config, dataset), dataset.n_classes
 
 
 def build_stream(config: Config, dataset: Dataset) -> Stream:

@@ -20,6 +20,6 @@ CONFIG = Config(
         kind="markov", cache="drsr", capacity=Law((300.0,)), batch=Law((150.0,)), theta=2 / 3, initial="prefill"
     ),
     model=ModelConfig(name="cnn", channels=(6, 16), kernel=5, hidden=(120, 84)),
-    train=TrainConfig(lr=0.1, steps=5, batch_size=0),
+    train=TrainConfig(lr=0.2, steps=5, batch_size=0),
 )
 COMPARE = ("streaming", "central")

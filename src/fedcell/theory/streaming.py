@@ -17,7 +17,8 @@ from ..errors import BadInput
 from ..rng import SETUP
 from ..types import Floats, Ints, Store
 from ..world.caches import RULES, Cache, Keeper, aim, begin, drsr_gain, srsr_gain
-from ..world.streams import LabelLaw, draw_labels, first_fill, first_state, ideal_labels, next_state, sizes
+from ..world.labels import LabelLaw, draw_labels, first_state, ideal_labels, next_state
+from ..world.streams import first_fill, sizes
 
 # ---------------------------------------------------------------- measured
 

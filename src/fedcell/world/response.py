@@ -18,7 +18,7 @@ def response_s(settings: WorldConfig, trace_s: Floats | None, seed: int, round: 
     """Seconds each device takes to answer in this round; None where work and channel decide.
 
     Args:
-        settings: the kind of answer and the law of its rates (drawn once per device).
+        settings: the kind of answer, the law of its rates (drawn once per device), and how many answer at once.
         trace_s: measured seconds, drawn from with replacement (response=trace).
         seed: of the run.
         round: of the draw.
@@ -27,15 +27,22 @@ def response_s(settings: WorldConfig, trace_s: Floats | None, seed: int, round: 
 
     Reference: cafe, section 2.1
     """
+    if settings.response == "computed":
+        return None
+    seconds = _drawn_s(settings, trace_s, seed, round)
+    seconds[: settings.n_fast] = 0.0
+    return seconds
+
+
+def _drawn_s(settings: WorldConfig, trace_s: Floats | None, seed: int, round: int) -> Floats:
+    """What all devices draw, those that answer at once too, so that the others draw alike without them."""
     rng = stream(seed, round, "world.response")
     if settings.response == "exponential":
         rate = settings.response_rate.draw(stream(seed, SETUP, "world.response_rate"), settings.n_devices)
         return np.asarray(rng.standard_exponential(settings.n_devices) / rate)
-    if settings.response == "trace":
-        if trace_s is None:
-            raise BadInput("world.response = 'trace' needs measured seconds: build the world with build_world()")
-        return np.asarray(trace_s[rng.integers(len(trace_s), size=settings.n_devices)])
-    return None
+    if trace_s is None:
+        raise BadInput("world.response = 'trace' needs measured seconds: build the world with build_world()")
+    return np.asarray(trace_s[rng.integers(len(trace_s), size=settings.n_devices)])
 
 
 def read_trace(path: str) -> Floats:

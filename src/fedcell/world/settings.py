@@ -77,6 +77,7 @@ class WorldConfig:
     )
     response_rate: Law = option(Law((1.0,)), "answers per second (response=exponential)", above=0)
     response_trace: str = option("", "CSV file of measured seconds to draw from (response=trace)")
+    n_fast: int = option(0, "the first devices, so many, answer at once (response=exponential or trace)", least=0)
 
     def __post_init__(self) -> None:
         if self.n_cells > 1 and self.topology != "cells":
@@ -85,3 +86,6 @@ class WorldConfig:
             raise BadInput("world.clock = 'deadline' needs a finite world.deadline_s: set it in seconds")
         if self.response == "trace" and not self.response_trace:
             raise BadInput("world.response = 'trace' needs world.response_trace: name a CSV file of seconds")
+        if self.n_fast > self.n_devices:
+            n = self.n_devices
+            raise BadInput(f"world.n_fast = {self.n_fast} but there are {n} devices: lower it to at most {n}")

@@ -105,13 +105,14 @@ class _Client:
             parameter.data = view
         step = _Step(work, row, views, self.layout, start)
         n_steps, size = int(work.steps[row]), int(batches.size[row])
-        x, y = job.samples.take(batches.of_row(row, n_steps))
+        index = batches.of_row(row, n_steps)
+        batch = job.samples.take(index[:size])
         if job.architecture.stochastic:
             torch.manual_seed(int(stream(job.seed, work.round, f"dropout {work.device[row]}").integers(2**63)))
         for number in range(n_steps):
-            part = slice(None) if batches.full else slice(number * size, (number + 1) * size)
-            loss = self.objective(self.module, x[part], y[part], None)
-            step.apply(self._gradients(loss))
+            if number and not batches.full:
+                batch = job.samples.take(index[number * size : (number + 1) * size])
+            step.apply(self._gradients(self.objective(self.module, *batch, None)))
         out.sub_(start)
 
     def _gradients(self, loss: Tensor) -> Sequence[Tensor | None]:

@@ -1,0 +1,97 @@
+"""The settings of the video-request world, and the two presets of the papers that use it."""
+
+from dataclasses import dataclass
+from math import inf
+
+from ...errors import BadInput
+from ...options import Law, option
+
+
+@dataclass(frozen=True)
+class VideoConfig:
+    """Files, users, requests and samples. A number or range such as `0.4..0.9` is drawn per user."""
+
+    n_genres: int = option(5, "genres of the catalogue", least=2)
+    files_per_genre: int = option(20, "files in each genre", least=2)
+    content: str = option(
+        "synthetic",
+        "features of a file: synthetic (3 x 32 x 32 image-like), uniform (random vectors), or the path of an .npz "
+        "file with images x and labels y, of which the first of each label is taken",
+    )
+    content_width: int = option(64, "length of a file's features (content=uniform)", least=1)
+
+    alpha: float = option(0.3, "concentration of a user's genre preferences: small is more skewed", above=0)
+    stay: Law = option(
+        Law((0.4, 0.9), "uniform"), "probability that the next request stays in the genre", least=0, most=1
+    )
+    similar: int = option(1, "a request that stays picks one of so many most similar files", least=1)
+    explore: str = option(
+        "zipf",
+        "a request that leaves the genre picks by popularity, or the most popular file",
+        choices=("zipf", "top"),
+    )
+    skew: float = option(1.2, "exponent of the popularity law (explore=zipf)", least=0)
+    shift: float = option(2.0, "added to the popularity rank (explore=zipf)", above=-1)
+
+    activity: Law = option(Law((0.3, 0.8), "uniform"), "probability of a request in each arrival slot", least=0, most=1)
+    slots: int = option(32, "arrival slots between two rounds", least=0)
+    slots_by_activity: bool = option(True, "a user has ceil(slots * activity) slots instead of all")
+    capacity: Law = option(Law((320.0, 640.0), "uniform"), "samples a user can store; inf: no limit", least=1)
+    initial: float = option(inf, "samples stored before the first round, at most the capacity", least=0)
+    cache: str = option("fifo", "what a full store keeps", choices=("fifo", "srsr", "drsr", "lazy"))
+    theta: float = option(2 / 3, "weight of new label shares (cache=srsr)", least=0, most=1)
+
+    features: str = option(
+        "content",
+        "a sample's input: content (of the requested file, and the user), compact (the same without the content), or "
+        "history (the last requests as tokens)",
+        choices=("content", "compact", "history"),
+    )
+    layout: str = option(
+        "flat", "shape of a content sample: one row, or an image with 3 channels", choices=("flat", "image")
+    )
+    genre_repeats: int = option(70, "times the genre number is repeated (features=content)", least=0)
+    history: int = option(10, "requests of a sample (features=history)", least=1)
+    test_samples: int = option(100, "test samples of each user", least=1)
+    test_warm_up: int = option(100, "requests before the first test sample", least=1)
+
+    @property
+    def n_files(self) -> int:
+        return self.n_genres * self.files_per_genre
+
+    @property
+    def lead(self) -> int:
+        """Requests before the first sample: what its input is made of."""
+        return self.history if self.features == "history" else 1
+
+    def __post_init__(self) -> None:
+        if self.similar >= self.files_per_genre:
+            raise BadInput(
+                f"video.similar = {self.similar} but a file has {self.files_per_genre - 1} others in its genre: "
+                "lower it or raise video.files_per_genre"
+            )
+        if min(self.capacity.values) <= self.slots:
+            raise BadInput(
+                f"video.capacity = {self.capacity} does not exceed video.slots = {self.slots}: "
+                "let fewer samples arrive in a round than a store holds"
+            )
+        if inf in self.capacity.values and self.initial == inf:
+            raise BadInput("video.capacity = inf needs a finite video.initial: say how many samples there are at first")
+
+
+OSAFL = VideoConfig()
+# 50 requests make 49 samples.
+RAWHFL = VideoConfig(
+    n_genres=8,
+    files_per_genre=32,
+    content="uniform",
+    stay=Law((0.1, 0.8), "uniform"),
+    explore="top",
+    activity=Law((0.2, 0.8), "uniform"),
+    slots=1,
+    slots_by_activity=False,
+    capacity=Law((inf,)),
+    initial=49.0,
+    features="compact",
+)
+PRESETS = {"osafl": OSAFL, "rawhfl": RAWHFL}

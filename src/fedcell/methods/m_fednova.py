@@ -1,0 +1,55 @@
+"""M-FedNova: OSAFL's clients, and the last normalised gradients of all of them weighed by data (and steps).
+
+With `p_u` the share of client `u` in all data and `kappa_u` the steps behind its last gradient `d[u]`,
+
+- `printed`: `w <- w - server_lr * lr * sum_u p_u kappa_u d[u]` (a sum over the clients cancels),
+- `proper`: `w <- w - server_lr * lr * (sum_u p_u kappa_u) sum_u p_u d[u]`, as FedNova has it.
+
+Deviation: a client never heard counts as 0 instead of `w / lr`.
+
+Reference: osafl, Algorithm 8
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+from torch import Tensor
+
+from ..options import option
+from ..types import Decision, Method, Observation, Problem, Updates, Uplink
+from . import m_fedavg
+from .client_plan import ClientConfig, data_shares, planned
+from .contributions import Contributions, weighted_sum
+from .defaults import setting
+from .osafl import normalised
+
+
+@dataclass(frozen=True)
+class Config(ClientConfig):
+    """Settings of M-FedNova."""
+
+    rule: str = option(
+        "printed", "weights as the paper prints them, or those of FedNova", choices=("printed", "proper")
+    )
+    server_lr: float = option(1.0, "step of the server, tau tilde", above=0)
+
+
+def build(config: Config) -> Method:
+    return planned(config)._replace(init=m_fedavg.init, aggregate=partial(aggregate, config))
+
+
+def aggregate(
+    config: Config,
+    problem: Problem,
+    params: Tensor,
+    state: Contributions,
+    observation: Observation,
+    decision: Decision,
+    updates: Updates,
+    uplink: Uplink,
+) -> tuple[Tensor, Contributions]:
+    lr = setting(config, problem, "lr")
+    kept = normalised(state, lr, decision, updates, uplink)
+    share = data_shares(observation)
+    weights = share * kept.steps if config.rule == "printed" else share * (share @ kept.steps)
+    return params - config.server_lr * lr * weighted_sum(kept, weights, params), kept

@@ -1,0 +1,128 @@
+"""What the documents show is true: commands run, code is that of the examples, links resolve, tables are fresh.
+
+A block marked `sh run` has its `fedcell` lines executed, one marked `python run` is executed as a script.
+"""
+
+import re
+import runpy
+import shlex
+from pathlib import Path
+
+import pytest
+
+from fedcell import methods, scenarios
+from fedcell.cli import main
+from fedcell.report.table import HEADER
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"(?:\]\(|src=\")([^)\s\"]+)")
+FEW_ROUNDS = ["--rounds", "2"]
+
+
+def name(path):
+    return str(path.relative_to(ROOT))
+
+
+def blocks(path, mark):
+    """The texts of the fenced blocks with this info string."""
+    return [body for info, body in FENCE.findall(path.read_text()) if info.strip() == mark]
+
+
+def commands(path):
+    """The arguments of every `fedcell` line that is marked to be run."""
+    for block in blocks(path, "sh run"):
+        for line in block.splitlines():
+            program, *arguments = shlex.split(line, comments=True)
+            assert program == "fedcell", f"{name(path)}: a block `sh run` holds fedcell commands alone, not {line!r}"
+            yield arguments
+
+
+def anchors(path):
+    """The anchors of the headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ +(.*)$", FENCE.sub("", path.read_text()), re.MULTILINE)
+    return [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path / "here")
+
+
+# ---------------------------------------------------------------- commands and code
+
+
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if blocks(path, "sh run")], ids=name)
+def test_commands_run(path, capsys):
+    for arguments in commands(path):
+        few = FEW_ROUNDS if arguments[0] == "run" and "--resume" not in arguments else []
+        code = main([*arguments, *few])
+        out, err = capsys.readouterr()
+        assert code == 0, f"fedcell {shlex.join(arguments)}: {err}"
+        assert out, f"fedcell {shlex.join(arguments)} prints nothing"
+
+
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if blocks(path, "python run")], ids=name)
+def test_scripts_run(path, capsys, monkeypatch):
+    for number, code in enumerate(blocks(path, "python run")):
+        script = Path(f"script{number}.py")
+        script.write_text(code)
+        monkeypatch.setattr("sys.argv", [str(script), "--quick", "--seeds", "1"])
+        runpy.run_path(str(script), run_name="__main__")
+        assert "round-robin ends more accurate" in capsys.readouterr().out
+
+
+def test_readme_shows_the_example():
+    (shown,) = blocks(ROOT / "README.md", "python")
+    assert (ROOT / "examples" / "own_everything.py").read_text().endswith("\n" + shown)
+
+
+def test_contributing_shows_the_method_file():
+    (shown,) = blocks(ROOT / "CONTRIBUTING.md", "python")
+    assert (ROOT / "examples" / "server_momentum.py").read_text() == shown
+
+
+# ---------------------------------------------------------------- links and tables
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
+def test_links_resolve(path):
+    for link in LINK.findall(FENCE.sub("", path.read_text())):
+        target, _, anchor = link.partition("#")
+        if "://" in target:
+            continue
+        file = (path.parent / target).resolve() if target else path
+        assert file.exists(), f"{name(path)} links to {link}, which is not there"
+        assert not anchor or anchor in anchors(file), f"{name(path)} links to {link}, which has no such heading"
+
+
+def test_every_page_is_in_the_index():
+    index = (ROOT / "docs" / "index.md").read_text()
+    pages = [str(path.relative_to(ROOT / "docs")) for path in ROOT.glob("docs/**/*.md") if path.name != "index.md"]
+    assert [page for page in pages if f"]({page})" not in index] == []
+
+
+@pytest.mark.parametrize("page", ["configuration.md", "claims.md"])
+def test_generated_pages_are_fresh(page):
+    written = runpy.run_path(str(ROOT / "docs" / "generate.py"))["PAGES"][page]()
+    fresh = written == (ROOT / "docs" / page).read_text(encoding="utf-8")
+    assert fresh, f"docs/{page} is stale: run `python docs/generate.py`"
+
+
+def test_readme_names_methods_that_exist():
+    table = (ROOT / "README.md").read_text().partition("| method | what it is |")[2].partition("\n\n")[0]
+    shown = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
+    assert len(shown) >= 6
+    assert set(shown) <= set(methods.names())
+
+
+def test_readme_table_is_that_of_the_demo():
+    """The numbers are measured by `make demo`; here its rows and columns are held to the code."""
+    header, _, *rows = next(
+        block.splitlines() for block in blocks(ROOT / "README.md", "") if block.startswith(HEADER[0])
+    )
+    assert tuple(header.split()) == HEADER
+    assert tuple(row.split()[0] for row in rows) == scenarios.get("cell").compare
