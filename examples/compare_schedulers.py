@@ -14,7 +14,7 @@ from fedcell.methods.schedulers import SCHEDULERS
 def main(rounds: int) -> None:
     methods = [f"fedavg:scheduler={name},n_selected=6" for name in SCHEDULERS]
     records = fedcell.run(methods, "cell", {"rounds": rounds})
-    print(fedcell.report.text([fedcell.report.summarise(one) for one in records]))
+    print(fedcell.report.text(records))
     for one in records:
         heard = {device for row in one.columns["outcome"] for device, letter in enumerate(row) if letter == "D"}
         print(f"{one.label}: {len(heard)} of {one.config['world']['n_devices']} devices were heard at least once")

@@ -26,4 +26,4 @@ def median(problem, params, state, observation, decision, updates, uplink):
 mine = fedavg.build(fedavg.Config())._replace(aggregate=median)  # FedAvg with the median instead of the mean
 settings = {"rounds": 20, "world.n_devices": 8, "world.radius_m": 250}
 records = fedcell.run([("median", mine), "fedavg", "central"], "cell", settings, dataset=data, model=model)
-print(fedcell.report.text([fedcell.report.summarise(one) for one in records]))
+print(fedcell.report.text(records))

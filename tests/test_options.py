@@ -88,7 +88,7 @@ def test_bad_values_name_the_key_and_the_fix(key: str, text: object, said: str) 
 
 
 def test_unknown_keys_are_errors_with_a_suggestion() -> None:
-    with pytest.raises(BadInput, match=r"unknown key 'world\.inner\.shear': did you mean 'inner\.share'\?"):
+    with pytest.raises(BadInput, match=r"unknown key 'world\.inner\.shear': did you mean 'world\.inner\.share'\?"):
         override(Outer(), {"inner.shear": "1"}, "world.")
     with pytest.raises(BadInput, match="known are count, limit_s"):
         override(Outer(), {"qqqqqq": "1"})

@@ -213,7 +213,7 @@ class Problem(NamedTuple):
 class Method(NamedTuple):
     """A federated-learning method: six pure functions around an explicit state.
 
-    Start from `fedcell.methods.defaults.DEFAULT` and replace what the paper changes. The state is
+    Start from `fedcell.methods.defaults.default(config)` and replace what the paper changes. The state is
     any tree (NamedTuple, tuple, dict) of tensors, arrays, numbers and None, so that a run can be
     saved and resumed.
     """

@@ -71,8 +71,9 @@ def check_world(problem: Problem) -> None:
 def decide(config: ClientConfig, problem: Problem, state: Any, observation: Observation) -> Decision:
     """Every scheduled client plans its steps, clock and power; those without a plan stay out and spend nothing."""
     check_world(problem)
-    tried = schedule(config.scheduler, config.n_selected, problem, observation)
-    draft = full_speed(problem, observation, tried, setting(config, problem, "steps"), _samples(config, problem))
+    steps, samples = setting(config, problem, "steps"), _samples(config, problem)
+    tried = schedule(config.scheduler, config.n_selected, problem, observation, steps, int(samples))
+    draft = full_speed(problem, observation, tried, steps, samples)
     if config.inner == "sequential" and setting(config, problem, "batch_size") == 0:
         draft = draft._replace(samples_per_step=draft.samples_per_step * config.n_batches)
     plan = make_plan(config, client_problem(problem, observation, draft))
