@@ -16,6 +16,7 @@ from .architecture import Architecture, trainable
 from .buffers import Buffers
 from .engines import batched, debug, sequential, vmap
 from .engines.common import Job
+from .memory import keep_freed_memory
 from .samples import Samples
 from .settings import TrainConfig
 from .work import Work
@@ -58,6 +59,7 @@ class Learner:
 
     def train(self, start: Start, work: Work) -> Updates:
         """Local SGD of every row from its start point; one flat update per row."""
+        keep_freed_memory()
         delta = self._rows(len(work.steps))
         kinds = np.zeros(len(work.steps), np.int64) if self.of_device is None else self.of_device[work.device]
         with precision(self.settings.tf32):
