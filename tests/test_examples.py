@@ -39,6 +39,11 @@ def test_own_everything(capsys):
     assert out["records"][0].columns["accuracy"][-1] > 0.8  # of three classes
 
 
+def test_streaming_cache(capsys):
+    runpy.run_path(str(EXAMPLES / "streaming_cache.py"), run_name="__main__")
+    assert "after a restart  the same samples" in capsys.readouterr().out
+
+
 def test_compare_schedulers(capsys, monkeypatch):
     monkeypatch.setattr("sys.argv", ["compare_schedulers.py", "3"])
     runpy.run_path(str(EXAMPLES / "compare_schedulers.py"), run_name="__main__")

@@ -6,7 +6,7 @@ import torch
 
 from fedcell import methods
 from fedcell.errors import BadInput
-from fedcell.record import checkpoint
+from fedcell.record import checkpoint, tree
 from fedcell.simulate import begin, play_round, simulate
 
 WORLDS = {
@@ -109,6 +109,18 @@ def test_bad_update_is_turned_away(small, method):
     if row.n_selected:
         assert row.outcome[2] == "X"
         assert row.n_delivered == row.n_selected - 1
+
+
+def test_leaves_the_state_it_was_given_as_it_was(small, method):
+    """A snapshot must stay valid while later rounds are played, or a checkpoint could hold a mixture of two rounds."""
+    problem = small(rounds=3)
+    snapshot = begin(problem, method)
+    template = checkpoint.Template.of(snapshot)
+    for _ in range(3):
+        before = tree.digest(*tree.pack(snapshot, *template))
+        _, after = play_round(problem, method, snapshot)
+        assert tree.digest(*tree.pack(snapshot, *template)) == before
+        snapshot = after
 
 
 def test_saved_in_mid_run_ends_alike(small, method, tmp_path):
