@@ -9,7 +9,7 @@ import torch
 from sklearn.datasets import load_wine
 
 import fedcell
-from fedcell.methods import defaults, fedavg
+from fedcell.methods import fedavg
 
 x, y = load_wine(return_X_y=True)  # 178 bottles, 13 measurements, 3 growers
 x = ((x - x.mean(0)) / x.std(0)).astype("float32")
@@ -18,8 +18,8 @@ torch.manual_seed(1)  # the run starts from the weights that the model has
 model = torch.nn.Sequential(torch.nn.Linear(13, 16), torch.nn.Tanh(), torch.nn.Linear(16, 3))
 
 
-def median(problem, params, state, observation, decision, updates, uplink):
-    device, rows = defaults.received(updates, uplink)  # who was heard, and one flat update from each
+def median(problem, params, state, played):
+    device, rows = played.received()  # who was heard, and one flat update from each
     return (params + rows.median(dim=0).values if len(device) else params), state
 
 

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from fedcell.methods import fedavg
-from fedcell.methods.defaults import mean_update, received
+from fedcell.methods.defaults import mean_update
 from fedcell.options import option
-from fedcell.types import Decision, Method, Observation, Problem, Updates, Uplink
+from fedcell.types import Method, Problem, Round
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,11 @@ def aggregate(
     problem: Problem,
     params: Tensor,
     state: State,
-    observation: Observation,
-    decision: Decision,
-    updates: Updates,
-    uplink: Uplink,
+    played: Round,
 ) -> tuple[Tensor, State]:
-    device, rows = received(updates, uplink)
+    device, rows = played.received()
     if not len(device):
         return params, state
-    share = fedavg.shares(config.weights, observation, device)
+    share = fedavg.shares(config.weights, played.observation, device)
     velocity = mean_update(config.beta * state.velocity, share, rows)
     return params + config.server_lr * velocity, State(velocity)

@@ -86,10 +86,11 @@ def test_momentum_is_the_equation(small):
     problem, method = small(), methods.parse(MOMENTUM + ",server_lr=0.5").build()
     seen = []
 
-    def spy(problem, params, state, observation, decision, updates, uplink):
-        size = torch.from_numpy(observation.store.size[uplink.delivered]).float()
-        seen.append(size @ updates.delta[uplink.delivered[updates.device]] / size.sum())
-        return method.aggregate(problem, params, state, observation, decision, updates, uplink)
+    def spy(problem, params, state, played):
+        device, rows = played.received()
+        size = torch.from_numpy(played.observation.store.size[device]).float()
+        seen.append(size @ rows / size.sum())
+        return method.aggregate(problem, params, state, played)
 
     history = [after for _, after in simulate(problem, method._replace(aggregate=spy))]
     velocity, params = torch.zeros_like(seen[0]), problem.learner.initial()

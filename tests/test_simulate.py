@@ -111,7 +111,8 @@ def test_edge_models_need_nothing_from_the_loop(small):
     def broadcast(problem, params, edge, observation, decision):
         return Start(edge, observation.topology.cell[decision.selected])
 
-    def aggregate(problem, params, edge, observation, decision, updates, uplink):
+    def aggregate(problem, params, edge, played):
+        observation, updates = played.observation, played.updates
         cell = torch.from_numpy(observation.topology.cell[updates.device])
         edge = torch.stack([edge[c] + updates.delta[cell == c].mean(0) for c in range(3)])
         mean = edge.mean(0)

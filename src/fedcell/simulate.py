@@ -11,7 +11,7 @@ import torch
 
 from . import radio, world
 from .errors import ContractError, Diverged
-from .types import Decision, Method, Outcome, Problem, Row, Snapshot, Updates, Uplink
+from .types import Decision, Method, Outcome, Problem, Round, Row, Snapshot, Updates, Uplink
 
 HOPELESS_LOSS = 1e6  # nats per sample; guessing costs a few
 
@@ -50,7 +50,8 @@ def play_round(problem: Problem, method: Method, before: Snapshot) -> tuple[Row,
     updates = method.local(problem, state, start, observation, decision)
     uplink = radio.transmit(place, observation, decision, seed)
     uplink = refuse_invalid(updates, uplink, before.round)
-    params, state = checked(params, method.aggregate(problem, params, state, observation, decision, updates, uplink))
+    found = method.aggregate(problem, params, state, Round(observation, decision, updates, uplink))
+    params, state = checked(params, found)
     world_state = world.settle(place, world_state, uplink)
 
     after = Snapshot(before.round + 1, params, state, world_state)
@@ -61,9 +62,7 @@ def refuse_invalid(updates: Updates, uplink: Uplink, round: int) -> Uplink:
     """Turn away uploads with numbers that are not finite; all of them at once means divergence."""
     invalid = updates.device[~torch.isfinite(updates.delta.sum(dim=1)).cpu().numpy()]
     if len(invalid) and len(invalid) == len(updates.device):
-        raise Diverged(
-            f"round {round}: all {len(invalid)} local updates left the finite numbers: lower the learning rate"
-        )
+        raise Diverged(f"round {round}: all {len(invalid)} local updates are not finite: lower the learning rate")
     return radio.mark_invalid(uplink, invalid)
 
 

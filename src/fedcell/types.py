@@ -172,6 +172,22 @@ class Uplink(NamedTuple):
         return np.asarray(self.outcome == Outcome.DELIVERED)
 
 
+class Round(NamedTuple):
+    """What was seen, decided, trained and heard: all that `aggregate` has to go by."""
+
+    observation: Observation
+    decision: Decision
+    updates: Updates
+    uplink: Uplink
+
+    def received(self) -> tuple[Ints, "Tensor"]:
+        """(devices, their update rows) that the server got."""
+        arrived = self.uplink.delivered[self.updates.device]
+        if arrived.all():
+            return self.updates.device, self.updates.delta
+        return self.updates.device[arrived], self.updates.delta[arrived]
+
+
 class Row(NamedTuple):
     """One line of the record. Costs are this round's; the clock runs from the start."""
 
@@ -222,5 +238,5 @@ class Method(NamedTuple):
     decide: Callable[[Problem, Any, Observation], Decision]
     broadcast: Callable[[Problem, "Tensor", Any, Observation, Decision], Start]
     local: Callable[[Problem, Any, Start, Observation, Decision], Updates]
-    aggregate: Callable[[Problem, "Tensor", Any, Observation, Decision, Updates, Uplink], tuple["Tensor", Any]]
+    aggregate: Callable[[Problem, "Tensor", Any, Round], tuple["Tensor", Any]]
     evaluate: Callable[[Problem, "Tensor", Any], Mapping[str, float]]

@@ -6,7 +6,7 @@ import torch
 from fedcell import methods, radio, world
 from fedcell.methods.contributions import matrix
 from fedcell.simulate import begin, play_round
-from fedcell.types import Updates
+from fedcell.types import Round, Updates
 
 NAMES = ("osafl", "m_fedavg", "m_fedprox", "m_fednova", "m_afa_cd", "m_feddisco")
 SAME = "n_batches=1"  # a local step of one mini-batch, as other methods have it
@@ -34,7 +34,7 @@ def rounds(problem, text, params, deltas, heard, steps):
         uplink = radio.transmit(place, seen, decision, seed)
         device = np.flatnonzero(on)
         updates = Updates(device, torch.tensor(delta[device], dtype=torch.float32))
-        params, state = method.aggregate(problem, params, state, seen, decision, updates, uplink)
+        params, state = method.aggregate(problem, params, state, Round(seen, decision, updates, uplink))
         yield params, state
 
 

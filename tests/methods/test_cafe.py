@@ -14,7 +14,7 @@ from fedcell.errors import BadInput
 from fedcell.record import checkpoint
 from fedcell.simulate import begin, play_round, simulate
 from fedcell.theory import cafe as theory
-from fedcell.types import Updates
+from fedcell.types import Round, Updates
 
 WAIT = {"world.response": "exponential", "world.deadline_s": "0.5", "world.clock": "deadline", "train.steps": "1"}
 HALF = {**WAIT, "world.n_devices": "10"}
@@ -47,7 +47,7 @@ def play_without_training(problem, text, rounds, delta):
         device = np.flatnonzero(decision.selected)
         uplink = radio.transmit(place, seen, decision, seed)
         updates = Updates(device, torch.tensor(delta[device], dtype=torch.float32)[:, None])
-        moved, state = method.aggregate(problem, params, state, seen, decision, updates, uplink)
+        moved, state = method.aggregate(problem, params, state, Round(seen, decision, updates, uplink))
         out.append((decision.info, state, float(moved - params)))
     return out
 

@@ -80,8 +80,21 @@ def test_central_costs_nothing(small):
     assert sum(row.compute_joule + row.radio_joule + row.uplink_bit + row.clock_s for row in rows) == 0
 
 
+def test_central_cuts_its_rate(small):
+    problem = small({"train.batch_size": "0", "train.steps": "1"})
+    module = methods.load("central")
+    plain, cut, twice = (
+        [after.params for _, after in simulate(problem, module.build(module.Config(lr_cuts=cuts, lr_cut=0.5)))]
+        for cuts in ((), (2,), (2, 2))
+    )
+    assert torch.equal(cut[1], plain[1])
+    torch.testing.assert_close(cut[2] - cut[1], 0.5 * (plain[2] - plain[1]))
+    torch.testing.assert_close(twice[2] - cut[1], 0.25 * (plain[2] - plain[1]))
+
+
 def test_central_has_no_settings_that_it_ignores():
-    assert {key for key, _, _ in keys(methods.load("central").Config())} == {"lr", "steps", "batch_size", "momentum"}
+    known = {"lr", "steps", "batch_size", "momentum", "lr_cuts", "lr_cut"}
+    assert {key for key, _, _ in keys(methods.load("central").Config())} == known
     with pytest.raises(BadInput, match=r"unknown key 'central\.scheduler'"):
         methods.parse("central:scheduler=random")
 

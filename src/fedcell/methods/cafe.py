@@ -30,7 +30,7 @@ from ..errors import BadInput
 from ..options import option
 from ..rng import SETUP, stream
 from ..theory import cafe as theory
-from ..types import Bools, Decision, Floats, Ints, Method, Observation, Problem, Start, Updates, Uplink
+from ..types import Bools, Decision, Floats, Ints, Method, Observation, Problem, Round, Start, Updates, Uplink
 from . import defaults
 from .defaults import LocalConfig, default, mean_update, setting
 
@@ -156,30 +156,19 @@ def aggregate(
     problem: Problem,
     params: Tensor,
     state: State,
-    observation: Observation,
-    decision: Decision,
-    updates: Updates,
-    uplink: Uplink,
+    played: Round,
 ) -> tuple[Tensor, State]:
     """Step where the quorum holds, cafe Eq. (2), (19), (20); ages in both cases."""
-    device, rows = _arrived(updates, uplink)
-    factor = _step_factor(config, problem, state, observation)[device]
+    device, rows = played.received()
+    factor = _step_factor(config, problem, state, played.observation)[device]
     counts = len(device) >= config.quorum
-    state = state._replace(age_s=state.age_s + uplink.round_s, age_rounds=state.age_rounds + 1)
+    state = state._replace(age_s=state.age_s + played.uplink.round_s, age_rounds=state.age_rounds + 1)
     if config.scheme == "agu":
         state = gather(state, device, _scaled(rows, factor))
         params = _average(config, params, state, device) if counts else params
     elif counts:
         params = mean_update(params, factor * _weights(config, state, device), rows)
-    return params, _synchronised(state, device, uplink.round_s) if counts else state
-
-
-def _arrived(updates: Updates, uplink: Uplink) -> tuple[Ints, Tensor]:
-    """(devices, update rows) that the server can use."""
-    good = uplink.delivered[updates.device]
-    if good.all():
-        return updates.device, updates.delta
-    return updates.device[good], updates.delta[torch.from_numpy(good).to(updates.delta.device)]
+    return params, _synchronised(state, device, played.uplink.round_s) if counts else state
 
 
 def _weights(config: Config, state: State, device: Ints) -> Floats:

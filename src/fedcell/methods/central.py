@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..learn.work import Work
 from ..options import option
-from ..types import Decision, Method, Observation, Problem, Start, Store, Updates, Uplink
+from ..types import Decision, Method, Observation, Problem, Round, Start, Store
 from .defaults import LocalConfig, TrainingConfig, default, setting
 from .resources import plan
 
@@ -24,6 +24,8 @@ class Config(TrainingConfig):
     batch_size: int | None = option(
         None, "samples per step; none: train.batch_size of every device together; 0: all of them", least=0
     )
+    lr_cuts: tuple[int, ...] = option((), "rounds after which the rate is cut for good")
+    lr_cut: float = option(0.3, "share of the rate that each cut takes away", least=0, most=0.999)
 
 
 def build(config: Config) -> Method:
@@ -40,13 +42,10 @@ def aggregate(
     problem: Problem,
     params: Tensor,
     state: Any,
-    observation: Observation,
-    decision: Decision,
-    updates: Updates,
-    uplink: Uplink,
+    played: Round,
 ) -> tuple[Tensor, Any]:
     """`steps` steps of SGD on the union of the stores."""
-    held = observation.store
+    held, round = played.observation.store, played.observation.round
     union = held.items[np.arange(held.items.shape[1]) < held.size[:, None]]
     batch_size = config.batch_size
     if batch_size is None:
@@ -55,9 +54,9 @@ def aggregate(
         device=np.zeros(1, dtype=np.int64),
         store=Store(union[None], np.array([len(union)])),
         steps=np.array([setting(config, problem, "steps")]),
-        lr=setting(config, problem, "lr"),
+        lr=setting(config, problem, "lr") * (1 - config.lr_cut) ** sum(round >= cut for cut in config.lr_cuts),
         batch_size=min(batch_size, len(union)),
-        round=observation.round,
+        round=round,
         momentum=setting(config, problem, "momentum"),
     )
     moved = problem.learner.train(Start(params[None], np.zeros(1, dtype=np.int64)), work)

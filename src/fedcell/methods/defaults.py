@@ -12,7 +12,7 @@ from torch import Tensor
 from .. import radio
 from ..learn.work import Objective, Work
 from ..options import option
-from ..types import Decision, Floats, Ints, Method, Observation, Problem, Start, Store, Updates, Uplink
+from ..types import Decision, Floats, Method, Observation, Problem, Round, Start, Store, Updates
 from .resources import plan
 from .schedulers import SCHEDULERS, schedule
 
@@ -103,14 +103,6 @@ def local(
 # ---------------------------------------------------------------- aggregate, evaluate
 
 
-def received(updates: Updates, uplink: Uplink) -> tuple[Ints, Tensor]:
-    """(devices, their update rows) that the server got."""
-    arrived = uplink.delivered[updates.device]
-    if arrived.all():
-        return updates.device, updates.delta
-    return updates.device[arrived], updates.delta[torch.from_numpy(arrived).to(updates.delta.device)]
-
-
 def mean_update(params: Tensor, weights: Floats, rows: Tensor) -> Tensor:
     """`params + sum_k weights[k] * rows[k]`; nobody heard leaves the model as it is."""
     if not len(rows):
@@ -130,12 +122,9 @@ def default(config: LocalConfig) -> Method:
         problem: Problem,
         params: Tensor,
         state: Any,
-        observation: Observation,
-        decision: Decision,
-        updates: Updates,
-        uplink: Uplink,
+        played: Round,
     ) -> tuple[Tensor, Any]:
-        device, rows = received(updates, uplink)
+        device, rows = played.received()
         return mean_update(params, np.full(len(device), 1 / max(len(device), 1)), rows), state
 
     return Method(

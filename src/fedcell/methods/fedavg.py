@@ -14,8 +14,8 @@ import numpy as np
 from torch import Tensor
 
 from ..options import option
-from ..types import Decision, Floats, Ints, Method, Observation, Problem, Updates, Uplink
-from .defaults import LocalConfig, default, mean_update, received
+from ..types import Floats, Ints, Method, Observation, Problem, Round
+from .defaults import LocalConfig, default, mean_update
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,10 @@ def aggregate(
     problem: Problem,
     params: Tensor,
     state: Any,
-    observation: Observation,
-    decision: Decision,
-    updates: Updates,
-    uplink: Uplink,
+    played: Round,
 ) -> tuple[Tensor, Any]:
-    device, rows = received(updates, uplink)
-    return mean_update(params, config.server_lr * shares(config.weights, observation, device), rows), state
+    device, rows = played.received()
+    return mean_update(params, config.server_lr * shares(config.weights, played.observation, device), rows), state
 
 
 def shares(weights: str, observation: Observation, device: Ints) -> Floats:

@@ -13,9 +13,9 @@ from typing import Any
 from torch import Tensor
 
 from ..options import option
-from ..types import Decision, Floats, Ints, Method, Observation, Problem, Updates, Uplink
+from ..types import Floats, Ints, Method, Problem, Round
 from . import fedavg
-from .defaults import mean_update, received, setting
+from .defaults import mean_update, setting
 from .fedavg import shares
 
 
@@ -37,14 +37,11 @@ def aggregate(
     problem: Problem,
     params: Tensor,
     state: Any,
-    observation: Observation,
-    decision: Decision,
-    updates: Updates,
-    uplink: Uplink,
+    played: Round,
 ) -> tuple[Tensor, Any]:
-    device, rows = received(updates, uplink)
-    share = shares(config.weights, observation, device)
-    pull = gradient_weight(decision.steps[device], setting(config, problem, "momentum"))
+    device, rows = played.received()
+    share = shares(config.weights, played.observation, device)
+    pull = gradient_weight(played.decision.steps[device], setting(config, problem, "momentum"))
     return mean_update(params, config.server_lr * (share @ pull) * share / pull, rows), state
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from torch import Tensor
 
 from ..options import option
-from ..types import Decision, Method, Observation, Problem, Updates, Uplink
+from ..types import Method, Problem, Round
 from . import m_fedavg
 from .client_plan import ClientConfig, planned
 from .contributions import Contributions
@@ -42,13 +42,10 @@ def aggregate(
     problem: Problem,
     params: Tensor,
     state: Contributions,
-    observation: Observation,
-    decision: Decision,
-    updates: Updates,
-    uplink: Uplink,
+    played: Round,
 ) -> tuple[Tensor, Contributions]:
     lr = setting(config, problem, "lr")
-    kept = normalised(state, lr, decision, updates, uplink)
+    kept = normalised(state, lr, played)
     absent = params / lr if config.never_seen == "paper" and not kept.seen.all() else None
     equal = np.full(len(kept.seen), 1 / len(kept.seen))
     return params - config.server_lr * combined(kept, equal, params, absent), kept

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from ..types import Decision, Floats, Method, Observation, Problem, Updates, Uplink
+from ..types import Floats, Method, Problem, Round
 from .client_plan import ClientConfig, check_world, planned
 from .contributions import Contributions, nothing, remember, weighted_sum
-from .defaults import received
 
 
 @dataclass(frozen=True)
@@ -34,21 +33,16 @@ def aggregate(
     problem: Problem,
     params: Tensor,
     state: Contributions,
-    observation: Observation,
-    decision: Decision,
-    updates: Updates,
-    uplink: Uplink,
+    played: Round,
 ) -> tuple[Tensor, Contributions]:
-    kept = with_models(state, params, decision, updates, uplink)
+    kept = with_models(state, params, played)
     return average(kept, params, np.full(len(kept.seen), 1 / len(kept.seen))), kept
 
 
-def with_models(
-    kept: Contributions, params: Tensor, decision: Decision, updates: Updates, uplink: Uplink
-) -> Contributions:
+def with_models(kept: Contributions, params: Tensor, played: Round) -> Contributions:
     """The buffer with the local model `w + delta` of every client heard."""
-    device, rows = received(updates, uplink)
-    return remember(kept, device, rows, decision.steps[device], scale=np.ones(len(device)), offset=params)
+    device, rows = played.received()
+    return remember(kept, device, rows, played.decision.steps[device], scale=np.ones(len(device)), offset=params)
 
 
 def average(kept: Contributions, params: Tensor, weights: Floats) -> Tensor:

@@ -15,11 +15,10 @@ from torch import Tensor
 
 from ..data.partition import histogram
 from ..options import option
-from ..types import Decision, Floats, Ints, Method, Observation, Problem, Updates, Uplink
+from ..types import Floats, Ints, Method, Problem, Round
 from . import m_fedavg
 from .client_plan import data_shares
 from .contributions import Contributions
-from .defaults import received
 from .m_fedavg import average, with_models
 
 
@@ -51,18 +50,15 @@ def aggregate(
     problem: Problem,
     params: Tensor,
     state: State,
-    observation: Observation,
-    decision: Decision,
-    updates: Updates,
-    uplink: Uplink,
+    played: Round,
 ) -> tuple[Tensor, State]:
-    kept = with_models(state.kept, params, decision, updates, uplink)
+    kept = with_models(state.kept, params, played)
     labels = problem.learner.train_samples.labels
-    counts = histogram(observation.store, labels, int(labels.max()) + 1)
+    counts = histogram(played.observation.store, labels, int(labels.max()) + 1)
     discrepancy = state.discrepancy.copy()
-    heard = received(updates, uplink)[0]
+    heard = played.received()[0]
     discrepancy[heard] = from_uniform(counts[heard])
-    weights = disco_weights(data_shares(observation), discrepancy, config.a, config.b)
+    weights = disco_weights(data_shares(played.observation), discrepancy, config.a, config.b)
     return average(kept, params, weights), State(kept, discrepancy)
 
 

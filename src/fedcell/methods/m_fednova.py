@@ -16,7 +16,7 @@ from functools import partial
 from torch import Tensor
 
 from ..options import option
-from ..types import Decision, Method, Observation, Problem, Updates, Uplink
+from ..types import Method, Problem, Round
 from . import m_fedavg
 from .client_plan import ClientConfig, data_shares, planned
 from .contributions import Contributions, weighted_sum
@@ -43,13 +43,10 @@ def aggregate(
     problem: Problem,
     params: Tensor,
     state: Contributions,
-    observation: Observation,
-    decision: Decision,
-    updates: Updates,
-    uplink: Uplink,
+    played: Round,
 ) -> tuple[Tensor, Contributions]:
     lr = setting(config, problem, "lr")
-    kept = normalised(state, lr, decision, updates, uplink)
-    share = data_shares(observation)
+    kept = normalised(state, lr, played)
+    share = data_shares(played.observation)
     weights = share * kept.steps if config.rule == "printed" else share * (share @ kept.steps)
     return params - config.server_lr * lr * weighted_sum(kept, weights, params), kept

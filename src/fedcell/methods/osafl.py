@@ -5,7 +5,7 @@ last `d_u` is used again. With `d` their mean, `lambda_u = (chi + cos(d, d_u)) /
 
     w <- w - server_lr * lr * (1/U) sum_u Delta_u d_u
 
-Nothing about a client's data, steps or hardware enters the scores `lambda` and `one`.
+Nothing about a client's data, steps or hardware enters the scores `lambda`, `one` and `mean`.
 
 Deviation: the paper fills the slot of a client never heard with `w / lr`, which makes the model explode; here it is 0
 (`never_seen`), the gradient of a client that has not trained.
@@ -24,11 +24,11 @@ from torch import Tensor
 from ..data.partition import histogram
 from ..options import option
 from ..theory import osafl as theory
-from ..types import Decision, Floats, Method, Observation, Problem, Updates, Uplink
+from ..types import Floats, Method, Observation, Problem, Round
 from . import osafl_diagnostics as diagnostics
 from .client_plan import ClientConfig, check_world, planned
 from .contributions import Contributions, cosines, nothing, remember, weighted_sum
-from .defaults import received, setting
+from .defaults import setting
 from .osafl_diagnostics import Memory
 
 
@@ -41,8 +41,9 @@ class Config(ClientConfig):
     )
     score: str = option(
         "lambda",
-        "weight of a client: its similarity, the minimiser of the bound, or 1 for all",
-        choices=("lambda", "kkt", "one"),
+        "weight of a client: its similarity, the minimiser of the bound, 1 for all, or for all the mean similarity "
+        "of the clients heard, a step as long as that of lambda without its preferences",
+        choices=("lambda", "kkt", "one", "mean"),
     )
     chi: float = option(1.0, "flattens similarities towards 1", least=1)
     never_seen: str = option(
@@ -82,29 +83,26 @@ def aggregate(
     problem: Problem,
     params: Tensor,
     state: State,
-    observation: Observation,
-    decision: Decision,
-    updates: Updates,
-    uplink: Uplink,
+    played: Round,
 ) -> tuple[Tensor, State]:
     """Normalise, score, step; osafl Algorithm 2, lines 10 to 21."""
     lr = setting(config, problem, "lr")
-    kept = normalised(state.kept, lr, decision, updates, uplink)
+    kept = normalised(state.kept, lr, played)
     absent = params / lr if config.never_seen == "paper" and not kept.seen.all() else None
     equal = np.full(len(kept.seen), 1 / len(kept.seen))
     similarity = similarities(kept, config.chi, combined(kept, equal, params, absent), absent)
-    score = scores(config, problem, observation, kept, similarity)
+    score = scores(config, problem, played.observation, kept, similarity)
     step = combined(kept, equal * score, params, absent)  # osafl Eq. (17)
     memory = state.memory
     if memory is not None:
-        memory = diagnostics.measure(config, problem, memory, params, observation, kept.steps, similarity, score)
+        memory = diagnostics.measure(config, problem, memory, params, played.observation, kept.steps, similarity, score)
     return params - config.server_lr * lr * step, State(kept, similarity, score, memory)
 
 
-def normalised(kept: Contributions, lr: float, decision: Decision, updates: Updates, uplink: Uplink) -> Contributions:
+def normalised(kept: Contributions, lr: float, played: Round) -> Contributions:
     """The buffer with `d_u = (w - w_u) / (lr kappa_u)` of every client heard. Reference: osafl, Eq. (16)"""
-    device, rows = received(updates, uplink)
-    steps = decision.steps[device]
+    device, rows = played.received()
+    steps = played.decision.steps[device]
     return remember(kept, device, rows, steps, scale=-1.0 / (lr * steps.astype(np.float64)))
 
 
@@ -131,6 +129,8 @@ def scores(
         return similarity
     if config.score == "one":
         return np.ones_like(similarity)
+    if config.score == "mean":
+        return np.full_like(similarity, similarity[kept.seen].mean() if kept.seen.any() else 1.0)
     lr, n = setting(config, problem, "lr"), len(similarity)
     constants = theory.Constants(lr, config.server_lr, config.smoothness, config.noise, config.rho1, config.rho2)
     distance = label_distance(problem, observation)
