@@ -94,6 +94,32 @@ def test_agrees_with_debug(model, engine, variant):
     agree(*both(model, engine, job, Start(points(model), np.zeros(len(job.steps), dtype=np.int64))))
 
 
+@pytest.mark.parametrize("variant", ["plain", "full batch", "full batch, prox and momentum"])
+@pytest.mark.parametrize("engine", ["sequential", "batched", "vmap"])
+def test_inputs_that_repeat_are_trained_on_once(engine, variant):
+    """Few distinct inputs with many labels each: label shares give the gradient of the plain loop."""
+    rng, seen = np.random.default_rng(6), []
+    inputs = rng.integers(0, 12, 90)
+    x = rng.standard_normal((12, 3, 8, 8)).astype(np.float32)[inputs]
+
+    class Watched(Samples):
+        def take(self, index):
+            seen.append(len(index))
+            return super().take(index)
+
+    data = Watched(x, rng.integers(0, N_CLASSES, 90), CPU)
+    settings = TrainConfig(engine=engine, device="cpu")
+    job, start = work(**VARIANTS[variant]), Start(points("mlp"), np.zeros(6, dtype=np.int64))
+    deltas = []
+    for data.inputs in (None, inputs):
+        seen.clear()
+        deltas.append(Learner([architecture("mlp")], data, data, settings, seed=4).train(start, job).delta)
+        deltas.append(sum(seen))
+    every, n_every, once, n_once = deltas
+    agree(once, every)
+    assert n_once < n_every
+
+
 @pytest.mark.parametrize("model", ["mlp", "cnn", "lstm"])
 @pytest.mark.parametrize("engine", ["sequential", "batched", "vmap"])
 def test_many_start_points_and_row_masks(model, engine):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..types import Ints
@@ -9,6 +10,8 @@ from ..types import Ints
 
 class Samples:
     """`x` and `y` of a data set; images lie channels-last in memory, as convolutions like them."""
+
+    inputs: NDArray[np.integer] | None = None  # [n_samples], equal numbers for equal x; None: all may differ
 
     def __init__(self, x: np.ndarray, y: np.ndarray, device: torch.device) -> None:
         images = x.ndim == 4

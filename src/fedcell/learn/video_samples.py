@@ -44,7 +44,7 @@ class RequestSamples(Samples):
     def nbytes(self) -> int:
         """Memory of everything kept, in bytes."""
         own = [part for part in vars(self).values() if isinstance(part, Tensor)]
-        return self.labels.nbytes + sum(part.nbytes for part in own)
+        return self.labels.nbytes + getattr(self.inputs, "nbytes", 0) + sum(part.nbytes for part in own)
 
     def take(self, index: Ints | Tensor) -> tuple[Tensor, Tensor]:
         """(x, y) of the samples at a flat index array."""
@@ -61,6 +61,7 @@ class RequestSamples(Samples):
         part.n_users, part._first_user = 1, user
         own, requests = slice(row * self.per_user, (row + 1) * self.per_user), self.lead + self.per_user
         part.labels, part.y = self.labels[own], self.y[own]
+        part.inputs = None if self.inputs is None else self.inputs[own]
         part._log = self._log[row * requests : (row + 1) * requests]
         return part
 
@@ -78,6 +79,8 @@ class FeatureSamples(RequestSamples):
         self._file, self._user = (torch.from_numpy(part).to(device) for part in (table.file, table.user))
         self._columns = torch.from_numpy(table.user_columns).to(device)
         self._shape = table.shape
+        before = log[:, lead - 1 : -1]  # the request that each sample is made of
+        self.inputs = (np.arange(len(log), dtype=np.int32)[:, None] * len(table.file) + before).ravel()
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -38,8 +38,12 @@ class Work(NamedTuple):
 def cross_entropy(module: nn.Module, x: Tensor, y: Tensor, weight: Tensor | None) -> Tensor:
     """Cross-entropy of a batch, averaged, or summed with `weight` where the batch is padded.
 
-    An objective is any function of this shape; `weight` sums to one and is zero on padding.
+    An objective is any function of this shape; `weight` sums to one and is zero on padding. For this one `y` may also
+    hold a row of label shares for every `x`, all of them together summing to one.
     """
+    scores = module(x)
+    if y.is_floating_point():
+        return -(y * scores.log_softmax(1)[:, : y.shape[1]]).sum()
     if weight is None:
-        return functional.cross_entropy(module(x), y)
-    return (functional.cross_entropy(module(x), y, reduction="none") * weight).sum()
+        return functional.cross_entropy(scores, y)
+    return (functional.cross_entropy(scores, y, reduction="none") * weight).sum()

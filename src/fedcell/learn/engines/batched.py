@@ -106,8 +106,11 @@ def _step(
         outputs = product if bias is None else product.add_(bias[:, None])
         inputs.append(_activate(layer.activation, outputs))
     towards = torch.softmax(inputs.pop(), dim=2)
-    towards.scatter_add_(2, y[..., None], torch.full_like(towards[..., :1], -1.0))
-    towards.mul_(weight[..., None])
+    if y.is_floating_point():  # label shares of each input
+        towards.mul_(weight[..., None])[..., : y.shape[2]].sub_(y)
+    else:
+        towards.scatter_add_(2, y[..., None], torch.full_like(towards[..., :1], -1.0))
+        towards.mul_(weight[..., None])
     for position in range(len(layers) - 1, -1, -1):
         layer, entered = layers[position], inputs[position]
         kernel, bias = _views(layer, rows)

@@ -106,12 +106,12 @@ class _Client:
         step = _Step(work, row, views, self.layout, start)
         n_steps, size = int(work.steps[row]), int(batches.size[row])
         index = batches.of_row(row, n_steps)
-        batch = job.samples.take(index[:size])
+        batch = batches.take(index[:size])
         if job.architecture.stochastic:
             torch.manual_seed(int(stream(job.seed, work.round, f"dropout {work.device[row]}").integers(2**63)))
         for number in range(n_steps):
             if number and not batches.full:
-                batch = job.samples.take(index[number * size : (number + 1) * size])
+                batch = batches.take(index[number * size : (number + 1) * size])
             step.apply(self._gradients(self.objective(self.module, *batch, None)))
         out.sub_(start)
 
