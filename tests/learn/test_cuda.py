@@ -47,5 +47,8 @@ def test_agrees_with_cpu(model, variant):
     work = Work(np.arange(300), store, rng.integers(1, 6, 300), lr=0.05, batch_size=16, round=0)
     work = work._replace(**VARIANTS[variant])
     cpu, gpu = train(model, "cpu", work), train(model, "cuda", work)
-    apart = (gpu - cpu).norm(dim=1) / cpu.norm(dim=1)  # of whole updates: rounding can flip a single ReLU
-    assert float(apart.max()) < 1e-3
+    apart = (gpu - cpu).norm(dim=1) / cpu.norm(dim=1)
+    # A start moved by one unit in the last place moves single CNN clients by up to 6 % on a CPU alone, where a ReLU or
+    # a max-pool flips; all others stay within rounding, and so must they here.
+    assert float(apart.median()) < 1e-4
+    assert float(apart.quantile(0.98)) < 1e-3
