@@ -2,7 +2,9 @@
 
 import importlib.util
 import json
+import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,7 +43,60 @@ def test_cases_run_once(tmp_path, monkeypatch):
         file.write('{"key": "half')  # a kill in the middle of a line
     monkeypatch.setattr(experiment, "run_case", lambda *_: pytest.fail("everything was done already"))
     assert run_cases(cases(False), [1, 2], store, lambda text: None) == json.loads(json.dumps(first))
-    assert store.read_text().endswith("\n")
+
+
+def test_a_run_after_a_kill_has_a_line_of_its_own(tmp_path):
+    store = tmp_path / "runs.jsonl"
+    store.write_text('{"key": "half')
+    said = []
+    for _ in range(2):
+        assert len(run_cases(cases(True), [1], store, said.append)) == 1
+    assert len(said) == 1, "the second time everything is on file"
+
+
+def test_only_some_cases_are_run_and_all_on_file_returned(tmp_path):
+    store, said = tmp_path / "runs.jsonl", []
+    assert [row["case"] for row in run_cases(cases(False), [1], store, said.append, only="pull")] == ["pulled"]
+    found = run_cases(cases(False), [1], store, said.append, only="sho")
+    assert [row["case"] for row in found] == ["short", "pulled"]
+    assert len(said) == 2
+
+
+def test_a_costly_case_has_fewer_seeds(tmp_path):
+    dear, cheap = Case("dear", SMALL, "fedavg", most_seeds=1), Case("cheap", SMALL, "fedavg")
+    rows = run_cases([dear, cheap], [1, 2], tmp_path / "runs.jsonl", lambda text: None)
+    assert [(row["case"], row["seed"]) for row in rows] == [("dear", 1), ("cheap", 1), ("cheap", 2)]
+
+
+def test_a_run_that_diverges_is_a_row(tmp_path):
+    said = []
+    wild = Case("wild", replace(SMALL, rounds=7, eval_every=2), "fedavg", {"lr": 1e30})
+    (row,) = run_cases([wild], [1], tmp_path / "runs.jsonl", said.append)
+    assert "lower the learning rate" in row["diverged"]
+    assert row["rounds"] == [2, 4, 6, 7]
+    assert len(row["accuracy"]) == len(row["loss"]) == len(row["seconds"]) == 4
+    assert math.isnan(row["accuracy"][-1])
+    assert math.isnan(row["final_accuracy"])
+    assert said == [f"[1/1] wild, seed 1: {row['diverged']}"]
+
+
+def test_experiments_share_a_store(tmp_path, monkeypatch):
+    """Another file with the same store finds the runs, and `--stored` takes those of its own cases."""
+    shared = TOY._replace(store="common")
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "one.py")])
+    main(shared, ["--seeds", "1"])
+    monkeypatch.setattr(experiment, "run_case", lambda *_: pytest.fail("everything was done already"))
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "two.py")])
+    main(shared, ["--seeds", "1"])
+    seen = []
+    half = shared._replace(cases=lambda quick: cases(True), check=lambda rows: seen.extend(rows) or [])
+    main(half, ["--stored"])
+    assert [row["case"] for row in seen] == ["short"]
+    assert sorted(path.name for path in (tmp_path / "results").glob("*.json*")) == [
+        "common.runs.jsonl",
+        "one.json",
+        "two.json",
+    ]
 
 
 def test_workers_change_nothing(tmp_path):

@@ -1,11 +1,13 @@
 """The frame of a reproduced figure or table: cases over seeds, a figure, and a verdict for every claim.
 
 A file in `experiments/<seed paper>/` states what the paper claims, which runs decide it, how they are
-drawn and how each claim is judged; everything else is here. Results are plain JSON beside the file.
+drawn and how each claim is judged; everything else is here. Results are plain JSON beside the file. Files that are
+decided by the same runs name the same store and share them; several processes may add to one store.
 """
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -18,7 +20,7 @@ import torch
 from matplotlib.figure import Figure
 
 from . import methods
-from .errors import FedcellError
+from .errors import Diverged, FedcellError
 from .options import override, to_dict
 from .record import made_by
 from .scenarios import Config, build_problem
@@ -45,6 +47,7 @@ class Case(NamedTuple):
     method: str
     settings: Mapping[str, Any] = {}
     build: Callable[[Config], Problem] | None = None  # for a problem beyond settings; importable, for other processes
+    most_seeds: int | None = None  # a costly case runs on the first so many seeds alone
 
 
 class Finding(NamedTuple):
@@ -64,27 +67,39 @@ class Experiment(NamedTuple):
     cases: Callable[[bool], list[Case]]  # quick -> cases
     plot: Callable[[list[Row]], Figure]
     check: Callable[[list[Row]], list[Finding]]
+    store: str | None = None  # runs are kept under this name, for files that share them; None: the file's own
 
 
 def run_case(case: Case, seed: int) -> Row:
-    """Simulate one case on one seed: curves at the evaluated rounds, totals, and the method's own columns."""
+    """Simulate one case on one seed: curves at the evaluated rounds, totals, and the method's own columns.
+
+    A run that diverges is a result: `diverged` says how, and its curves go on as NaN to the end.
+    """
     config = replace(case.config, seed=seed)
     problem = (case.build or build_problem)(config)
     module = methods.load(case.method)
     method = module.build(override(module.Config(), case.settings, where=f"{case.method}."))
-    rows = [row for row, _ in simulate(problem, method)]
+    rows, how = [], {}
+    try:
+        for row, _ in simulate(problem, method):
+            rows.append(row)
+    except Diverged as error:
+        how = {"diverged": str(error)}
     judged = [row for row in rows if "accuracy" in row.metrics]
     own = {name for row in rows for name in row.metrics} - {"accuracy", "loss"}
+    lost = [n for n in range(len(rows) + 1, config.rounds + 1) if n % config.eval_every == 0 or n == config.rounds]
+    nothing = [math.nan] * len(lost)
     return {
         "case": case.key,
         "seed": seed,
-        "rounds": [row.round + 1 for row in judged],
-        "accuracy": [row.metrics["accuracy"] for row in judged],
-        "loss": [row.metrics["loss"] for row in judged],
-        "final_accuracy": judged[-1].metrics["accuracy"],
-        "best_accuracy": max(row.metrics["accuracy"] for row in judged),
-        "seconds": [row.clock_s for row in judged],
-        "clock_s": rows[-1].clock_s,
+        **how,
+        "rounds": [row.round + 1 for row in judged] + lost,
+        "accuracy": [row.metrics["accuracy"] for row in judged] + nothing,
+        "loss": [row.metrics["loss"] for row in judged] + nothing,
+        "final_accuracy": math.nan if how else judged[-1].metrics["accuracy"],
+        "best_accuracy": max((row.metrics["accuracy"] for row in judged), default=math.nan),
+        "seconds": [row.clock_s for row in judged] + nothing,
+        "clock_s": rows[-1].clock_s if rows else 0.0,
         "joules": sum(row.compute_joule + row.radio_joule for row in rows),
         "uplink_bit": sum(row.uplink_bit for row in rows),
         "made_by": _maker(problem.learner.device.type),
@@ -93,19 +108,36 @@ def run_case(case: Case, seed: int) -> Row:
 
 
 def run_cases(
-    cases: Sequence[Case], seeds: Sequence[int], store: Path, say: Callable[[str], None], workers: int = 1
+    cases: Sequence[Case],
+    seeds: Sequence[int],
+    store: Path,
+    say: Callable[[str], None],
+    workers: int = 1,
+    only: str = "",
 ) -> list[Row]:
-    """Every case on every seed; runs already in `store` with the same settings are not repeated."""
-    wanted = {_key(case, seed): (case, seed) for case in cases for seed in seeds}
+    """Every case on every seed; runs already in `store` with the same settings are not repeated.
+
+    Args:
+        cases: what to run.
+        seeds: seeds of every case, as far as the case allows.
+        store: file that runs are read from and added to.
+        say: told of every finished run.
+        workers: processes side by side.
+        only: run nothing but cases with this text in their key.
+
+    Returns: the rows of all cases, as far as they have been run by now.
+    """
+    wanted = {_key(case, seed): (case, seed) for case in cases for seed in seeds if seed <= (case.most_seeds or seed)}
     done = {line["key"]: line["row"] for line in _lines(store)}
-    todo = {key: pair for key, pair in wanted.items() if key not in done}
+    todo = {key: pair for key, pair in wanted.items() if key not in done and only in pair[0].key}
     store.parent.mkdir(parents=True, exist_ok=True)
-    for number, (key, row) in enumerate(_play(todo, workers), len(wanted) - len(todo) + 1):
-        say(f"[{number}/{len(wanted)}] {row['case']}, seed {row['seed']}: accuracy {row['final_accuracy']:.3f}")
-        done[key] = row
-        with store.open("a") as file:
-            file.write(json.dumps({"key": key, "row": row}) + "\n")
-    return [done[key] for key in wanted]
+    for number, (key, row) in enumerate(_play(todo, workers), 1):
+        how = row.get("diverged") or f"accuracy {row['final_accuracy']:.3f}"
+        say(f"[{number}/{len(todo)}] {row['case']}, seed {row['seed']}: {how}")
+        _append(store, {"key": key, "row": row})
+    if todo:  # other processes may have added runs meanwhile
+        done = {line["key"]: line["row"] for line in _lines(store)}
+    return [done[key] for key in wanted if key in done]
 
 
 def _key(case: Case, seed: int) -> str:
@@ -144,15 +176,16 @@ def main(experiment: Experiment, arguments: Sequence[str] | None = None) -> None
     parser.add_argument("--out", type=Path, default=script.parent / "results", help="folder of results and figures")
     parser.add_argument("--stored", action="store_true", help="run nothing: judge and draw the runs on file")
     parser.add_argument("--workers", type=int, default=1, help="processes that run cases side by side")
+    parser.add_argument("--only", default="", metavar="TEXT", help="run only cases with this in their name; judge all")
     options = parser.parse_args(arguments)
     name = script.stem + ("-quick" if options.quick else "")
     seeds = list(range(1, options.seeds + 1))
     try:
-        store = options.out / f"{name}.runs.jsonl"
+        store = options.out / f"{experiment.store or script.stem}{'-quick' * options.quick}.runs.jsonl"
         if options.stored:
-            rows = [line["row"] for line in _lines(store)]
+            rows = _stored(experiment, store, options.quick)
         else:
-            rows = run_cases(experiment.cases(options.quick), seeds, store, _say, options.workers)
+            rows = run_cases(experiment.cases(options.quick), seeds, store, _say, options.workers, options.only)
     except FedcellError as error:
         print(f"{experiment.title}: not run: {error}")
         raise SystemExit(error.exit_code) from None
@@ -189,15 +222,31 @@ def _seeds(rows: list[Row]) -> list[int]:
     return sorted({row["seed"] for row in rows})
 
 
+def _stored(experiment: Experiment, store: Path, quick: bool) -> list[Row]:
+    """The runs on file, the latest of each case and seed; of a shared store those of this experiment."""
+    own = {case.key for case in experiment.cases(quick)} if experiment.store else None
+    latest = {(line["row"]["case"], line["row"]["seed"]): line["row"] for line in _lines(store)}
+    return [row for row in latest.values() if own is None or row["case"] in own]
+
+
 def _lines(store: Path) -> list[Row]:
-    """The finished runs on file; a line that a kill left half-written is cut off."""
-    if not store.exists():
-        return []
-    text = store.read_text()
-    whole = text[: text.rfind("\n") + 1]
-    if whole != text:
-        store.write_text(whole)
-    return [json.loads(line) for line in whole.splitlines()]
+    """The finished runs on file; a line that a kill left half-written is passed over."""
+    lines = store.read_text().splitlines() if store.exists() else []
+    return [line for line in map(_line, lines) if line]
+
+
+def _line(text: str) -> Row:
+    try:
+        return dict(json.loads(text))
+    except ValueError:
+        return {}
+
+
+def _append(store: Path, line: Row) -> None:
+    """Add a run in one write, so that processes can share the file, on a line of its own even after a kill."""
+    broken = store.exists() and not store.read_bytes().endswith(b"\n")
+    with store.open("ab", buffering=0) as file:
+        file.write(b"\n" * broken + json.dumps(line).encode() + b"\n")
 
 
 def _say(text: str) -> None:

@@ -32,7 +32,7 @@ def similarity(rows, chi=1.0):
 
 
 @pytest.mark.parametrize("never_seen", ["zero", "paper"])
-@pytest.mark.parametrize("score", ["lambda", "kkt", "one"])
+@pytest.mark.parametrize("score", ["lambda", "kkt", "one", "mean"])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_rounds_are_those_of_algorithm_2(small, never_seen, score, seed):
     """Stale gradients, first participation and empty rounds included."""
@@ -54,6 +54,7 @@ def test_rounds_are_those_of_algorithm_2(small, never_seen, score, seed):
         scores = {
             "lambda": lam,
             "one": np.ones(6),
+            "mean": np.full(6, lam[seen].mean() if seen.any() else 1.0),
             "kkt": theory.best_scores(constants, np.full(6, 1 / 6), kappa, lam, 0.0, delta),
         }[score]
         w = w - SERVER * LR * (scores[:, None] * d).mean(axis=0)

@@ -29,7 +29,7 @@ class Config(TrainingConfig):
 
 
 def build(config: Config) -> Method:
-    return default(LocalConfig())._replace(decide=decide, aggregate=partial(aggregate, config))
+    return default(LocalConfig())._replace(decide=decide, aggregate=partial(aggregate, config), scope="server")
 
 
 def decide(problem: Problem, state: Any, observation: Observation) -> Decision:
