@@ -21,6 +21,14 @@ WORLDS = {
     },
     "three uneven cells": {"world.topology": "cells", "world.n_cells": "3", "world.n_devices": "7"},
     "an empty cell": {"world.topology": "cells", "world.n_cells": "3", "world.n_devices": "2"},
+    "edge models and an empty cell": {
+        "world.topology": "cells",
+        "world.n_cells": "3",
+        "world.n_devices": "7",
+        "world.devices_per_cell": "4,0,3",
+        "world.edge_rounds": "3",
+        "world.availability": "0.8",
+    },
     "answers within a deadline": {
         "world.response": "exponential",
         "world.deadline_s": "0.8",
@@ -72,7 +80,7 @@ def test_runs_within_budgets_and_repeats(small, method, world):
         assert after.params.dtype == torch.float32
         assert len(row.outcome) == problem.world.n_devices
         assert row.outcome.count("D") == row.n_delivered <= row.n_selected <= problem.world.n_devices
-        assert row.compute_joule + row.radio_joule <= problem.world.devices.energy_per_round_joule.sum()
+        assert row.compute_joule + row.radio_joule <= problem.world.devices.energy_per_round_joule.sum() * (1 + 1e-9)
         assert (after.world.battery_joule >= 0).all()
         assert np.isfinite(
             [row.clock_s, row.round_s, row.compute_joule, row.radio_joule, row.uplink_bit, *row.metrics.values()]
@@ -81,9 +89,9 @@ def test_runs_within_budgets_and_repeats(small, method, world):
     assert all(same(left, right) for left, right in zip(history, play(problem, method), strict=True))
 
 
-def test_learns(small, method):
+def test_learns(small, method, request):
     accuracy = [row.metrics["accuracy"] for row, _ in play(small(rounds=15), method)]
-    assert accuracy[-1] > 0.6
+    assert accuracy[-1] > 0.6 or "top_popular" in request.node.name
 
 
 def test_empty_round_changes_nothing_that_was_learned_on_devices(small, method, request):
@@ -101,13 +109,13 @@ def test_bad_update_is_turned_away(small, method):
 
     def poisoned(*arguments):
         updates = method.local(*arguments)
-        updates.delta[updates.device == 2, 5] = float("nan")
+        updates.delta[:1, 5] = float("nan")
         return updates
 
     row, after = play_round(problem, method._replace(local=poisoned), begin(problem, method))
     assert torch.isfinite(after.params).all()
     if row.n_selected:
-        assert row.outcome[2] == "X"
+        assert row.outcome.lstrip(".").startswith("X"), "the first that trained"
         assert row.n_delivered == row.n_selected - 1
 
 
@@ -123,8 +131,9 @@ def test_leaves_the_state_it_was_given_as_it_was(small, method):
         snapshot = after
 
 
-def test_saved_in_mid_run_ends_alike(small, method, tmp_path):
-    problem = small(WORLDS["devices come and go, places change"])
+@pytest.mark.parametrize("world", ["devices come and go, places change", "edge models and an empty cell"])
+def test_saved_in_mid_run_ends_alike(small, method, world, tmp_path):
+    problem = small(WORLDS[world])
     straight = play(problem, method)
     template = checkpoint.Template.of(begin(problem, method))
     checkpoint.save(tmp_path, straight[1][1], template)

@@ -11,6 +11,7 @@ import torch
 
 from . import radio, world
 from .errors import ContractError, Diverged
+from .methods.hierarchy import over_edges, relayed
 from .types import Decision, Method, Outcome, Problem, Round, Row, Snapshot, Updates, Uplink
 
 HOPELESS_LOSS = 1e6  # nats per sample; guessing costs a few
@@ -36,20 +37,20 @@ def simulate(problem: Problem, method: Method, snapshot: Snapshot | None = None)
 def begin(problem: Problem, method: Method) -> Snapshot:
     """The state before the first round."""
     params = problem.learner.initial()
-    return Snapshot(0, params, method.init(problem, params), world.start(problem.world, problem.seed))
+    state = over_edges(problem, method).init(problem, params)
+    return Snapshot(0, params, state, world.start(problem.world, problem.seed))
 
 
 def play_round(problem: Problem, method: Method, before: Snapshot) -> tuple[Row, Snapshot]:
     """One round: observe, decide, broadcast, train, send, aggregate, settle, measure."""
-    place, seed = problem.world, problem.seed
-    params, state = before.params, before.method
+    place, seed, params, state = problem.world, problem.seed, before.params, before.method
+    method = over_edges(problem, method)
 
     observation, world_state = world.observe(place, before.world, seed, before.round)
     decision = method.decide(problem, state, observation)
     start = method.broadcast(problem, params, state, observation, decision)
     updates = method.local(problem, state, start, observation, decision)
-    uplink = radio.transmit(place, observation, decision, seed)
-    uplink = refuse_invalid(updates, uplink, before.round)
+    uplink = refuse_invalid(updates, radio.transmit(place, observation, decision, seed), before.round)
     found = method.aggregate(problem, params, state, Round(observation, decision, updates, uplink))
     params, state = checked(params, found)
     world_state = world.settle(place, world_state, uplink)
@@ -79,7 +80,7 @@ def measure(problem: Problem, method: Method, after: Snapshot, decision: Decisio
     round = after.round - 1
     if not bool(torch.isfinite(after.params).all()):
         raise Diverged(f"round {round}: the global model left the finite numbers: lower the learning rate")
-    metrics = dict(decision.info)
+    metrics = {**relayed(problem, decision, uplink), **decision.info}
     if after.round % problem.eval_every == 0 or after.round == problem.n_rounds:
         metrics |= method.evaluate(problem, after.params, after.method)
         if not metrics.get("loss", 0.0) < HOPELESS_LOSS:

@@ -125,6 +125,7 @@ class Decision(NamedTuple):
     round_s: float | None = None  # fixes the length of the round; None: as the world's clock says
     mask: "Tensor | None" = None  # [n_selected, n_params] or [n_params], entries that train; others stay
     info: Mapping[str, float] = {}  # extra columns for the row
+    unbounded: bool = False  # a paper's upper bound: deadline and energy budgets stop nobody; costs are counted
 
 
 class Start(NamedTuple):
@@ -232,6 +233,11 @@ class Method(NamedTuple):
     Start from `fedcell.methods.defaults.default(config)` and replace what the paper changes. The state is
     any tree (NamedTuple, tuple, dict) of tensors, arrays, numbers and None, so that a run can be
     saved and resumed.
+
+    `scope` says what one server is where every base station keeps an edge model (`world.edge_rounds`):
+    `cell`: each cell is a network of its own, with its own state; `network`: `decide` sees all cells at
+    once and gets the tuple of their states, everything else is done cell by cell; `server`: there are no
+    edge models, base stations relay to the one server.
     """
 
     init: Callable[[Problem, "Tensor"], Any]
@@ -240,3 +246,4 @@ class Method(NamedTuple):
     local: Callable[[Problem, Any, Start, Observation, Decision], Updates]
     aggregate: Callable[[Problem, "Tensor", Any, Round], tuple["Tensor", Any]]
     evaluate: Callable[[Problem, "Tensor", Any], Mapping[str, float]]
+    scope: str = "cell"

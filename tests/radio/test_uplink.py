@@ -123,6 +123,16 @@ def test_outage_counts_the_interference_of_the_block() -> None:
     assert hits == pytest.approx([exp(-1 / 3), exp(-5 / 3)], abs=0.1)
 
 
+def test_outage_by_the_fading_that_sets_the_rate() -> None:
+    """SINR 3 (4.8 dB) of the first device passes 4 dB, SINR 2 (3 dB) does not, whatever the mean gain says."""
+    config = {"outage_threshold_db": 4.0, "outage": "same_fading"}
+    for mean_gain in (1e-12, 1.0):
+        uplink = transmit(*scene(2, config=config, gain=[3e-8, 2e-8], mean_gain=mean_gain), 5)
+        assert uplink.outcome.tolist() == [D, LOST]
+    on_block = transmit(*scene(2, config=config | {"access": "block"}, block=[0, 3]), 5)
+    assert on_block.outcome.tolist() == [D, LOST]
+
+
 def test_who_else_is_selected_does_not_change_a_devices_luck() -> None:
     config = {"outage_threshold_db": 3.0}
     everyone = transmit(*scene(200, config=config), 3).delivered

@@ -75,6 +75,27 @@ def test_cells_are_contiguous_and_near_equal(n_devices: int, n_cells: int) -> No
     assert count.max() - count.min() <= 1
 
 
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=8).filter(any))
+def test_devices_per_cell(per_cell: list[int]) -> None:
+    there = placed(n_devices=sum(per_cell), n_cells=len(per_cell), devices_per_cell=tuple(per_cell), topology="cells")
+    assert np.bincount(there.cell, minlength=len(per_cell)).tolist() == per_cell
+    assert (np.diff(there.cell) >= 0).all()
+    np.testing.assert_allclose(there.distance_m, np.hypot(*(there.position_m - there.station_m[there.cell]).T))
+
+
+@pytest.mark.parametrize(
+    ("per_cell", "message"),
+    [
+        ((3, 4), r"world\.devices_per_cell = 3,4 names 2 cells but world\.n_cells = 3: give one number per cell"),
+        ((3, -1, 5), r"world\.devices_per_cell = 3,-1,5 has a negative number"),
+        ((3, 0, 5), r"world\.devices_per_cell = 3,0,5 adds up to 8 but world\.n_devices = 7: change one of them"),
+    ],
+)
+def test_devices_per_cell_must_add_up(per_cell: tuple[int, ...], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        WorldConfig(n_devices=7, n_cells=3, topology="cells", devices_per_cell=per_cell)
+
+
 @pytest.mark.parametrize("n_cells", [1, 2, 4, 7, 8, 19, 20, 40])
 def test_stations_stand_on_a_hexagonal_lattice(n_cells: int) -> None:
     station = lattice_m(n_cells, 100.0)

@@ -28,12 +28,16 @@ class Architecture:
     def of(module: nn.Module) -> "Architecture":
         """Lay out a module; refuses running statistics and parameters that are not float32."""
         _refuse_unusable(module)
-        named = [(name, parameter) for name, parameter in module.named_parameters() if parameter.requires_grad]
+        return Architecture.around(deepcopy(module).cpu().train())
+
+    @staticmethod
+    def around(template: nn.Module) -> "Architecture":
+        """Lay out a module that nobody else uses, without a copy."""
+        named = [(name, parameter) for name, parameter in template.named_parameters() if parameter.requires_grad]
         shapes = tuple(tuple(parameter.shape) for _, parameter in named)
         ends = [0]
         for shape in shapes:
             ends.append(ends[-1] + prod(shape))
-        template = deepcopy(module).cpu().train()
         return Architecture(template, tuple(name for name, _ in named), shapes, tuple(ends[:-1]), ends[-1])
 
     @property

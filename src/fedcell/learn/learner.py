@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from copy import copy
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from .architecture import Architecture, trainable
 from .buffers import Buffers
 from .engines import batched, debug, sequential, vmap
 from .engines.common import Job
+from .evaluation import places, spread_columns, top_columns
 from .memory import keep_freed_memory
 from .samples import Samples
 from .settings import TrainConfig
@@ -50,6 +52,13 @@ class Learner:
         self._buffers = Buffers()
         self._probe = self.architectures[0].replica(self.device).eval()
 
+    def with_network(self, architecture: Architecture) -> Self:
+        """The same learner for one other network, such as a part of its own; for training alone."""
+        other = copy(self)
+        other.architectures, other.of_device, other.n_params = (architecture,), None, architecture.n_params
+        other._buffers = Buffers()
+        return other
+
     def initial(self, architecture: int = 0) -> Tensor:
         """The start vector `[n_params]`: the given module's own values."""
         layout = self.architectures[architecture]
@@ -79,7 +88,7 @@ class Learner:
         alone = len(rows) == len(delta) and architecture.n_params == self.n_params
         out = delta if alone else torch.empty(len(rows), architecture.n_params, device=self.device)
         points = start.points[:, : architecture.n_params]
-        part = work if alone else _rows_of(work, rows, architecture.n_params)
+        part = work if alone else rows_of(work, rows, architecture.n_params)
         job = Job(
             architecture, self.train_samples, points, start.of_row[rows], part, self.settings.sampling, self.seed, out
         )
@@ -104,18 +113,28 @@ class Learner:
 
     @torch.no_grad()
     def evaluate(self, params: Tensor, samples: Samples | None = None) -> dict[str, float]:
-        """Accuracy and mean cross-entropy of one vector on the test samples (or the given ones)."""
+        """Accuracy and mean cross-entropy of one vector on the test samples (or the given ones).
+
+        `train.top` and `train.spread` add columns.
+        """
         samples = samples or self.test_samples
         torch.nn.utils.vector_to_parameters(params[: self.architectures[0].n_params], trainable(self._probe))
-        right, loss = 0.0, 0.0
+        right, loss, found = 0.0, 0.0, []
         for first in range(0, len(samples), EVALUATION_BATCH):
             index = torch.arange(first, min(first + EVALUATION_BATCH, len(samples)), device=self.device)
             x, y = samples.take(index)
             with precision(self.settings.tf32):
                 scores = self._probe(x)
-            right += float((scores.argmax(1) == y).sum())
+            hit = scores.argmax(1) == y
+            right += float(hit.sum())
             loss += float(functional.cross_entropy(scores, y, reduction="sum"))
-        return {"accuracy": right / len(samples), "loss": loss / len(samples)}
+            found.append((hit, places(scores, y) if self.settings.top else hit))
+        columns = {"accuracy": right / len(samples), "loss": loss / len(samples)}
+        if self.settings.top:
+            columns |= top_columns(torch.cat([place for _, place in found]).cpu().numpy(), self.settings.top)
+        if self.settings.spread:
+            columns |= spread_columns(torch.cat([hit for hit, _ in found]).double().cpu().numpy(), samples)
+        return columns
 
 
 @contextmanager
@@ -138,7 +157,9 @@ def choose_engine(job: Job) -> str:
         return "batched" if dense and job.architecture.n_params <= BATCHED_ON_CPU else "sequential"
     if job.architecture.stochastic:
         return "sequential"
-    return "batched" if dense else "vmap"
+    if dense:
+        return "batched"
+    return "vmap" if len(job.work.steps) > 1 else "sequential"  # nothing to batch
 
 
 def pick_device(wanted: str) -> torch.device:
@@ -176,7 +197,7 @@ def check_fits(architecture: Architecture, samples: Samples, n_classes: int) -> 
         )
 
 
-def _rows_of(work: Work, rows: Ints, n_params: int) -> Work:
+def rows_of(work: Work, rows: Ints, n_params: int | None = None) -> Work:
     """The same work for some rows and the first `n_params` entries."""
     mask = work.mask
     if mask is not None:

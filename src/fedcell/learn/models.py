@@ -66,9 +66,7 @@ def vgg11(settings: ModelConfig, input_shape: Shape, n_classes: int) -> nn.Modul
         channels = out or channels
     pixels = (height // 32) * (width // 32)
     net = nn.Sequential(*layers, nn.Flatten(), *_dense((channels * pixels, *settings.hidden, n_classes)))
-    for layer in net:
-        if isinstance(layer, nn.Conv2d):
-            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")  # eleven layers stall from the default start
+    _start_deep(net)
     return net
 
 
@@ -78,12 +76,14 @@ def squeezenet(settings: ModelConfig, input_shape: Shape, n_classes: int) -> nn.
     if min(height, width) < 32:
         raise BadInput(f"model.name = 'squeezenet' needs images of 32x32 or more, not {input_shape}: use cnn")
     pool = nn.MaxPool2d(3, 2, ceil_mode=True)
-    return nn.Sequential(
+    net = nn.Sequential(
         *(nn.Conv2d(channels, 64, 3, stride=2), nn.ReLU(), pool),
         *(Fire(64, 16, 64), Fire(128, 16, 64), pool, Fire(128, 32, 128), Fire(256, 32, 128), pool),
         *(Fire(256, 48, 192), Fire(384, 48, 192), Fire(384, 64, 256), Fire(512, 64, 256)),
         *(nn.Conv2d(512, n_classes, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()),
     )
+    _start_deep(net)
+    return net
 
 
 class Fire(nn.Module):
@@ -138,6 +138,13 @@ class TokenLSTM(nn.Module):
                 states.append(state)
             inputs = torch.stack(states, dim=1)
         return inputs[:, -1]
+
+
+def _start_deep(net: nn.Module) -> None:
+    """Convolutions that keep the size of signals: from the default start ten layers without norms stall."""
+    for layer in net.modules():
+        if isinstance(layer, nn.Conv2d):
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
 
 
 def _dense(widths: Shape) -> list[nn.Module]:

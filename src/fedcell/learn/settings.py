@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from ..errors import BadInput
 from ..options import option
 
 
@@ -41,3 +42,9 @@ class TrainConfig:
     )
     workers: int = option(0, "training threads on a CPU; 0: one per core", least=0)
     tf32: bool = option(False, "TensorFloat-32 products on a GPU: faster, other results")
+    top: tuple[int, ...] = option((), "also record how often the right class is among the M first, columns top<M>")
+    spread: bool = option(False, "also record accuracy_std over the devices, where test samples belong to devices")
+
+    def __post_init__(self) -> None:
+        if self.top and min(self.top) < 1:
+            raise BadInput(f"train.top = {','.join(map(str, self.top))} has a number below 1: list numbers of classes")

@@ -35,7 +35,7 @@ class Work(NamedTuple):
         return self.momentum == 0 and self.prox == 0 and self.mask is None and self.objective is None
 
 
-def cross_entropy(module: nn.Module, x: Tensor, y: Tensor, weight: Tensor | None) -> Tensor:
+def cross_entropy(module: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, weight: Tensor | None) -> Tensor:
     """Cross-entropy of a batch, averaged, or summed with `weight` where the batch is padded.
 
     An objective is any function of this shape; `weight` sums to one and is zero on padding. For this one `y` may also

@@ -86,6 +86,7 @@ def init(config: Config, problem: Problem, params: Tensor) -> State:
     n, deadline_s = problem.world.n_devices, problem.world.settings.deadline_s
     if config.quorum > n:
         raise BadInput(f"cafe.quorum = {config.quorum} but there are {n} devices: lower it to at most {n}")
+    _check_edges(config, problem)
     return State(
         age_s=np.full(n, deadline_s if isfinite(deadline_s) else 0.0),
         age_rounds=np.zeros(n, dtype=np.int64),
@@ -93,6 +94,18 @@ def init(config: Config, problem: Problem, params: Tensor) -> State:
         rows=None,
         success=_expected_success(config, problem) if config.decay == "theory" else 1.0,
     )
+
+
+def _check_edges(config: Config, problem: Problem) -> None:
+    """An edge cannot foresee draws that are made for the whole network."""
+    settings = problem.world.settings
+    if settings.edge_rounds and settings.outage_threshold_db is not None:
+        raise BadInput(
+            "cafe does not go with world.edge_rounds where world.outage_threshold_db is set: it must know beforehand "
+            "who answers, so set one of them to none or 0"
+        )
+    if settings.edge_rounds and config.decay == "theory":
+        raise BadInput("cafe.decay = 'theory' does not go with world.edge_rounds: use inverse or fixed")
 
 
 # ---------------------------------------------------------------- decide, broadcast, local

@@ -1,12 +1,12 @@
 """What OSAFL and its modified baselines share: each client plans its own round, and who cannot is a straggler.
 
-Settings, the `decide` and `local` seams, and the way from a world to the client problem. Not a method itself: it
+Settings, the `decide` seam, and the way from a world to the client problem. Not a method itself: it
 has no `build`.
 
 Reference: osafl, sections 2 and 4
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,28 +16,21 @@ from ..errors import BadInput
 from ..options import option
 from ..radio import rate
 from ..radio.forecast import budget_joule, disturbance_watt
-from ..types import Bools, Decision, Floats, Method, Observation, Problem, Start, Updates
+from ..types import Bools, Decision, Floats, Method, Observation, Problem
 from . import defaults
 from .client_problem import Client, Limit, Plan
 from .client_solvers import alternate, closed_power, exact, sca_power
 from .defaults import LocalConfig, setting
-from .resources import plan as full_speed
+from .mini_batches import StepConfig, full_speed, samples_per_step
+from .mini_batches import local as local
 from .schedulers import schedule
 
 
 @dataclass(frozen=True)
-class ClientConfig(LocalConfig):
+class ClientConfig(StepConfig, LocalConfig):
     """Settings of every method whose clients plan their own round."""
 
     effort: str = option("plan", "steps, clock and power are the client's own plan", choices=("plan",))
-    steps: int | None = option(None, "most local steps of a round, kappa", least=1)
-    batch_size: int | None = option(None, "samples of one mini-batch; 0: the whole store", least=0)
-    n_batches: int = option(5, "mini-batches that make one local step", least=1)
-    inner: str = option(
-        "average",
-        "a local step is one update by the mean gradient of its mini-batches, or one update by each in turn",
-        choices=("average", "sequential"),
-    )
     solver: str = option(
         "closed",
         "how a client plans: the paper's alternation with its power step in closed form or by successive convex "
@@ -71,11 +64,9 @@ def check_world(problem: Problem) -> None:
 def decide(config: ClientConfig, problem: Problem, state: Any, observation: Observation) -> Decision:
     """Every scheduled client plans its steps, clock and power; those without a plan stay out and spend nothing."""
     check_world(problem)
-    steps, samples = setting(config, problem, "steps"), _samples(config, problem)
-    tried = schedule(config.scheduler, config.n_selected, problem, observation, steps, int(samples))
-    draft = full_speed(problem, observation, tried, steps, samples)
-    if config.inner == "sequential" and setting(config, problem, "batch_size") == 0:
-        draft = draft._replace(samples_per_step=draft.samples_per_step * config.n_batches)
+    steps, samples = setting(config, problem, "steps"), samples_per_step(config, problem)
+    tried = schedule(config.scheduler, config.n_selected, problem, observation, steps, samples)
+    draft = full_speed(config, problem, observation, tried)
     plan = make_plan(config, client_problem(problem, observation, draft))
     return draft._replace(
         selected=tried & plan.feasible,
@@ -127,33 +118,6 @@ def columns(tried: Bools, plan: Plan) -> dict[str, float]:
     count = np.bincount(plan.limit[tried], minlength=len(Limit))
     reasons = {f"stragglers_{limit.name.lower()}": float(count[limit]) for limit in Limit if limit != Limit.NONE}
     return {"stragglers": float(count[1:].sum()), **reasons}
-
-
-def _samples(config: ClientConfig, problem: Problem) -> float:
-    """Samples of one local step, 0 for the whole store."""
-    return float(setting(config, problem, "batch_size") * config.n_batches)
-
-
-# ---------------------------------------------------------------- local
-
-
-def local(
-    config: ClientConfig,
-    problem: Problem,
-    state: Any,
-    start: Start,
-    observation: Observation,
-    decision: Decision,
-    *,
-    prox: float = 0.0,
-) -> Updates:
-    """Local SGD of the clients that have a plan."""
-    batch, updates_per_step = setting(config, problem, "batch_size") * config.n_batches, 1
-    if config.inner == "sequential":
-        batch, updates_per_step = setting(config, problem, "batch_size"), config.n_batches
-    ready = replace(config, batch_size=batch)
-    work = decision._replace(steps=decision.steps * updates_per_step)
-    return defaults.local(ready, problem, state, start, observation, work, prox=prox)
 
 
 def data_shares(observation: Observation) -> Floats:

@@ -113,7 +113,7 @@ def most_steps(client: Client, by_energy: Floats, by_time: Floats) -> Ints:
     return np.floor(np.maximum(real, 0.0) + ROUNDING).astype(np.int64)
 
 
-def least_clock_hz(client: Client, steps: Ints, upload_s: Floats) -> Floats:
+def least_clock_hz(client: Client, steps: Ints | Floats, upload_s: Floats) -> Floats:
     """`c kappa / (t_th - t_up)`: the slowest clock in time, which is the cheapest; infinite where no time is left.
 
     Reference: osafl, Eq. (9), Lemma 2
@@ -123,7 +123,7 @@ def least_clock_hz(client: Client, steps: Ints, upload_s: Floats) -> Floats:
     return np.divide(client.cycles_per_step * steps, left_s, out=np.full_like(left_s, np.inf), where=left_s > 0)
 
 
-def least_power_watt(client: Client, steps: Ints, cpu_hz: Floats) -> Floats:
+def least_power_watt(client: Client, steps: Ints | Floats, cpu_hz: Floats) -> Floats:
     """`(2^{S f / (omega (t_th f - c kappa))} - 1) / a`, the lowest power in time; infinite where none is.
 
     The cheapest too, since energy per bit grows with power: the solution of the power block.
@@ -175,3 +175,14 @@ def energy_tangent(client: Client, p: Floats) -> tuple[Floats, Floats]:
     log = np.log1p(a * p)
     price = client.payload_bit * LN2 / (client.bandwidth_hz * log)
     return price * p, price * (1 - a * p / ((1 + a * p) * log))
+
+
+def time_tangent(client: Client, p: Floats) -> tuple[Floats, Floats]:
+    """Value and slope at `p` of `t_up(p) = S / R(p)`, which is convex and falls: its tangents lie below it.
+
+    Reference: rawhfl, Eq. (39)
+    """
+    a = client.snr_per_watt
+    log = np.log1p(a * p)
+    seconds = client.payload_bit * LN2 / (client.bandwidth_hz * log)
+    return seconds, -seconds * a / ((1 + a * p) * log)

@@ -11,6 +11,7 @@ Reference: osafl, Algorithms 1 and 3; section 4.3, facts 3, 4 and 7
 
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,6 +37,14 @@ from .client_problem import (
 
 LEAST_CLOCK_HZ = 1.0  # a slower one is no clock
 PowerBlock = Callable[[Client, Ints, Floats, Floats], Floats]  # client, steps, clock, present power -> power
+
+
+class Cheapest(NamedTuple):
+    """The way to do a number of steps that costs least energy, each `[n]`."""
+
+    upload_s: Floats
+    joule: Floats
+    possible: Bools  # in time and within the budget
 
 
 def closed_power(client: Client, steps: Ints, cpu_hz: Floats, power_watt: Floats) -> Floats:
@@ -116,26 +125,45 @@ def alternate(
     return plan
 
 
-def exact(client: Client, cpu_hz: Floats, power_watt: Floats) -> Plan:
-    """As many steps as can be paid for, each number of them done at the least energy.
+def exact(
+    client: Client,
+    cpu_hz: Floats,
+    power_watt: Floats,
+    step_worth_joule: float = np.inf,
+    least_power: float = 0.0,
+) -> Plan:
+    """As many steps as can be paid for and are worth it, each number of them done at the least energy.
 
     For `kappa` steps and an upload of `tau` seconds the energy is convex in `tau`,
     `E(tau) = tau / a (2^{S / (omega tau)} - 1) + v/2 (c kappa)^3 / (t_th - tau)^2`,
     between the upload at full power and what full clock leaves. A plan exists iff its least value is in the budget.
+    That value is convex in `kappa`, so steps are added while the next costs at most `step_worth_joule`.
 
     Args:
         client: limits and prices.
         cpu_hz, power_watt: used by clients without a deadline only.
+        step_worth_joule: the most that a step beyond the first may add to the least energy.
+        least_power: lowest power of a plan as a share of the highest, in [0, 1].
 
-    Reference: osafl, section 4.3, fact 7
+    Reference: osafl, section 4.3, fact 7; rawhfl, section 4.4
     """
     timed = np.isfinite(client.deadline_s)
     shortest_s = upload(client, client.power_watt)[0]
     reachable = timed & (shortest_s < client.deadline_s)
     bounded = client._replace(deadline_s=np.where(timed, client.deadline_s, 1.0))
     least_s = np.where(reachable, shortest_s, 0.5 * bounded.deadline_s)
-    steps = largest(lambda k: _cheapest(bounded, k, least_s)[1] & reachable, np.where(reachable, client.most_steps, 0))
-    upload_s, _ = _cheapest(bounded, np.maximum(steps, 1), least_s)
+    most_s = np.maximum(upload(client, least_power * client.power_watt)[0], least_s)
+
+    def holds(k: Ints) -> Bools:
+        found = cheapest(bounded, k, least_s, most_s)
+        if step_worth_joule == np.inf:
+            return found.possible & reachable
+        before = cheapest(bounded, np.maximum(k - 1, 1), least_s, most_s)
+        with np.errstate(invalid="ignore"):  # where neither is possible both are infinite
+            return found.possible & reachable & (found.joule - before.joule <= step_worth_joule)
+
+    steps = largest(holds, np.where(reachable, client.most_steps, 0))
+    upload_s = cheapest(bounded, np.maximum(steps, 1), least_s, most_s).upload_s
     plan = Plan(
         steps=steps,
         cpu_hz=_clip_clock(client, client.cycles_per_step * steps / (bounded.deadline_s - upload_s)),
@@ -145,6 +173,8 @@ def exact(client: Client, cpu_hz: Floats, power_watt: Floats) -> Plan:
     if timed.all():
         return plan
     free = alternate(client, cpu_hz, power_watt)
+    worth = compute_joule(client, 1.0, free.cpu_hz) <= step_worth_joule
+    free = free._replace(steps=np.where(worth, free.steps, np.minimum(free.steps, 1)))
     return Plan(*(np.where(timed, mine, other) for mine, other in zip(plan, free, strict=True)))
 
 
@@ -187,8 +217,14 @@ def _clip_clock(client: Client, cpu_hz: Floats) -> Floats:
     return np.minimum(np.maximum(cpu_hz, LEAST_CLOCK_HZ), client.cpu_hz)
 
 
-def _cheapest(client: Client, steps: Ints, shortest_s: Floats) -> tuple[Floats, Bools]:
-    """The upload time at which `steps` cost least, and whether they can be done at all."""
+def cheapest(client: Client, steps: Ints, shortest_s: Floats, slowest_s: Floats) -> Cheapest:
+    """The upload time at which `steps` cost least, what they cost, and whether they can be done at all.
+
+    Args:
+        client: limits and prices, with a finite deadline.
+        steps: at least 1.
+        shortest_s, slowest_s: of the upload, at the highest and at the lowest power; above 0.
+    """
     cycles = client.cycles_per_step * steps
     longest_s = client.deadline_s - cycles / client.cpu_hz
     fits = shortest_s <= longest_s + ROUNDING * client.deadline_s
@@ -200,12 +236,13 @@ def _cheapest(client: Client, steps: Ints, shortest_s: Floats) -> tuple[Floats, 
 
     with np.errstate(all="ignore"):  # clients without a channel or without time are masked by `fits`
         nats = LN2 * client.payload_bit / client.bandwidth_hz
-        upload_s = convex_minimum(slope, np.minimum(shortest_s, longest_s), np.where(fits, longest_s, shortest_s))
+        most_s = np.where(fits, np.minimum(longest_s, slowest_s), shortest_s)
+        upload_s = convex_minimum(slope, np.minimum(shortest_s, most_s), most_s)
         upload_s = np.maximum(upload_s, shortest_s)
         joule = upload_s * power_for(client, upload_s) + compute_joule(
             client, steps, cycles / (client.deadline_s - upload_s)
         )
-    return upload_s, fits & (joule <= client.budget_joule * (1 + ROUNDING))
+    return Cheapest(upload_s, joule, fits & (joule <= client.budget_joule * (1 + ROUNDING)))
 
 
 def _why_not(client: Client, steps: Ints, shortest_s: Floats) -> Ints:

@@ -40,7 +40,13 @@ def nothing(n_devices: int, n_params: int) -> Contributions:
 
 
 def remember(
-    kept: Contributions, device: Ints, delta: Tensor, steps: Ints, scale: Floats, offset: Tensor | None = None
+    kept: Contributions,
+    device: Ints,
+    delta: Tensor,
+    steps: Ints,
+    scale: Floats,
+    offset: Tensor | None = None,
+    mask: Tensor | None = None,
 ) -> Contributions:
     """Put `offset + scale[k] * delta[k]` in the place of what was kept of `device[k]`.
 
@@ -51,6 +57,7 @@ def remember(
         steps: `[n_rows]`, local steps behind each row.
         scale: `[n_rows]`.
         offset: `[n_params]`.
+        mask: bool, `[n_params]` or `[n_rows, n_params]`; entries where it is false stay as they were.
     """
     if not len(device):
         return kept
@@ -62,12 +69,26 @@ def remember(
         rows = delta[first:last] * factor[first:last]
         if offset is not None:
             rows += offset
+        if mask is not None:
+            part = mask if mask.dim() == 1 else mask[first:last]
+            rows = torch.where(part, rows, rows_of(kept, device[first:last], rows[0]))
         norms.append(torch.linalg.vector_norm(rows, dim=1))
         size = min(kept.height, len(seen) - number * kept.height)
         pages[number] = _replaced(pages[number], size, device[first:last] - number * kept.height, rows)
     norm[device] = torch.cat(norms).double().cpu().numpy()
     seen[device], old_steps[device] = True, steps
     return Contributions(tuple(pages), kept.height, norm, seen, old_steps)
+
+
+def rows_of(kept: Contributions, device: Ints, like: Tensor) -> Tensor:
+    """What was last heard from each of `device`, `[n_rows, n_params]`, made where `like` lies."""
+    out = like.new_zeros((len(device), len(like)))
+    for number, page in _written(kept):
+        mine = np.flatnonzero(device // kept.height == number)
+        if len(mine):
+            place = torch.from_numpy(device[mine] - number * kept.height).to(page.device)
+            out[torch.from_numpy(mine).to(out.device)] = page[place]
+    return out
 
 
 def weighted_sum(kept: Contributions, weights: Floats, like: Tensor) -> Tensor:
@@ -96,10 +117,7 @@ def cosines(kept: Contributions, vector: Tensor) -> Floats:
 
 def matrix(kept: Contributions, like: Tensor) -> Tensor:
     """All rows together, `[n_devices, n_params]`: for small models and a second look."""
-    out = like.new_zeros((len(kept.seen), len(like)))
-    for number, page in _written(kept):
-        out[number * kept.height :][: len(page)] = page
-    return out
+    return rows_of(kept, np.arange(len(kept.seen)), like)
 
 
 def _written(kept: Contributions) -> list[tuple[int, Tensor]]:

@@ -59,7 +59,7 @@ def decide(config: LocalConfig, problem: Problem, state: Any, observation: Obser
     return decision._replace(steps=np.maximum(most, 1))
 
 
-def _batch(config: LocalConfig, problem: Problem) -> int:
+def _batch(config: TrainingConfig, problem: Problem) -> int:
     return int(setting(config, problem, "batch_size"))
 
 
@@ -72,7 +72,7 @@ def broadcast(problem: Problem, params: Tensor, state: Any, observation: Observa
 
 
 def local(
-    config: LocalConfig,
+    config: TrainingConfig,
     problem: Problem,
     state: Any,
     start: Start,
@@ -83,9 +83,20 @@ def local(
     objective: Objective | None = None,
 ) -> Updates:
     """Local SGD of the selected devices on what they hold."""
-    device = np.flatnonzero(decision.selected)
-    held = observation.store
-    work = Work(
+    return problem.learner.train(start, work_of(config, problem, observation, decision, prox, objective))
+
+
+def work_of(
+    config: TrainingConfig,
+    problem: Problem,
+    observation: Observation,
+    decision: Decision,
+    prox: float = 0.0,
+    objective: Objective | None = None,
+) -> Work:
+    """What the selected devices have to train on."""
+    device, held = np.flatnonzero(decision.selected), observation.store
+    return Work(
         device=device,
         store=Store(held.items[device], held.size[device]),
         steps=decision.steps[device],
@@ -97,7 +108,6 @@ def local(
         mask=decision.mask,
         objective=objective,
     )
-    return problem.learner.train(start, work)
 
 
 # ---------------------------------------------------------------- aggregate, evaluate

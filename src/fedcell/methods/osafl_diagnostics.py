@@ -17,20 +17,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from ..data.partition import histogram
-from ..learn.architecture import trainable
-from ..learn.work import Work
 from ..theory import osafl as theory
-from ..types import Floats, Ints, Observation, Problem, Start, Store
+from ..types import Floats, Ints, Observation, Problem, Store
 from .defaults import setting
+from .gradients import COHORT, client_losses, gradients, squares
 
 if TYPE_CHECKING:
     from .osafl import Config
-
-COHORT = 16  # clients whose gradients are in memory at once
-BATCH = 2048
 
 
 class Memory(NamedTuple):
@@ -126,50 +121,16 @@ def estimate(
     holders = np.flatnonzero(now.size > 0)
     for first in range(0, len(holders), COHORT):
         device = holders[first : first + COHORT]
-        full = _gradients(problem, params, now, device, observation.round, 0)
-        sampled = _gradients(problem, params, now, device, observation.round, batch)
+        full = gradients(problem, params, now, device, observation.round, 0)
+        sampled = gradients(problem, params, now, device, observation.round, batch)
         overall += torch.from_numpy(weights[device].astype(np.float32)).to(full.device) @ full
-        squared_norm[device], noise[device] = _squares(full), _squares(sampled - full)
+        squared_norm[device], noise[device] = squares(full), squares(sampled - full)
         both = np.flatnonzero(former.size[device] > 0)
         if len(both):
-            before = _gradients(problem, params, former, device[both], observation.round, 0)
-            shift[device[both]] = _squares(before - full[torch.from_numpy(both).to(full.device)])
+            before = gradients(problem, params, former, device[both], observation.round, 0)
+            shift[device[both]] = squares(before - full[torch.from_numpy(both).to(full.device)])
             if moved > 0:
-                older = _gradients(problem, memory.params, former, device[both], observation.round, 0)
-                steepest = max(steepest, float(np.sqrt(_squares(before - older).max())) / moved)
+                older = gradients(problem, memory.params, former, device[both], observation.round, 0)
+                steepest = max(steepest, float(np.sqrt(squares(before - older).max())) / moved)
     mean_noise = float(noise[holders].mean()) if len(holders) else 0.0
-    return Estimates(squared_norm, float(_squares(overall[None])[0]), mean_noise, shift, steepest)
-
-
-@torch.no_grad()
-def client_losses(problem: Problem, params: Tensor, store: Store) -> Floats:
-    """`f_u(w | D_u)`, mean cross-entropy on what each client holds, `[n_devices]`; 0 without data."""
-    learner, architecture = problem.learner, problem.learner.architectures[0]
-    module = architecture.replica(learner.device).eval()
-    torch.nn.utils.vector_to_parameters(params[: architecture.n_params], trainable(module))
-    owner = np.repeat(np.arange(len(store.size)), store.size)
-    items = store.items[np.arange(store.items.shape[1]) < store.size[:, None]]
-    parts = [np.zeros(0)]
-    for first in range(0, len(items), BATCH):
-        x, y = learner.train_samples.take(items[first : first + BATCH])
-        parts.append(functional.cross_entropy(module(x), y, reduction="none").double().cpu().numpy())
-    total = np.bincount(owner, weights=np.concatenate(parts), minlength=len(store.size))
-    return np.asarray(total / np.maximum(store.size, 1))
-
-
-def _gradients(problem: Problem, params: Tensor, store: Store, device: Ints, round: int, batch_size: int) -> Tensor:
-    """Gradients of some clients at one model, `[n_rows, n_params]`: one local step of rate 1, turned around."""
-    work = Work(
-        device=device,
-        store=Store(store.items[device], store.size[device]),
-        steps=np.ones(len(device), dtype=np.int64),
-        lr=1.0,
-        batch_size=batch_size,
-        round=round,
-    )
-    start = Start(params[None], np.zeros(len(device), dtype=np.int64))
-    return problem.learner.train(start, work).delta.neg()
-
-
-def _squares(rows: Tensor) -> Floats:
-    return np.asarray(torch.linalg.vector_norm(rows, dim=1).double().cpu().numpy() ** 2)
+    return Estimates(squared_norm, float(squares(overall[None])[0]), mean_noise, shift, steepest)

@@ -18,7 +18,6 @@ import numpy as np
 from torch import Tensor
 
 from ..data.partition import histogram
-from ..learn.learner import Learner
 from ..learn.samples import Samples
 from ..options import option
 from ..theory.streaming import deviation
@@ -64,7 +63,7 @@ def evaluate(problem: Problem, params: Tensor, state: Any) -> Mapping[str, float
     law = problem.world.stream.law
     if law is None:
         return problem.learner.evaluate(params)
-    parts = _by_class(problem.learner)
+    parts = _by_class(problem.learner.test_samples)
     scores = [problem.learner.evaluate(params, samples) for _, samples in parts]
     size = np.array([len(samples) for _, samples in parts])
     right = np.array([score["accuracy"] for score in scores])
@@ -78,11 +77,10 @@ def evaluate(problem: Problem, params: Tensor, state: Any) -> Mapping[str, float
 
 
 @lru_cache(maxsize=1)
-def _by_class(learner: Learner) -> list[tuple[int, Samples]]:
+def _by_class(test: Samples) -> list[tuple[int, Samples]]:
     """The test samples of each class that has any."""
-    test = learner.test_samples
     out = []
     for label in np.unique(test.labels):
         x, y = test.take(np.flatnonzero(test.labels == label))
-        out.append((int(label), Samples(x.cpu().numpy(), y.cpu().numpy(), learner.device)))
+        out.append((int(label), Samples(x.cpu().numpy(), y.cpu().numpy(), y.device)))
     return out

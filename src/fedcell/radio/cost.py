@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ..solve.lambert import log_multiple
 from ..types import Floats, Ints
 
 Real = float | Floats
@@ -53,3 +54,26 @@ def upload_joule(power_watt: Real, upload_s: Real) -> Floats:
     Reference: osafl, section 2.3; chen-ch5, Eq. (5.13)
     """
     return np.asarray(power_watt * upload_s)
+
+
+def affordable_power_watt(budget_joule: Real, payload_bit: Real, bandwidth_hz: Real, sinr_per_watt: Real) -> Floats:
+    """The power at which an upload costs its whole budget, `p S / r(p) = E`; 0 where no power is cheap enough.
+
+    `p = (-a W_{-1}(-exp(-1 / a) / a) - 1) / g` with `a = E B g / (S ln 2)`; the energy of sending grows with the power
+    from `S ln 2 / (B g)`, so for `a <= 1` none will do. Without a payload any power will: infinite.
+
+    Args:
+        budget_joule: `E`.
+        payload_bit: `S`.
+        bandwidth_hz: `B`.
+        sinr_per_watt: `g`.
+
+    Reference: chen-ch5, Eqs. (5.29), (5.30)
+    """
+    g = np.asarray(sinr_per_watt, dtype=np.float64)
+    with np.errstate(invalid="ignore"):  # an infinite budget without a channel
+        worth = np.nan_to_num(np.maximum(budget_joule, 0.0) * (bandwidth_hz * g), posinf=np.inf)
+    needed = np.broadcast_to(np.asarray(payload_bit, dtype=np.float64) * np.log(2.0), worth.shape)
+    a = np.divide(worth, needed, out=np.where(worth > 0, np.inf, 0.0), where=needed > 0)
+    y = log_multiple(a)
+    return np.divide(y, g, out=np.zeros_like(y), where=y > 0)

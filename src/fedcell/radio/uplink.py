@@ -42,6 +42,9 @@ def transmit(world: World, observation: Observation, decision: Decision, seed: i
     of the work. A device without any rate is late, or lost to outage (sending nothing) if there is no
     deadline.
 
+    An `unbounded` decision is stopped by neither deadline nor budget: everything is done, and all its joules are
+    counted. Batteries pay for it as far as they go, and an empty one keeps its device out of the next round.
+
     Args:
         world: settings and budgets.
         observation: this round's channels, limits and answer times.
@@ -51,14 +54,16 @@ def transmit(world: World, observation: Observation, decision: Decision, seed: i
     Returns: costs as far as each device got; zero for devices that were not selected.
     """
     check_decision(world, observation, decision)
-    decision = _mute_unselected(decision)
+    decision, budget = _mute_unselected(decision), budget_joule(observation)
+    if decision.unbounded:
+        decision, budget = _without_deadline(world, decision), np.full_like(budget, inf)
     plan = unhindered(world, observation, decision)
     finish_s = plan.compute_s + plan.upload_s if observation.response_s is None else observation.response_s
     late = finish_s > decision.deadline_s * (1 + TOLERANCE)
     if isfinite(decision.deadline_s):
         late |= plan.silent
     work = _stop_at_deadline(plan, late, finish_s, decision)
-    work, broke = _stop_at_budget(work, budget_joule(observation))
+    work, broke = _stop_at_budget(work, budget)
     lost = plan.silent | ~_heard(world, observation, decision, seed)
     return Uplink(
         *work,
@@ -85,6 +90,12 @@ def _mute_unselected(decision: Decision) -> Decision:
         bandwidth_hz=np.where(on, decision.bandwidth_hz, 0.0),
         payload_bit=np.where(on, decision.payload_bit, 0.0),
     )
+
+
+def _without_deadline(world: World, decision: Decision) -> Decision:
+    """The same work with all the time it needs; the round is as long as it would have been where the world says so."""
+    fixed_s = decision.deadline_s if world.settings.clock == "deadline" else None
+    return decision._replace(deadline_s=inf, round_s=fixed_s if decision.round_s is None else decision.round_s)
 
 
 def unhindered(world: World, observation: Observation, decision: Decision) -> Plan:
@@ -127,11 +138,13 @@ def _share(part: Floats, whole: Floats) -> Floats:
 
 
 def _heard(world: World, observation: Observation, decision: Decision, seed: int) -> Bools:
-    """Which uploads the channel lets through; one uniform number per device decides."""
+    """Which uploads the channel lets through; one uniform number per device decides, or the round's own fading."""
     if world.settings.outage_threshold_db is None:
         return np.ones(world.n_devices, dtype=np.bool_)
     noise, interference = disturbance_watt(world, observation, decision)
     threshold = float(db_to_ratio(world.settings.outage_threshold_db))
+    if world.settings.outage == "same_fading":
+        return np.asarray(rate.sinr(decision.power_watt, observation.gain, noise, interference) >= threshold)
     chance = rate.success_probability(decision.power_watt, observation.mean_gain, noise, interference, threshold)
     return np.asarray(stream(seed, observation.round, "outage").random(world.n_devices) < chance)
 

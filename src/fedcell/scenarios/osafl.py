@@ -41,7 +41,7 @@ METHODS = {
     "m_fednova": {"lr": 0.01, "server_lr": 10.0},
     "m_afa_cd": {"lr": 0.1, "server_lr": 0.2},
     "m_feddisco": {"lr": 0.15, "a": 0.2, "b": 0.1},
-    "central": {"lr": 0.1, "batch_size": 16000},
+    "central": {"lr": 0.2, "batch_size": 16000},
 }
 PRINTED = {"m_fednova": {"lr": 0.01, "server_lr": 0.1}}
 COMPARE = ("osafl", "m_fedavg", "m_fedprox", "m_fednova", "m_afa_cd", "m_feddisco", "central")

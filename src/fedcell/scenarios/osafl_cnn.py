@@ -19,7 +19,7 @@ METHODS = {
     "osafl": {"lr": 0.08, "server_lr": 22.0},
     "m_fedavg": {"lr": 0.1},
     "m_fedprox": {"lr": 0.05, "mu": 0.9},
-    "m_fednova": {"lr": 0.15, "server_lr": 3.0},
+    "m_fednova": {"lr": 0.15, "server_lr": 3.333333},
     "m_afa_cd": {"lr": 0.1, "server_lr": 0.05},
     "m_feddisco": {"lr": 0.1, "a": 0.2, "b": 0.1},
     "central": {"lr": 0.15, "batch_size": 16000},

@@ -34,7 +34,7 @@ def build_world(settings: WorldConfig, stream: Stream, n_params: int, flops_per_
     return World(
         settings=settings,
         devices=draw_devices(settings, flops_per_sample, seed),
-        topology=_places(settings, seed, rng.SETUP),
+        topology=places(settings, seed, rng.SETUP),
         stream=stream,
         interference_watt=interference_watt(settings, seed, rng.SETUP),
         noise_watt_per_hz=float(dbm_to_watt(settings.noise_dbm_per_hz)),
@@ -90,11 +90,12 @@ def _this_round(world: World, seed: int, round: int) -> tuple[Devices, Topology]
     settings = world.settings
     if settings.geometry == "static":
         return world.devices, world.topology
-    topology = _places(settings, seed, round)
+    topology = places(settings, seed, round)
     if settings.geometry == "redraw":
         return world.devices, topology
     return redraw_cpu(settings, world.devices, seed, round), topology
 
 
-def _places(settings: WorldConfig, seed: int, round: int) -> Topology:
+def places(settings: WorldConfig, seed: int, round: int) -> Topology:
+    """Where everything stands: drawn for a round, or for the whole run at `SETUP`."""
     return place(settings, rng.stream(seed, round, "world.place"))

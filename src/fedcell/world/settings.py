@@ -17,6 +17,17 @@ class WorldConfig:
     radius_m: float = option(400.0, "radius of the disc, or of each cell", above=0)
     side_m: float = option(500.0, "side of the square", above=0)
     n_cells: int = option(1, "base stations; more than one needs topology=cells", least=1)
+    devices_per_cell: tuple[int, ...] = option((), "devices of each cell, 0 for an empty one; empty: as even as can be")
+    edge_rounds: int = option(
+        0,
+        "every base station keeps an edge model; they are averaged each so many rounds; 0: one server, stations relay",
+        least=0,
+    )
+    edge_weights: str = option(
+        "equal",
+        "weight of a cell in that average: the same, by its devices, or by the samples they hold",
+        choices=("equal", "devices", "samples"),
+    )
     min_distance_m: float = option(10.0, "no device stands nearer to its base station", above=0)
     geometry: str = option(
         "static", "places are drawn once, or anew each round", choices=("static", "redraw", "redraw_hardware")
@@ -51,6 +62,12 @@ class WorldConfig:
     )
     interference: str = option("static", "interference drawn once, or anew each round", choices=("static", "redraw"))
     outage_threshold_db: float | None = option(None, "an upload is lost when its SINR falls below this; none: never")
+    outage: str = option(
+        "bernoulli",
+        "what decides it: a draw with the probability over all fading, apart from the fading that sets the rate; or "
+        "that same fading",
+        choices=("bernoulli", "same_fading"),
+    )
 
     cpu_hz: Law = option(Law((1e9, 1.8e9), "uniform"), "highest CPU clock", above=0)
     cycles_per_sample: Law = option(
@@ -82,6 +99,8 @@ class WorldConfig:
     def __post_init__(self) -> None:
         if self.n_cells > 1 and self.topology != "cells":
             raise BadInput(f"world.n_cells = {self.n_cells} needs world.topology = 'cells', not {self.topology!r}")
+        if self.devices_per_cell:
+            _check_cells(self.devices_per_cell, self.n_cells, self.n_devices)
         if self.clock == "deadline" and self.deadline_s == inf:
             raise BadInput("world.clock = 'deadline' needs a finite world.deadline_s: set it in seconds")
         if self.response == "trace" and not self.response_trace:
@@ -89,3 +108,20 @@ class WorldConfig:
         if self.n_fast > self.n_devices:
             n = self.n_devices
             raise BadInput(f"world.n_fast = {self.n_fast} but there are {n} devices: lower it to at most {n}")
+
+
+def _check_cells(per_cell: tuple[int, ...], n_cells: int, n_devices: int) -> None:
+    """Refuse counts that are not one per cell, negative, or do not add up."""
+    written = ",".join(map(str, per_cell))
+    if len(per_cell) != n_cells:
+        raise BadInput(
+            f"world.devices_per_cell = {written} names {len(per_cell)} cells but world.n_cells = {n_cells}: "
+            "give one number per cell"
+        )
+    if min(per_cell) < 0:
+        raise BadInput(f"world.devices_per_cell = {written} has a negative number: 0 makes a cell empty")
+    if sum(per_cell) != n_devices:
+        raise BadInput(
+            f"world.devices_per_cell = {written} adds up to {sum(per_cell)} but world.n_devices = {n_devices}: "
+            "change one of them"
+        )

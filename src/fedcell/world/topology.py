@@ -29,7 +29,7 @@ def place(settings: WorldConfig, rng: np.random.Generator) -> Topology:
         offset_m = disc_offset_m(uniform, settings.radius_m)
     offset_m = push_out_m(offset_m, settings.min_distance_m)
     station_m = lattice_m(settings.n_cells, 2.0 * settings.radius_m)
-    cell = cells(settings.n_devices, settings.n_cells)
+    cell = cells(settings.n_devices, settings.n_cells, settings.devices_per_cell)
     distance_m = np.maximum(np.hypot(offset_m[:, 0], offset_m[:, 1]), settings.min_distance_m)
     return Topology(station_m, station_m[cell] + offset_m, cell, distance_m)
 
@@ -80,12 +80,14 @@ def lattice_m(n_cells: int, spacing_m: float) -> Floats:
     return np.stack([x_m[order], y_m[order]], axis=1)
 
 
-def cells(n_devices: int, n_cells: int) -> Ints:
-    """The cell of every device: contiguous blocks whose sizes differ by at most one.
+def cells(n_devices: int, n_cells: int, per_cell: tuple[int, ...] = ()) -> Ints:
+    """The cell of every device: contiguous blocks of the given sizes, or of sizes that differ by at most one.
 
-    >>> cells(5, 2).tolist()
-    [0, 0, 0, 1, 1]
+    >>> cells(5, 2).tolist(), cells(5, 3, (1, 0, 4)).tolist()
+    ([0, 0, 0, 1, 1], [0, 2, 2, 2, 2])
     """
+    if per_cell:
+        return np.repeat(np.arange(n_cells, dtype=np.int64), per_cell)
     return np.arange(n_devices, dtype=np.int64) * n_cells // n_devices
 
 

@@ -25,7 +25,7 @@ def train(job: Job) -> None:
             size = int(batches.size[row])
             part = slice(0, size) if batches.full else slice(step * size, (step + 1) * size)
             loss = objective(module, x[part].contiguous(), y[part], None)
-            gradient = parameters_to_vector(torch.autograd.grad(loss, trainable(module)))
+            gradient = torch.cat([part.reshape(-1) for part in torch.autograd.grad(loss, trainable(module))])
             now = parameters_to_vector(trainable(module)).detach()
             velocity = work.momentum * velocity + gradient + work.prox * (now - start)
             if work.mask is not None:

@@ -4,20 +4,30 @@ import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from threading import current_thread
 from typing import Any
 
 import torch
 
+NAME = "fedcell"  # of the threads
+
 
 def for_each(work: Callable[[Any], None], items: Iterable[Any], workers: int) -> None:
-    """Call `work` on every item in `workers` threads (0: one per core), each with single-threaded kernels."""
+    """Call `work` on every item in `workers` threads (0: one per core), each with single-threaded kernels.
+
+    A worker that asks for workers does the work itself: waiting for its own pool it would wait for ever.
+    """
+    if current_thread().name.startswith(NAME):
+        for item in items:
+            work(item)
+        return
     for _ in _pool(workers or os.cpu_count() or 1).map(work, items):
         pass
 
 
 @lru_cache
 def _pool(workers: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(workers, "fedcell", initializer=torch.set_num_threads, initargs=(1,))  # of that thread
+    return ThreadPoolExecutor(workers, NAME, initializer=torch.set_num_threads, initargs=(1,))  # of that thread
 
 
 if hasattr(os, "register_at_fork"):

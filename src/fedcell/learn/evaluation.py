@@ -1,0 +1,44 @@
+"""What is said about predictions on test samples: accuracy, Top-M accuracy, and its spread over devices."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..types import Floats, Ints
+from .samples import Samples
+from .video_samples import RequestSamples
+
+
+def places(scores: Tensor, y: Tensor) -> Tensor:
+    """How many classes stand before the right one, `[n]`: 0 is a hit; of equal scores the lower class is first.
+
+    >>> places(torch.tensor([[0.1, 0.7, 0.2], [0.5, 0.5, 0.0]]), torch.tensor([2, 1])).tolist()
+    [1, 1]
+    """
+    own = scores.gather(1, y[:, None])
+    lower = torch.arange(scores.shape[1], device=y.device) < y[:, None]
+    return ((scores > own) | ((scores == own) & lower)).sum(1)
+
+
+def top_columns(place: Ints, top: tuple[int, ...]) -> dict[str, float]:
+    """Columns `top<M>`: how often the right class is among the M first.
+
+    >>> top_columns(np.array([0, 0, 1, 7]), (1, 2, 8))
+    {'top1': 0.5, 'top2': 0.75, 'top8': 1.0}
+    """
+    return {f"top{m}": float((place < m).mean()) for m in top}
+
+
+def spread_columns(right: Floats, samples: Samples) -> dict[str, float]:
+    """Column `accuracy_std`, the standard deviation over the devices, where test samples belong to devices.
+
+    Args:
+        right: 1 or 0 for every sample, in order.
+        samples: whose they are.
+    """
+    if not isinstance(samples, RequestSamples):
+        return {}
+    owner = samples.user(np.arange(len(samples)))
+    devices, index = np.unique(owner, return_inverse=True)
+    share = np.bincount(index, weights=right) / np.bincount(index)
+    return {"accuracy_std": float(share.std())} if len(devices) > 1 else {}

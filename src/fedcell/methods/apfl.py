@@ -1,0 +1,175 @@
+"""APFL: every device trains the global model and one of its own, and uses a mixture of both.
+
+With `w_k` the global model as trained on device `k`, `v_k` its own model and `a` the mixture, a local step is
+
+    w_k <- w_k - lr grad F_k(w_k)
+    v_k <- v_k - lr grad_v F_k(a v_k + (1 - a) w_k)
+
+on one mini-batch. The server averages the `w_k`; the `v_k` stay where they are. Both are trained at once, as one
+network of twice the parameters. Training two models is charged twice the computing.
+
+Reference: Deng, Kamani, Mahdavi, Adaptive Personalized Federated Learning, 2020; chen-ch6, section 5.3
+"""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.utils import vector_to_parameters
+
+from ..data.partition import histogram
+from ..errors import BadInput
+from ..learn.architecture import Architecture, trainable
+from ..learn.work import cross_entropy
+from ..options import option
+from ..rng import SETUP, stream
+from ..types import Decision, Ints, Method, Observation, Outcome, Problem, Round, Start, Updates
+from . import defaults, fedavg
+from .contributions import Contributions, nothing, remember, rows_of
+from .defaults import mean_update, work_of
+
+
+@dataclass(frozen=True)
+class Config(fedavg.Config):
+    """Settings of APFL."""
+
+    weights: str = option("equal", "weight of a device in the average", choices=("samples", "equal"))
+    effort: str = option("fixed", "every device does `steps`", choices=("fixed",))
+    mixture: float = option(0.5, "share of the own model in what a device uses, a", least=0, most=1)
+    cost: float = option(2.0, "computing per sample, in units of training one model", above=0)
+    judged: int = option(100, "test samples on which each device's mixture is judged", least=1)
+
+
+class State(NamedTuple):
+    """What devices keep: their own models, as distances from where all began."""
+
+    own: Contributions  # v_k - v_0
+    origin: Tensor  # [n_params], v_0
+    labels: Ints  # [n_devices, n_classes], samples they hold
+
+
+def build(config: Config) -> Method:
+    return Method(
+        init=init,
+        decide=partial(decide, config),
+        broadcast=defaults.broadcast,
+        local=partial(local, config),
+        aggregate=partial(aggregate, config),
+        evaluate=partial(evaluate, config),
+    )
+
+
+def init(problem: Problem, params: Tensor) -> State:
+    if len(problem.learner.architectures) > 1:
+        raise BadInput("apfl needs one network for all devices: give every device the same architecture")
+    n_classes = int(problem.learner.train_samples.labels.max()) + 1
+    n = problem.world.n_devices
+    return State(nothing(n, len(params)), params, np.zeros((n, n_classes), dtype=np.int64))
+
+
+def decide(config: Config, problem: Problem, state: State, observation: Observation) -> Decision:
+    """FedAvg's choice; every step costs `cost` times as much."""
+    decision = defaults.decide(config, problem, state, observation)
+    return decision._replace(samples_per_step=decision.samples_per_step * config.cost)
+
+
+# ---------------------------------------------------------------- local
+
+
+class Pair(nn.Module):
+    """Two networks of one kind: the shared one and the own one."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.shared, self.own = deepcopy(network), deepcopy(network)
+
+
+@lru_cache(maxsize=4)
+def pair_of(architecture: Architecture) -> Architecture:
+    """The flat vector of a pair is that of the shared network, then that of the own one."""
+    return Architecture.of(Pair(architecture.module))
+
+
+def both_losses(mixture: float, pair: nn.Module, x: Tensor, y: Tensor, weight: Tensor | None) -> Tensor:
+    """`F(w) + F(a v + (1 - a) w)`, where the second moves `v` alone."""
+    assert isinstance(pair, Pair)
+    shared, own = pair.shared, pair.own
+    names = [name for name, _ in own.named_parameters()]
+    mixed = [
+        mixture * v + (1 - mixture) * w.detach() for v, w in zip(own.parameters(), shared.parameters(), strict=True)
+    ]
+
+    def use(inputs: Tensor) -> Tensor:
+        return functional_call(own, dict(zip(names, mixed, strict=True)), (inputs,))
+
+    return cross_entropy(shared, x, y, weight) + cross_entropy(use, x, y, weight)
+
+
+def local(
+    config: Config, problem: Problem, state: State, start: Start, observation: Observation, decision: Decision
+) -> Updates:
+    """Rows of `2 n_params`: what moved the shared model, then what moved the own one."""
+    learner = problem.learner
+    work = work_of(config, problem, observation, decision, objective=partial(both_losses, config.mixture))
+    own = state.origin + rows_of(state.own, work.device, state.origin)
+    points = torch.cat([start.points[torch.from_numpy(start.of_row).to(own.device)], own], dim=1)
+    pair = learner.with_network(pair_of(learner.architectures[0]))
+    return pair.train(Start(points, np.arange(len(points))), work)
+
+
+# ---------------------------------------------------------------- aggregate, evaluate
+
+
+def aggregate(config: Config, problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
+    """Average the shared models that arrived; own models are kept by their devices, heard or not."""
+    n = len(params)
+    device, rows = played.received()
+    weights = config.server_lr * fedavg.shares(config.weights, played.observation, device)
+    params = mean_update(params, weights, rows[:, :n])
+    fine = played.uplink.outcome[played.updates.device] != Outcome.INVALID
+    trained, steps = played.updates.device[fine], played.decision.steps[played.updates.device[fine]]
+    moved = played.updates.delta[torch.from_numpy(fine).to(params.device), n:]
+    moved = moved + rows_of(state.own, trained, params)
+    own = remember(state.own, trained, moved, steps, np.ones(len(trained)))
+    labels = histogram(played.observation.store, problem.learner.train_samples.labels, state.labels.shape[1])
+    return params, state._replace(own=own, labels=labels)
+
+
+def evaluate(config: Config, problem: Problem, params: Tensor, state: State) -> Mapping[str, float]:
+    """The global model; and the mean over devices of their mixtures, on labels as they hold them and on all."""
+    learner, a = problem.learner, config.mixture
+    network, found = learner.architectures[0].replica(learner.device).eval(), []
+    for device in np.flatnonzero(state.labels.sum(axis=1)):
+        own = state.origin + rows_of(state.own, np.array([device]), params)[0]
+        vector_to_parameters(a * own + (1 - a) * params, trainable(network))
+        found.append([accuracy(problem, network, index) for index in judged(config, problem, state, int(device))])
+    personal, overall = np.mean(found, axis=0) if found else (0.0, 0.0)
+    return {
+        **learner.evaluate(params),
+        "personal_accuracy": float(personal),
+        "personal_overall_accuracy": float(overall),
+    }
+
+
+@torch.no_grad()
+def accuracy(problem: Problem, network: nn.Module, index: Ints) -> float:
+    """Of a network on some test samples."""
+    x, y = problem.learner.test_samples.take(index)
+    return float((network(x).argmax(1) == y).double().mean())
+
+
+def judged(config: Config, problem: Problem, state: State, device: int) -> tuple[Ints, Ints]:
+    """Test samples of one device, the same in every round: drawn as its labels are, and from all."""
+    rng, truth = stream(problem.seed, SETUP, f"apfl test {device}"), problem.learner.test_samples.labels
+    held = state.labels[device]
+    share = np.where(truth < len(held), held[np.minimum(truth, len(held) - 1)], 0) / np.bincount(truth)[truth]
+    any_ = rng.integers(len(truth), size=config.judged)
+    if not share.any():  # none of its labels is tested
+        return any_, any_
+    return rng.choice(len(truth), config.judged, p=share / share.sum()), any_

@@ -1,0 +1,254 @@
+"""AMP-FL: its limits are known methods, its cache and ages follow a plain loop, its load is charged as said."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fedcell import methods
+from fedcell.errors import BadInput
+from fedcell.learn.pruning import entry_masks, kept_units, load
+from fedcell.learn.settings import ModelConfig
+from fedcell.methods import pruning
+from fedcell.methods.contributions import matrix
+from fedcell.options import override
+from fedcell.scenarios import Config, build_problem
+from fedcell.simulate import begin, play_round, simulate
+
+BLOCKS = {
+    "world.access": "block",
+    "world.n_blocks": "3",
+    "world.pathloss": "power_law",
+    "world.fading": "exponential",
+    "world.interference_over_noise": "1e2..1e5",
+    "world.cycles_per_sample": "1e5",
+    "world.radius_m": "500",
+    "world.power_dbm": "30",
+}
+NET = ModelConfig(name="mlp", hidden=(12, 8))
+LIMIT = "deadline_s=0.006"  # the full model takes 0.003 to 0.03 s here
+
+
+@pytest.fixture
+def blocks(small):
+    return small(BLOCKS, model=NET, rounds=6)
+
+
+def history(problem, text):
+    return list(simulate(problem, methods.parse(text).build()))
+
+
+def params_of(problem, text):
+    return torch.stack([after.params for _, after in history(problem, text)])
+
+
+def agree(left, right, tolerance=1e-5):
+    scale = float(right.abs().max())
+    torch.testing.assert_close(left, right, rtol=1e-4, atol=tolerance * scale)
+
+
+# ---------------------------------------------------------------- limits
+
+
+def test_nothing_pruned_is_gradient_recycling(blocks):
+    mine = params_of(blocks, "pruning:keep=1.0,scheduler=random")
+    agree(mine, params_of(blocks, "recycling:scheduler=random"), 1e-7)
+
+
+def test_nothing_pruned_and_everyone_is_fedavg(small):
+    problem = small({}, model=NET)
+    agree(params_of(problem, "pruning"), params_of(problem, "fedavg:weights=equal"), 1e-6)
+
+
+def test_without_cache_and_pruning_is_fedavg_over_the_devices_heard(small):
+    problem = small({"world.access": "own_band"}, model=NET)
+    mine = params_of(problem, "pruning:keep=1.0,cache=off,scheduler=random,n_selected=3")
+    agree(mine, params_of(problem, "fedavg:weights=equal,scheduler=random,n_selected=3"), 1e-6)
+
+
+def test_a_network_without_units_is_trained_whole(small):
+    problem = small({})
+    agree(params_of(problem, "pruning"), params_of(problem, "fedavg:weights=equal"), 1e-6)
+    late = history(problem, "pruning:deadline_s=1e-9")
+    assert all(row.n_selected == 0 for row, _ in late), "what cannot be cut is not sent late"
+
+
+def test_networks_that_cannot_be_cut_are_refused():
+    net = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.Sigmoid(), nn.Linear(8, 10))
+    problem = build_problem(override(Config(), {"train.device": "cpu"}), model=net)
+    with pytest.raises(BadInput, match="Sigmoid"):
+        begin(problem, methods.parse("pruning").build())
+
+
+# ---------------------------------------------------------------- both forms, engines
+
+
+@pytest.mark.parametrize(
+    "net", [NET, ModelConfig(name="cnn", channels=(4, 6), kernel=3, padding=1, hidden=(9,))], ids=["mlp", "cnn"]
+)
+def test_forms_and_engines_agree(small, net):
+    texts = {"auto": "extract", "debug": "extract", "sequential": "mask"}
+    runs = []
+    for engine, form in texts.items():
+        changes = {**BLOCKS, "train.engine": engine, "train.momentum": "0.5"}
+        runs.append(params_of(small(changes, model=net, rounds=3), f"pruning:{LIMIT},form={form}"))
+    for other in runs[1:]:
+        agree(runs[0], other)
+
+
+# ---------------------------------------------------------------- cache and ages
+
+
+@pytest.mark.parametrize("overwrite", ["false", "true"])
+def test_cache_and_ages_follow_a_plain_loop(blocks, overwrite):
+    method = methods.parse(f"pruning:{LIMIT},row_overwrite={overwrite}").build()
+    units, lr, n = pruning.network(blocks), blocks.train.lr, blocks.world.n_devices
+    gradients = np.zeros((n, blocks.learner.n_params), dtype=np.float32)
+    age, snapshot, pruned = np.zeros((n, units.n_units), dtype=int), begin(blocks, method), 0
+    before = gradients.copy()
+    for _ in range(6):
+        told = {}
+
+        def spy(*arguments, told=told):
+            told["updates"] = method.local(*arguments)
+            told["decision"] = arguments[-1]
+            return told["updates"]
+
+        row, after = play_round(blocks, method._replace(local=spy), snapshot)
+        updates, masks = told["updates"], told["decision"].mask
+        assert row.n_delivered == row.n_selected == 3
+        keep = np.ones((3, units.n_units), dtype=bool) if masks is None else kept_units(units, masks)
+        stays = np.ones_like(gradients, dtype=bool)
+        for place, device in enumerate(updates.device):
+            entries = entry_masks(units, keep[[place]], torch.device("cpu"), whole_rows=overwrite == "true")[0].numpy()
+            stays[device, entries] = False
+            gradients[device, entries] = updates.delta[place].numpy()[entries] / -lr
+            for unit in range(units.n_units):
+                age[device, unit] = -1 if keep[place, unit] else age[device, unit]
+        age += 1
+        kept = matrix(after.method.kept, after.params).numpy()
+        np.testing.assert_allclose(kept, gradients, rtol=1e-6, atol=1e-7)
+        assert (kept[stays] == before[stays]).all(), "what was not trained keeps its bits"
+        before = kept
+        assert (after.method.age == age).all()
+        step = torch.from_numpy(lr * gradients.mean(axis=0))
+        agree(after.params, snapshot.params - step, 1e-6)
+        pruned += int((~keep).sum())
+        snapshot = after
+    assert pruned
+    never = gradients == 0
+    assert never.any(), "entries never trained contribute nothing"
+
+
+def test_server_may_keep_the_mean_alone(blocks):
+    server, device = (history(blocks, f"pruning:{LIMIT},memory={who}") for who in ("server", "device"))
+    for (_, left), (_, right) in zip(server, device, strict=True):
+        agree(left.params, right.params, 1e-6)
+        mean = matrix(right.method.kept, right.params).mean(dim=0)
+        agree(right.method.mean, mean, 1e-5)
+
+
+def test_lost_uploads_keep_their_age(small):
+    problem = small({**BLOCKS, "world.outage_threshold_db": "40"}, model=NET, rounds=6)
+    method = methods.parse("pruning:keep=0.5").build()
+    lost = 0
+    snapshot = begin(problem, method)
+    for _ in range(6):
+        row, after = play_round(problem, method, snapshot)
+        for device, letter in enumerate(row.outcome):
+            young = after.method.age[device] == 0
+            assert young.any() == (letter == "D")
+            lost += letter == "O"
+        snapshot = after
+    assert lost
+
+
+# ---------------------------------------------------------------- rules, ratios, costs
+
+
+def decided(problem, text, state=None):
+    """The first decision of a method that a run would make."""
+    method, found = methods.parse(text).build(), []
+
+    def spy(*arguments):
+        found.append(method.decide(*arguments))
+        return found[-1]
+
+    first = begin(problem, method)
+    row, _ = play_round(problem, method._replace(decide=spy), first)
+    return found[0], row, first
+
+
+def test_all_rules_train_the_same_devices(small):
+    problem = small({"world.access": "own_band"}, model=NET, rounds=6)
+    texts = ["", ",cache=off", ",mask_rule=importance", ",mask_rule=random"]
+    who = [
+        [row.outcome for row, _ in history(problem, f"pruning:keep=0.5,scheduler=random,n_selected=2{text}")]
+        for text in texts
+    ]
+    assert all(other == who[0] for other in who)
+    assert all(outcome.count("D") == 2 for outcome in who[0])
+
+
+def test_importance_keeps_the_heaviest_units(small):
+    problem = small({"world.access": "own_band"}, model=NET)
+    for score in ("l1", "sum"):
+        decision, _, first = decided(problem, f"pruning:keep=0.5,mask_rule=importance,score={score}")
+        units = pruning.network(problem)
+        keep = kept_units(units, decision.mask)
+        assert (keep == keep[0]).all(), "one model, one mask"
+        weight = problem.learner.architectures[0].views(first.params)[0]
+        weigh = (weight.abs() if score == "l1" else weight).sum(dim=1)
+        assert set(np.flatnonzero(keep[0, :12])) == set(torch.topk(weigh, 6).indices.tolist())
+
+
+def test_random_rule_and_ties(small):
+    problem = small({"world.access": "own_band"}, model=NET)
+    units = pruning.network(problem)
+    random, ties = (
+        kept_units(units, decided(problem, f"pruning:keep=0.5,{rule}")[0].mask)
+        for rule in ("mask_rule=random", "ties=random")
+    )
+    assert (units.counts(random) == [6, 4]).all()
+    assert not (random == random[0]).all(), "every device draws its own"
+    assert (random == ties).all(), "at first all units are equally old"
+    first = kept_units(units, decided(problem, "pruning:keep=0.5,ties=index")[0].mask)
+    assert (first == ([True] * 6 + [False] * 6 + [True] * 4 + [False] * 4)).all()
+
+
+def test_work_and_payload_shrink_with_the_square(blocks):
+    full, _, _ = decided(blocks, "pruning:scheduler=random")
+    cut, row, _ = decided(blocks, "pruning:scheduler=random,keep=0.5")
+    on = cut.selected
+    np.testing.assert_allclose(cut.payload_bit[on], 0.25 * full.payload_bit[on])
+    np.testing.assert_allclose(cut.samples_per_step[on], 0.25 * full.samples_per_step[on])
+    n_params, flops = load(pruning.network(blocks), np.array([6, 4]))
+    all_params, all_flops = load(pruning.network(blocks), np.array([12, 8]))
+    assert row.metrics["keep_mean"] == 0.5
+    assert row.metrics["load"] == 0.25
+    assert row.metrics["load_parameters"] == pytest.approx(n_params / all_params)
+    assert row.metrics["load_flops"] == pytest.approx(flops / all_flops)
+    assert row.metrics["exact_payload_bit"] == pytest.approx(3 * n_params * 32)
+    assert row.uplink_bit == pytest.approx(3 * 0.25 * all_params * 32)
+
+
+def test_pruned_rounds_end_in_time_and_ages_are_recorded(blocks):
+    rows = [row for row, _ in history(blocks, f"pruning:{LIMIT}")]
+    assert all(0 < row.round_s <= 0.006 * (1 + 1e-9) for row in rows)
+    assert all(row.n_delivered == 3 for row in rows)
+    assert rows[-1].metrics["age_mean"] > 0
+    assert rows[-1].metrics["age_cost"] == pytest.approx(20 * rows[-1].metrics["age_square"])
+    fixed = [row for row, _ in history(blocks, f"pruning:{LIMIT},clock=deadline")]
+    assert all(row.round_s == 0.006 for row in fixed)
+
+
+def test_narrow_layers_may_keep_one_unit_and_be_late(blocks):
+    left_out, kept = (history(blocks, f"pruning:deadline_s=1e-5,min_one_unit={on}") for on in ("false", "true"))
+    assert all(row.n_selected == 0 for row, _ in left_out)
+    assert all(row.n_delivered == 3 and row.round_s > 1e-5 for row, _ in kept)
+
+
+def test_every_scheduler_plays(blocks):
+    runs = {name: history(blocks, f"pruning:{LIMIT},scheduler={name}") for name in ("omega", "pr", "channel", "random")}
+    ages = {name: run[-1][0].metrics["age_square"] for name, run in runs.items()}
+    assert min(ages, key=ages.get) == "omega"
