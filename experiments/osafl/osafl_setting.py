@@ -102,7 +102,8 @@ def case(model: str, k: int, name: str, method: str, settings: Mapping[str, Any]
     """A run of a method with a model, evaluated after every round."""
     about = MODELS[model]
     small = {"rounds": QUICK_ROUNDS, **(about.quick or {})} if quick else {}
-    config = override(get(about.scenario).config, {"video.similar": k, "eval_every": 1, **changes, **small})
+    fixed = {"video.similar": k, "eval_every": 1, "train.tf32": model != "fcn"}  # tf32 counts on a GPU alone
+    config = override(get(about.scenario).config, {**fixed, **changes, **small})
     settings = {**settings, "batch_size": 1600} if quick and method == "central" else settings
     return Case(key(model, k, name), config, method, settings, most_seeds=about.most_seeds)
 

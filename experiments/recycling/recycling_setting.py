@@ -1,0 +1,182 @@
+"""What the experiments on FL-GR share: cases, curves, and how orderings are judged.
+
+Deviation: the source runs VGG-11 on CIFAR-100, which fedcell does not fetch; here VGG-11 runs on CIFAR-10, for fewer
+rounds and one seed. Claims about CIFAR-100 are judged on it, and say so.
+
+The source names a momentum of 0.9 that its update (5.3) lacks; the learning rules are also run without it, under names
+that end in 0.
+
+Final accuracy is the mean over the evaluations in the last tenth of the rounds: with two classes per device single
+rounds swing. One case is ahead of another when the mean of their paired differences over seeds exceeds its standard
+error. A target is reached in the first evaluated round with that accuracy; a run that never reaches it counts as one
+round more than it has.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from math import inf
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from fedcell.data import load
+from fedcell.experiment import Case, Row
+from fedcell.options import override
+from fedcell.report.figure import COLOURS, LINES
+from fedcell.scenarios import Config, build_problem, get
+from fedcell.types import Floats, Problem
+
+SCENARIOS = {"mnist": "recycling_mnist", "cifar": "recycling", "vgg": "recycling_vgg"}
+TITLES = {"mnist": "MNIST", "cifar": "CIFAR-10", "vgg": "VGG-11 on CIFAR-10"}
+PLAIN = {"mnist0": "MNIST, no momentum", "cifar0": "CIFAR-10, no momentum"}  # the update (5.3) as it is written
+TAIL = 0.1  # share of the rounds whose evaluations make the final accuracy
+NO_RADIO = {  # whoever is picked is heard
+    "world.access": "own_band",
+    "world.outage_threshold_db": None,
+    "world.energy_per_round_joule": inf,
+    "world.deadline_s": inf,
+    "world.clock": "slowest",
+}
+VGG = {"rounds": 300, "eval_every": 10}
+QUICK = {
+    "mnist": {"rounds": 20, "eval_every": 2},
+    "cifar": {"rounds": 4, "eval_every": 2},
+    "vgg": {"rounds": 1, "eval_every": 1},
+}
+
+read_once = lru_cache(load)
+
+
+def build(config: Config) -> Problem:
+    """The problem of the settings; its data set is read once for all runs of a process."""
+    return build_problem(config, read_once(config.data.name))
+
+
+def config(data: str, quick: bool, **changes: Any) -> Config:
+    """The scenario of a data set with changes; keys have `__` for the dot."""
+    given = {key.replace("__", "."): value for key, value in changes.items()}
+    if data in PLAIN:
+        given["train.momentum"] = 0.0
+    short = QUICK[base_of(data)] if quick else VGG if data == "vgg" else {}
+    return override(get(SCENARIOS[base_of(data)]).config, {**given, **short})
+
+
+def base_of(data: str) -> str:
+    """The data set behind a variant of it."""
+    return data.removesuffix("0")
+
+
+def case(key: str, config: Config, most_seeds: int | None = None, **settings: Any) -> Case:
+    """One run of FL-GR, or of a rule or scheduler beside it, per seed."""
+    return Case(key, config, "recycling", settings, build, most_seeds)
+
+
+# ---------------------------------------------------------------- measures
+
+
+def final(row: Row) -> float:
+    """Mean accuracy in the last tenth of the rounds."""
+    at = np.array(row["rounds"])
+    return float(np.mean(np.array(row["accuracy"])[at > at[-1] * (1 - TAIL)]))
+
+
+def wobble(row: Row) -> float:
+    """Standard deviation of the change between evaluations in the last third."""
+    return float(np.diff(np.array_split(row["accuracy"], 3)[2]).std())
+
+
+def staleness(row: Row) -> float:
+    """Mean staleness in the second half of the run."""
+    values = row["stale_mean"]
+    return float(np.mean(values[len(values) // 2 :]))
+
+
+def rounds_to(target: float) -> Callable[[Row], float]:
+    """First evaluated round with an accuracy; one more than the run has if never."""
+
+    def measure(row: Row) -> float:
+        reached = np.flatnonzero(np.array(row["accuracy"]) >= target)
+        return float(row["rounds"][reached[0]] if len(reached) else row["rounds"][-1] + 1)
+
+    return measure
+
+
+# ---------------------------------------------------------------- judging
+
+
+def by_seed(rows: list[Row], key: str, value: Callable[[Row], float] = final) -> dict[int, float]:
+    """A number of one case for every seed it was run on."""
+    return {row["seed"]: value(row) for row in rows if row["case"] == key}
+
+
+def gap(rows: list[Row], high: str, low: str, value: Callable[[Row], float] = final) -> Floats:
+    """Paired differences over the seeds both cases have."""
+    left, right = by_seed(rows, high, value), by_seed(rows, low, value)
+    return np.array([left[seed] - right[seed] for seed in sorted(left.keys() & right.keys())])
+
+
+def ahead(rows: list[Row], high: str, low: str, value: Callable[[Row], float] = final) -> bool:
+    """Whether one case has the higher value by more than the standard error of the paired difference."""
+    return beyond(gap(rows, high, low, value))
+
+
+def beyond(differences: Floats) -> bool:
+    """Whether paired differences are positive by more than the standard error of their mean."""
+    error = differences.std(ddof=1) / np.sqrt(len(differences)) if len(differences) > 1 else 0.0
+    return bool(differences.mean() > error)
+
+
+def verdict(holds: Sequence[bool]) -> str:
+    """All orderings, some of them, or none."""
+    return "reproduced" if all(holds) else "partly" if any(holds) else "not reproduced"
+
+
+def missing(rows: list[Row], keys: Sequence[str]) -> bool:
+    """Whether a case was not run."""
+    return not set(keys) <= {row["case"] for row in rows}
+
+
+def told(rows: list[Row], key: str, value: Callable[[Row], float] = final, digits: int = 3) -> str:
+    """Mean and standard deviation over seeds."""
+    values = np.array(list(by_seed(rows, key, value).values()))
+    spread = f"±{values.std(ddof=1):.{digits}f}" if len(values) > 1 else ""
+    return f"{values.mean():.{digits}f}{spread}"
+
+
+# ---------------------------------------------------------------- drawing
+
+
+def panels(n: int) -> tuple[Figure, list[Axes]]:
+    figure = Figure(figsize=(5.4 * n, 4.0), layout="constrained")
+    return figure, list(np.atleast_1d(figure.subplots(1, n)))
+
+
+def curve(ax: Axes, rows: list[Row], key: str, index: int, x: str = "rounds", y: str = "accuracy") -> None:
+    """Mean over seeds of one column against another; columns of all rounds are taken at the evaluated ones."""
+    runs = [row for row in rows if row["case"] == key]
+    if not runs:
+        return
+    at = np.array(runs[0]["rounds"]) - 1
+    values = [np.array(row[y]) if len(row[y]) == len(at) else np.array(row[y])[at] for row in runs]
+    look = {"color": COLOURS[index % len(COLOURS)], "linestyle": LINES[index % len(LINES)]}
+    ax.plot(runs[0][x], np.mean(values, axis=0), label=key.partition("/")[2] or key, **look)
+
+
+def points(ax: Axes, rows: list[Row], xs: Sequence[float], keys: Sequence[str], value: Callable[[Row], float]) -> None:
+    """Mean and spread of a number over a swept setting, where it was run."""
+    there = {row["case"] for row in rows}
+    run = [
+        (x, np.array(list(by_seed(rows, key, value).values()))) for x, key in zip(xs, keys, strict=True) if key in there
+    ]
+    if run:
+        ax.errorbar([x for x, _ in run], [v.mean() for _, v in run], [v.std() for _, v in run], capsize=3, marker="o")
+
+
+def dress(ax: Axes, x: str, y: str, title: str = "") -> None:
+    ax.set(xlabel=x, ylabel=y, title=title)
+    ax.grid(color="#dddddd", linewidth=0.7)
+    ax.spines[["top", "right"]].set_visible(False)
+    if ax.get_legend_handles_labels()[0]:
+        ax.legend(frameon=False, fontsize="small")
