@@ -110,14 +110,15 @@ def test_inputs_that_repeat_are_trained_on_once(engine, variant):
     data = Watched(x, rng.integers(0, N_CLASSES, 90), CPU)
     settings = TrainConfig(engine=engine, device="cpu")
     job, start = work(**VARIANTS[variant]), Start(points("mlp"), np.zeros(6, dtype=np.int64))
-    deltas = []
+    found = []
     for data.inputs in (None, inputs):
         seen.clear()
-        deltas.append(Learner([architecture("mlp")], data, data, settings, seed=4).train(start, job).delta)
-        deltas.append(sum(seen))
-    every, n_every, once, n_once = deltas
+        learner = Learner([architecture("mlp")], data, data, settings, seed=4)
+        found += [learner.train(start, job).delta, sum(seen), learner.evaluate(start.points[0])]
+    every, n_every, judged_every, once, n_once, judged_once = found
     agree(once, every)
     assert n_once < n_every
+    assert judged_once == pytest.approx(judged_every, rel=1e-5)
 
 
 @pytest.mark.parametrize("model", ["mlp", "cnn", "lstm"])

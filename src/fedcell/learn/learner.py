@@ -121,10 +121,10 @@ class Learner:
         torch.nn.utils.vector_to_parameters(params[: self.architectures[0].n_params], trainable(self._probe))
         right, loss, found = 0.0, 0.0, []
         for first in range(0, len(samples), EVALUATION_BATCH):
-            index = torch.arange(first, min(first + EVALUATION_BATCH, len(samples)), device=self.device)
-            x, y = samples.take(index)
+            index = np.arange(first, min(first + EVALUATION_BATCH, len(samples)))
+            y = samples.y[first : first + EVALUATION_BATCH]
             with precision(self.settings.tf32):
-                scores = self._probe(x)
+                scores = self._scores(samples, index)
             hit = scores.argmax(1) == y
             right += float(hit.sum())
             loss += float(functional.cross_entropy(scores, y, reduction="sum"))
@@ -135,6 +135,13 @@ class Learner:
         if self.settings.spread:
             columns |= spread_columns(torch.cat([hit for hit, _ in found]).double().cpu().numpy(), samples)
         return columns
+
+    def _scores(self, samples: Samples, index: Ints) -> Tensor:
+        """What the model says of samples; inputs that are known to repeat are put to it once."""
+        if samples.inputs is None:
+            return self._probe(samples.take(index)[0])
+        _, first, place = np.unique(samples.inputs[index], return_index=True, return_inverse=True)
+        return self._probe(samples.take(index[first])[0])[torch.from_numpy(place).to(self.device)]
 
 
 @contextmanager
