@@ -5,13 +5,15 @@
 A test compares the pages on file with `PAGES` and fails when one is stale.
 """
 
-import json
 import re
 from collections.abc import Callable
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from fedcell import methods, options, scenarios
+from fedcell.experiment import VERDICTS, catalogue
+from fedcell.experiment.ledger import LedgerRow, Paper, ledger, read_paper, totals
 
 HERE = Path(__file__).parent
 EXPERIMENTS = HERE.parent / "experiments"
@@ -57,29 +59,60 @@ What each preset changes, and which methods a bare `fedcell run --scenario NAME`
 CLAIMS = """\
 # What the papers claim, and what was measured here
 
-This page is written by `docs/generate.py` from `experiments/*/results/*.json`. Do not edit it; run the experiment, then
-the script. Each experiment is one file, `experiments/<paper>/<figure or table>.py`, with the rules of its verdicts. A
-spread is the standard deviation over seeds. Verdicts: reproduced, partly, not reproduced, not run.
+This page is written by `docs/generate.py` from the claims and the stored results in `experiments/`. Do not edit it; run
+the experiment ([reproduce.md](reproduce.md)), then the script. Every figure and table of the papers has its claims
+here, whether or not it was run. A claim is judged by the rule of its experiment, `experiments/<paper>/<experiment>.py`.
+
+- **here**: what was measured; a spread is the standard deviation over seeds.
+- **seeds**: how many the runs behind the result had; a dash where no run was needed, or none was made.
+- **verdict**: reproduced, partly, not reproduced, not run. Quick runs never count.
+- **beyond the paper**: a question of ours, or a second reading of a claim that is counted already. Sums leave it out.
 """
 
 
 def claims() -> str:
-    """The ledger: one row per claim of every experiment with stored results."""
-    parts = [CLAIMS]
-    for paper in sorted({path.parent.parent for path in EXPERIMENTS.glob("*/results/*.json")}):
-        results = [path for path in sorted(paper.glob("results/*.json")) if not path.stem.endswith("-quick")]
-        parts.append(f"## {paper.name}\n")
-        parts += [_experiment(path.stem, json.loads(path.read_text())) for path in results]
+    """The ledger as a page: sums per paper, then one row per claim."""
+    rows = ledger(EXPERIMENTS)
+    papers = [read_paper(folder) for folder in catalogue.papers(EXPERIMENTS)]
+    parts = [CLAIMS, _sums(papers, rows)]
+    for paper in papers:
+        own = [row for row in rows if row.paper == paper.name]
+        parts.append(f"## {paper.name}\n\n{paper.title}. Source: {paper.reference}.\n")
+        parts += [_experiment(list(group)) for _, group in groupby(own, lambda row: row.experiment)]
     return "\n".join(parts)
 
 
-def _experiment(name: str, result: dict[str, Any]) -> str:
-    makers = ", ".join(f"torch {maker['torch']} on {maker['device']}" for maker in result["made_by"])
-    seeds = f"{len(result['seeds'])} seeds, {makers}" if result["seeds"] else "no training"
-    lines = [f"### {result['title']}\n", f"`{name}.py`: {seeds}.\n", "| claim | paper | here | verdict | why |"]
-    lines.append("|---|---|---|---|---|")
-    for claim in result["claims"]:
-        cells = (claim["text"], claim["printed"], claim["ours"], f"**{claim['verdict']}**", claim["reason"])
+def _sums(papers: list[Paper], rows: list[LedgerRow]) -> str:
+    """How many claims of each paper have each verdict."""
+    lines = ["| paper | claims | " + " | ".join(VERDICTS) + " | beyond the paper |", "|---" * (len(VERDICTS) + 3) + "|"]
+    for name, link in [*((paper.name, f"[{paper.name}](#{paper.name})") for paper in papers), ("", "all")]:
+        own = [row for row in rows if row.paper == name or not name]
+        found = totals(own)
+        numbers = [found.total(), *(found[verdict] for verdict in VERDICTS), sum(row.beyond for row in own)]
+        lines.append(f"| {link} | " + " | ".join(map(str, numbers)) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _experiment(rows: list[LedgerRow]) -> str:
+    """The claims of a figure or table."""
+    first = rows[0]
+    if not (EXPERIMENTS / first.paper / f"{first.experiment}.py").is_file():
+        how = "No experiment yet."
+    elif first.result is None:
+        how = f"`{first.name}`, not run yet."
+    else:
+        seeds = f"{len(first.seeds)} seeds, {', '.join(first.made_by)}" if first.seeds else "no training"
+        how = f"`{first.name}`: {seeds}."
+    lines = [
+        f"### {first.title}\n",
+        f"{how}\n",
+        "| claim | paper | here | seeds | verdict | why |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        claim = f"beyond the paper: {row.claim}" if row.beyond else row.claim
+        seeds = str(len(row.seeds)) if row.seeds and row.ours else "-"
+        cells = (claim, row.printed, row.ours, seeds, f"**{row.verdict}**", row.reason)
         lines.append("| " + " | ".join(map(_cell, cells)) + " |")
     return "\n".join(lines) + "\n"
 

@@ -7,13 +7,13 @@ import fedcell
 
 SOURCE = Path(fedcell.__file__).parent
 FLOORS = [  # a room may import from its own floor and the floors below
-    {"types", "units", "version", "errors", "options", "rng"},
+    {"types", "units", "version", "errors", "options", "rng", "effort"},
     {"solve"},
     {"world", "radio", "data", "learn", "theory"},
     {"methods", "plan"},
     {"scenarios"},
     {"simulate"},
-    {"record", "report", "experiment", "api", "deploy", "cli", "__main__", "__init__"},
+    {"record", "report", "loggers", "sweeps", "experiment", "web", "api", "deploy", "cli", "__main__", "__init__"},
 ]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 

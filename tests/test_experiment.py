@@ -11,8 +11,9 @@ import pytest
 from conftest import SMALL
 from matplotlib.figure import Figure
 
-from fedcell import experiment
-from fedcell.experiment import Case, Claim, Experiment, Finding, judge, main, run_cases
+from fedcell.errors import BadInput
+from fedcell.experiment import Case, Claim, Experiment, Finding, judge, main, run_cases, runs
+from fedcell.options import override
 
 ROOT = Path(__file__).parents[1] / "experiments"
 FILES = sorted(path for path in ROOT.glob("*/*.py") if "EXPERIMENT = " in path.read_text())
@@ -41,7 +42,7 @@ def test_cases_run_once(tmp_path, monkeypatch):
     assert first[0]["final_accuracy"] != first[1]["final_accuracy"]
     with store.open("a") as file:
         file.write('{"key": "half')  # a kill in the middle of a line
-    monkeypatch.setattr(experiment, "run_case", lambda *_: pytest.fail("everything was done already"))
+    monkeypatch.setattr(runs, "run_case", lambda *_: pytest.fail("everything was done already"))
     assert run_cases(cases(False), [1, 2], store, lambda text: None) == json.loads(json.dumps(first))
 
 
@@ -85,7 +86,7 @@ def test_experiments_share_a_store(tmp_path, monkeypatch):
     shared = TOY._replace(store="common")
     monkeypatch.setattr(sys, "argv", [str(tmp_path / "one.py")])
     main(shared, ["--seeds", "1"])
-    monkeypatch.setattr(experiment, "run_case", lambda *_: pytest.fail("everything was done already"))
+    monkeypatch.setattr(runs, "run_case", lambda *_: pytest.fail("everything was done already"))
     monkeypatch.setattr(sys, "argv", [str(tmp_path / "two.py")])
     main(shared, ["--seeds", "1"])
     seen = []
@@ -104,6 +105,30 @@ def test_workers_change_nothing(tmp_path):
         run_cases(cases(False), [1], tmp_path / f"{workers}.jsonl", lambda text: None, workers) for workers in (1, 2)
     )
     assert alone == together
+
+
+def test_settings_that_came_later_repeat_no_run(tmp_path, monkeypatch):
+    """A stored run without a setting counts for its default, and for nothing else."""
+    store = tmp_path / "runs.jsonl"
+    (case,) = cases(True)
+    (row,) = run_cases([case], [1], store, lambda text: None)
+    line = json.loads(store.read_text())
+    name, seed, settings = json.loads(line["key"])
+    del settings["config"]["world"]["radius_m"], settings["config"]["video"]
+    store.write_text(json.dumps({"key": json.dumps([name, seed, settings]), "row": row}) + "\n")
+    changed = case._replace(config=override(SMALL, {"world.radius_m": 123}))
+    assert len(runs.missing_runs([changed], [1], store)) == 1
+    monkeypatch.setattr(runs, "run_case", lambda *_: pytest.fail("it is on file"))
+    assert run_cases([case], [1], store, lambda text: None) == [json.loads(json.dumps(row))]
+
+
+def test_a_failing_run_is_raised_when_the_others_are_through(tmp_path):
+    bad = Case("bad", SMALL, "fedavg", {"no_such_setting": 1})
+    store = tmp_path / "runs.jsonl"
+    with pytest.raises(BadInput, match="no_such_setting") as caught:
+        run_cases([bad, *cases(True)], [1], store, lambda text: None)
+    assert caught.value.__notes__ == ["in the run bad, seed 1"]
+    assert len(run_cases(cases(True), [1], store, lambda text: pytest.fail(text))) == 1
 
 
 def test_changed_settings_run_again(tmp_path):

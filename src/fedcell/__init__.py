@@ -15,12 +15,14 @@ _HOME = {  # public name -> where it lives
     "Problem": "types",
     "StreamingCache": "world",
     "build_problem": "scenarios",
+    "compare": "report",
     "from_arrays": "data",
     "read": "record",
     "report": "",
     "resume": "record",
     "run": "api",
     "simulate": "simulate",
+    "sweep": "sweeps",
 }
 
 __all__ = [*_HOME, "__version__"]

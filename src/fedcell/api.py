@@ -9,6 +9,7 @@ from torch import nn
 from . import methods as library
 from .data import Dataset
 from .errors import BadInput
+from .loggers import Log
 from .options import override
 from .record import Record, Watch, execute, silent
 from .scenarios import get
@@ -23,6 +24,7 @@ def run(
     dataset: Dataset | None = None,
     model: nn.Module | None = None,
     out: str | Path | None = None,
+    log: str | Sequence[str] = (),
     watch: Watch = silent,
 ) -> list[Record]:
     """Compare methods in one world on one seed, and record every round.
@@ -34,6 +36,7 @@ def run(
         dataset: your own samples, see `fedcell.from_arrays`.
         model: your own network; its present weights are the start.
         out: folder to make; None: the next free one in `runs/`.
+        log: `tensorboard=DIR` or `mlflow=URI_OR_DIR`, or several of them.
         watch: called after every round with a `fedcell.record.Progress`.
 
     Returns:
@@ -46,7 +49,8 @@ def run(
     _refuse_method_keys(settings or {})
     config = override(preset.config, settings or {})
     asked = [methods] if isinstance(methods, str) else methods
-    return execute(config, asked, out, defaults=preset.methods, dataset=dataset, model=model, watch=watch)
+    with Log([log] if isinstance(log, str) else log, watch) as told:
+        return execute(config, asked, out, defaults=preset.methods, dataset=dataset, model=model, watch=told)
 
 
 def _refuse_method_keys(settings: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The command line: `fedcell list | run | show | plan | data`.
+"""The command line: `fedcell list | run | sweep | show | compare | report | dashboard | plan | reproduce | data`.
 
 Results go to stdout, progress and notices to stderr. Heavy libraries are imported by the command
 that needs them.
@@ -8,11 +8,10 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
-from pathlib import Path
 
 from ..errors import FedcellError
 from ..version import __version__
-from . import plan
+from . import compare, pages, plan, reproduce, show, sweep
 
 EXIT_CODES = """exit codes:
   0    done
@@ -59,9 +58,14 @@ def parser() -> ArgumentParser:
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, help, build in (
         ("run", "compare methods in one world and record every round", _run_flags),
-        ("show", "the table of a recorded run", _show_flags),
+        ("sweep", "run a grid of methods, scenarios, seeds and settings side by side", sweep.flags),
+        ("show", "the table of a recorded run, or a list of many", show.flags),
+        ("compare", "recorded runs side by side: means over seeds, paired differences, figures", compare.flags),
+        ("report", "one web page about recorded runs, in one file", pages.report_flags),
+        ("dashboard", "follow running and finished runs in a browser", pages.dashboard_flags),
         ("list", "methods, scenarios, models, data sets and settings", _list_flags),
         ("plan", "parameters of a method from closed forms, without training", plan.flags),
+        ("reproduce", "run the experiments of the papers, and see which claims hold", reproduce.flags),
         ("data", "fetch data sets, and see how they are split over devices", _data_flags),
     ):
         sub = commands.add_parser(
@@ -102,15 +106,10 @@ def _run_flags(sub: ArgumentParser) -> None:
         default=10.0,
         help="wall time between checkpoints (default: 10)",
     )
+    sub.add_argument("--log", metavar="LOGGER=PLACE", action="append", default=[], help=sweep.LOG_HELP)
     sub.add_argument("--quiet", action="store_true", help="no progress; notices and errors only")
     sub.add_argument("--json", action="store_true", help="the result as JSON on stdout")
     sub.set_defaults(command=_run)
-
-
-def _show_flags(sub: ArgumentParser) -> None:
-    sub.add_argument("folder", metavar="DIR", help="a folder that `fedcell run` made, or one run in it")
-    sub.add_argument("--json", action="store_true", help="the result as JSON on stdout")
-    sub.set_defaults(command=_show)
 
 
 def _list_flags(sub: ArgumentParser) -> None:
@@ -144,15 +143,6 @@ def _run(args: Namespace) -> int:
     from .run import run
 
     return run(args)
-
-
-def _show(args: Namespace) -> int:
-    from ..record import read_all
-    from .output import FIGURE, print_result
-
-    figure = Path(args.folder) / FIGURE
-    print_result(read_all(args.folder), args.folder, figure if figure.exists() else None, args.json)
-    return 0
 
 
 def _list(args: Namespace) -> int:

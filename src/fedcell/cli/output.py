@@ -20,7 +20,7 @@ def print_result(records: Sequence[Record], folder: str | Path, figure: Path | N
         runs = [as_json(one) for one in summaries]
         print(json.dumps({**world, **paths, "runs": runs}, indent=1, allow_nan=False))
         return
-    if sys.stdout.isatty() and _has_rich():
+    if sys.stdout.isatty() and has_rich():
         from rich.console import Console
 
         Console().print(rich_table(summaries))
@@ -32,7 +32,8 @@ def print_result(records: Sequence[Record], folder: str | Path, figure: Path | N
     print(f"record: {folder}")
 
 
-def _has_rich() -> bool:
+def has_rich() -> bool:
+    """Whether tables and bars can be drawn; without it they are plain text."""
     try:
         import rich  # noqa: F401
     except ImportError:

@@ -1,5 +1,6 @@
 """`fedcell run`: from flags to a recorded comparison, its table and its figure."""
 
+import os
 import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
@@ -9,6 +10,8 @@ from typing import Any
 
 from .. import methods, options, record, report, scenarios
 from ..errors import BadInput, did_you_mean
+from ..loggers import Log
+from ..record.folder import SWEEP
 from .output import FIGURE, print_result
 from .progress import watcher
 
@@ -20,8 +23,8 @@ def run(args: Namespace) -> int:
     period = record.Period(seconds=args.checkpoint_every)
     watch = watcher(args.quiet)
     try:
-        with watch:
-            records = _resume(args, watch, period) if args.resume else _execute(args, watch, period)
+        with watch, Log(args.log, watch) as told:
+            records = _resume(args, told, period) if args.resume else _execute(args, told, period)
     except KeyboardInterrupt:
         rest = f"go on with `{watch.again}`" if watch.again else "nothing was written"
         print(f"fedcell: interrupted; {rest}", file=sys.stderr)
@@ -47,6 +50,8 @@ def _resume(args: Namespace, watch: record.Watch, period: record.Period) -> list
     given = [f"--{name}" for name in names if getattr(args, name)] + args.methods
     if given:
         raise BadInput(f"--resume takes everything from its folder: drop {' '.join(given)}, or start a new run")
+    if os.path.isfile(Path(args.resume) / SWEEP):
+        raise BadInput(f"{args.resume} is the folder of a sweep: go on with `fedcell sweep --resume {args.resume}`")
     return record.resume(args.resume, watch=watch, period=period)
 
 

@@ -1,20 +1,55 @@
-"""Recorded runs: an append-only folder per method that survives a kill, a full disk and a power cut."""
+"""Recorded runs: an append-only folder per method that survives a kill, a full disk and a power cut.
 
-from .drive import Progress, Watch, execute, resume, silent
-from .folder import Record, Status, how_to_resume, made_by, read, read_all
-from .recorder import Period
+Names are loaded on first use: reading what a run achieved needs no PyTorch, running does.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .drive import Progress, Watch, execute, resume, run_one, silent
+    from .folder import Record, Status, how_to_resume, made_by, read, read_all
+    from .index import RunInfo, find
+    from .recorder import Period
+
+_HOME = {  # public name -> where it lives
+    "Period": "recorder",
+    "Progress": "drive",
+    "Record": "folder",
+    "RunInfo": "index",
+    "Status": "folder",
+    "Watch": "drive",
+    "execute": "drive",
+    "find": "index",
+    "how_to_resume": "folder",
+    "made_by": "folder",
+    "read": "folder",
+    "read_all": "folder",
+    "resume": "drive",
+    "run_one": "drive",
+    "silent": "drive",
+}
 
 __all__ = [
     "Period",
     "Progress",
     "Record",
+    "RunInfo",
     "Status",
     "Watch",
     "execute",
+    "find",
     "how_to_resume",
     "made_by",
     "read",
     "read_all",
     "resume",
+    "run_one",
     "silent",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_HOME[name]}", __name__), name)

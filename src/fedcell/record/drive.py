@@ -27,6 +27,7 @@ from .folder import (
 from .prepare import Asked, Job, check_own, fingerprint, prepare, rebuild, reconfigure
 from .recorder import PERIOD, Period, Recorder
 from .rows import Journal
+from .stop import Requests
 
 
 class Progress(NamedTuple):
@@ -39,6 +40,7 @@ class Progress(NamedTuple):
     row: Row | None = None
     note: str = ""
     again: str = ""  # the command that goes on after an interruption
+    folder: Path | None = None  # of the run
 
 
 Watch = Callable[[Progress], None]
@@ -80,7 +82,7 @@ def execute(
         known = config.scenario in scenarios.names()
         defaults = scenarios.get(config.scenario).methods if known else {}
     problem, ready = prepare(config, methods, defaults, dataset, model)
-    folder = _claim(out, f"{config.scenario}-seed{config.seed}")
+    folder = claim(out, f"{config.scenario}-seed{config.seed}")
     with locked(folder):
         _refuse_used(folder)
         with explained(folder, "then start again (nothing was simulated yet)"):
@@ -110,7 +112,7 @@ def resume(
         status = read_status(path, int(spec.config["rounds"]))
         if status.state in ENDED:
             note = f"{path} has {status.state} already: nothing to do"
-            watch(Progress(spec.label, status.rounds, status.total, status.state, note=note))
+            watch(Progress(spec.label, status.rounds, status.total, status.state, note=note, folder=path))
             continue
         check_own(folder, spec, dataset, model, own)
         jobs.append(Job(path, spec, rebuild(spec, own)))
@@ -122,7 +124,37 @@ def resume(
     return read_all(folder)
 
 
-def _claim(out: str | Path | None, name: str) -> Path:
+def run_one(
+    config: Config,
+    method: str,
+    folder: str | Path,
+    *,
+    label: str = "",
+    defaults: Mapping[str, Mapping[str, Any]] | None = None,
+    watch: Watch = silent,
+    period: Period = PERIOD,
+) -> None:
+    """Run one method in a run folder of its own, from wherever that folder stands to the end.
+
+    Args:
+        config: world, data, model, training, seed and rounds; those of the record where the run began before.
+        method: text `NAME[:key=value,...]`.
+        folder: of this run; made with its parents where it is not there.
+        label: name of the run; empty: the method's text.
+        defaults: settings by method name.
+        watch: told after every round.
+        period: how often to write a checkpoint.
+    """
+    folder = Path(folder)
+    if present(folder / RUN):
+        resume(folder, watch=watch, period=period)
+        return
+    problem, ((spec, built),) = prepare(config, [method], defaults or {}, None, None)
+    spec = spec._replace(folder=folder.name, label=label or spec.label)
+    _run(Job(claim(folder, ""), spec, built), problem, folder, watch, period)
+
+
+def claim(out: str | Path | None, name: str) -> Path:
     """Make the folder of a new comparison."""
     if out is not None:
         folder = Path(out)
@@ -153,7 +185,7 @@ def _run(job: Job, problem: Problem, top: Path, watch: Watch, period: Period) ->
     spec, total, again = job.spec, problem.n_rounds, how_to_resume(top, job.spec.own)
 
     def say(note: str) -> None:
-        watch(Progress(spec.label, 0, total, note=note, again=again))
+        watch(Progress(spec.label, 0, total, note=note, again=again, folder=job.folder))
 
     with explained(job.folder, f"then go on with `{again}`"):
         job.folder.mkdir(exist_ok=True)
@@ -168,11 +200,12 @@ def _run(job: Job, problem: Problem, top: Path, watch: Watch, period: Period) ->
         del first  # a method's state can be large
         with explained(job.folder, f"then go on with `{again}`"):
             _tidy(job, str(template.home), say)
+            requests = Requests(job.folder)
             journal = Journal(job.folder, say)
-        with closing(journal):
+        with closing(journal), closing(requests):
             recorder = Recorder(job.folder, journal, template, period, total, again)
             newest = checkpoint.newest(job.folder, template, len(journal.lines), say)
-            _play(recorder, job, problem, newest, watch)
+            _play(recorder, job, problem, newest, watch, requests)
 
 
 def _tidy(job: Job, device: str, say: Callable[[str], None]) -> None:
@@ -185,17 +218,21 @@ def _tidy(job: Job, device: str, say: Callable[[str], None]) -> None:
         say(f"{job.folder} goes on elsewhere than it began ({change}): results may differ")
 
 
-def _play(recorder: Recorder, job: Job, problem: Problem, snapshot: Snapshot | None, watch: Watch) -> None:
+def _play(
+    recorder: Recorder, job: Job, problem: Problem, snapshot: Snapshot | None, watch: Watch, requests: Requests
+) -> None:
     """Simulate and record; leave a status and a checkpoint however it ends."""
     label, total = job.spec.label, problem.n_rounds
     recorder.saved_round = snapshot.round if snapshot else 0
     recorder.status("running")
-    watch(Progress(label, recorder.saved_round, total, again=recorder.resume))
+    watch(Progress(label, recorder.saved_round, total, again=recorder.resume, folder=job.folder))
     state, message = "finished", ""
     try:
         for row, after in simulate(problem, job.method, snapshot):
             recorder.put(row, after)
-            watch(Progress(label, after.round, total, row=row, again=recorder.resume))
+            watch(Progress(label, after.round, total, row=row, again=recorder.resume, folder=job.folder))
+            if after.round < total:
+                requests.check()
     except Diverged as error:
         state, message = "diverged", str(error)
     except KeyboardInterrupt:
@@ -211,4 +248,4 @@ def _play(recorder: Recorder, job: Job, problem: Problem, snapshot: Snapshot | N
         raise
     recorder.save()
     recorder.status(state, message)
-    watch(Progress(label, len(recorder.journal.lines), total, state, note=message))
+    watch(Progress(label, len(recorder.journal.lines), total, state, note=message, folder=job.folder))

@@ -7,22 +7,19 @@
 - `DIR/<method>/status.json`: running, finished, diverged, interrupted or failed
 """
 
+import os
 import platform
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-import torch
-
 from ..errors import FedcellError
 from ..version import __version__
-from . import rows
 from .files import in_use, present, read_json, write_json
 
 FORMAT = 1
-COMPARISON, RUN, STATUS = "comparison.json", "run.json", "status.json"
+COMPARISON, RUN, STATUS, SWEEP = "comparison.json", "run.json", "status.json", "sweep.json"
 ENDED = ("finished", "diverged")  # nothing is left to simulate
 
 
@@ -59,18 +56,32 @@ class Record(NamedTuple):
     config: Mapping[str, Any]
     status: Status
     columns: Mapping[str, Any]  # one array per column of `Row` and per metric, NaN where not measured
+    own: tuple[str, ...] = ()  # which of "model", "dataset", "method" were the caller's own objects
+    sha256: str = ""  # of the method's file; empty for a built-in method
+    made_by: Mapping[str, str] = {}  # versions and machine; empty before the run began
 
 
-def read(folder: str | Path) -> Record:
-    """Read the run in a folder; works on running, killed and finished runs alike."""
+def read(folder: str | Path, wanted: Collection[str] | None = None) -> Record:
+    """Read the run in a folder; works on running, killed and finished runs alike.
+
+    Args:
+        folder: of one run.
+        wanted: columns to read, which is faster than all of them; None: all.
+    """
     folder = Path(folder)
-    spec = _spec(_versioned(folder, RUN))
-    return _record(folder, spec)
+    values = _versioned(folder, RUN)
+    return _record(folder, _spec(values), wanted)._replace(made_by=values.get("made_by", {}))
 
 
 def read_all(folder: str | Path) -> list[Record]:
-    """Read every run of a comparison in its order, or the single run in a folder."""
-    return [_record(path, spec) for path, spec in specs(folder)]
+    """Read every run of a comparison in its order, the single run in a folder, or all that began below one."""
+    folder = Path(folder)
+    if os.path.isdir(folder) and not any(present(folder / name) for name in (RUN, COMPARISON)):
+        from .index import find  # which reads folders with this module
+
+        if begun := [info.folder for info in find(folder) if info.state not in ("waiting", "damaged")]:
+            return [read(path) for path in begun]
+    return [read(path) if present(path / RUN) else _record(path, spec) for path, spec in specs(folder)]
 
 
 def specs(folder: str | Path) -> list[tuple[Path, Spec]]:
@@ -102,7 +113,8 @@ def read_status(folder: Path, total: int) -> Status:
     """The status on file, corrected for a process that was killed before it could write one."""
     if not present(folder / STATUS):
         return Status("waiting", 0, total)
-    status = Status(**read_json(folder / STATUS))
+    values = read_json(folder / STATUS)
+    status = Status(*(values[name] for name in Status._fields))
     return status._replace(state="interrupted") if status.state == "running" and not in_use(folder) else status
 
 
@@ -114,15 +126,19 @@ def how_to_resume(folder: Path, own: tuple[str, ...]) -> str:
     return f"fedcell run --resume {shlex.quote(str(folder))}"
 
 
-def _record(folder: Path, spec: Spec) -> Record:
-    lines, _ = rows.read(folder)
-    status = read_status(folder, int(spec.config["rounds"]))._replace(rounds=len(lines))
-    columns = rows.columns([rows.decode(line) for line in lines])
-    return Record(folder, spec.label, spec.method, spec.settings, spec.config, status, columns)
+def _record(folder: Path, spec: Spec, wanted: Collection[str] | None = None) -> Record:
+    from . import rows  # with NumPy, which a status needs not
+
+    columns, n_rounds = rows.load(folder, wanted)
+    status = read_status(folder, int(spec.config["rounds"]))._replace(rounds=n_rounds)
+    return Record(folder, spec.label, spec.method, spec.settings, spec.config, status, columns, spec.own, spec.sha256)
 
 
 def made_by(device: str) -> dict[str, str]:
     """What the last bits of a run may depend on."""
+    import numpy as np
+    import torch
+
     packages = {"fedcell": __version__, "numpy": np.__version__, "torch": torch.__version__}
     return {"python": platform.python_version(), **packages, "platform": platform.platform(), "device": device}
 

@@ -3,13 +3,14 @@
 import time
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..types import Row, Snapshot
 from . import checkpoint
 from .files import explained, write_json
 from .folder import STATUS, Status
-from .rows import Journal
+from .rows import Journal, columns, decode
+from .totals import total
 
 THRIFT = 20.0  # writing checkpoints takes at most a twentieth of the time
 
@@ -56,10 +57,13 @@ class Recorder:
         self.due_s = ended_s + max(self.period.seconds, THRIFT * (ended_s - begun_s))
 
     def status(self, state: str, message: str = "") -> None:
-        """Say how far the run is."""
-        status = Status(state, len(self.journal.lines), self.total, message)
+        """Say how far the run is and, when it stops, what it came to."""
+        values: dict[str, Any] = Status(state, len(self.journal.lines), self.total, message)._asdict()
+        if state != "running":
+            reached = total(columns([decode(line) for line in self.journal.lines]))
+            values["totals"] = {"rows_byte": self.journal.size, **reached._asdict()}
         with self._explained():
-            write_json(self.folder / STATUS, status._asdict())
+            write_json(self.folder / STATUS, values)
 
     def _explained(self) -> AbstractContextManager[None]:
         kept = f"{len(self.journal.lines)} of {self.total} rounds are kept"

@@ -2,7 +2,9 @@
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +49,67 @@ def columns(rows: Sequence[Row]) -> dict[str, Any]:
     return out
 
 
+def load(folder: Path, wanted: Collection[str] | None = None) -> tuple[dict[str, Any], int]:
+    """The columns of the journal in a folder, and its number of rounds.
+
+    The whole file is decoded at once, about ten times as fast as row by row. Anything unusual in it is left to `read`,
+    which says what is wrong.
+
+    Args:
+        folder: of one run.
+        wanted: columns and metrics to return; None: all. A metric that was never measured is left out.
+    """
+    data = _bytes(folder / NAME)
+    try:
+        return _decode_all(data[: data.rfind(b"\n") + 1], wanted)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        found = [decode(line) for line in _lines(data, folder / NAME)[0]]
+        return {name: part for name, part in columns(found).items() if wanted is None or name in wanted}, len(found)
+
+
 def read(folder: Path) -> tuple[list[bytes], int]:
     """The whole lines of the journal and the bytes of a half-written rest, without changing the file."""
-    path = folder / NAME
+    return _lines(_bytes(folder / NAME), folder / NAME)
+
+
+def _decode_all(data: bytes, wanted: Collection[str] | None) -> tuple[dict[str, Any], int]:
+    """The columns of whole lines; raises what `decode` raises where a line may be damaged."""
+    values = json.loads(b"[" + data[:-1].replace(b"\n", b",") + b"]")
+    if len(values) != data.count(b"\n") or any(len(row) != len(Row._fields) for row in values):
+        raise ValueError("a line is no row")
+    found = dict(zip(Row._fields, zip(*map(_ROW, values), strict=True), strict=True)) if values else dict(_EMPTY)
+    if found["round"] != tuple(range(len(values))):
+        raise ValueError("a round is missing")
+    metrics = found.pop("metrics")
+    out: dict[str, Any] = {name: _array(found[name], np.int64) for name in INTEGERS}
+    out |= {name: _array(found[name], np.float64) for name in NUMBERS}
+    out["outcome"] = list(found["outcome"])
+    for name in dict.fromkeys(chain.from_iterable(metrics)):
+        if wanted is None or name in wanted:
+            out[name] = _array([row.get(name, np.nan) for row in metrics], np.float64)
+    return {name: part for name, part in out.items() if wanted is None or name in wanted}, len(values)
+
+
+_ROW = itemgetter(*Row._fields)
+_EMPTY: dict[str, tuple[Any, ...]] = dict.fromkeys(Row._fields, ())
+
+
+def _array(values: Sequence[Any], kind: type) -> Any:
+    array: Any = np.array(values, kind)
+    if array.ndim != 1 or None in values:  # NumPy takes None for NaN
+        raise TypeError("a value is no number")
+    return array
+
+
+def _bytes(path: Path) -> bytes:
     try:
-        data = path.read_bytes() if present(path) else b""
+        return path.read_bytes() if present(path) else b""
     except OSError as error:
         raise FedcellError(f"cannot read {path}: {reason(error)}; make it readable and try again") from None
+
+
+def _lines(data: bytes, path: Path) -> tuple[list[bytes], int]:
+    """The whole lines of a journal, the last one dropped where it is damaged, and the bytes that follow them."""
     end = data.rfind(b"\n") + 1
     lines = data[:end].splitlines(keepends=True)
     if lines and not _sound(lines[-1], len(lines) - 1):

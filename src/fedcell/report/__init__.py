@@ -1,7 +1,34 @@
 """Tables and figures, made from records alone."""
 
-from .figure import draw, save
+from .comparison import Comparison, Group, Measure, compare
+from .figure import check_figure, draw, draw_comparison, save, save_comparison
+from .paired import Difference, Estimate
+from .side_by_side import comparison_csv, comparison_json, comparison_lines, comparison_tables, comparison_text
 from .summary import Summary, as_json, summarise
 from .table import human, remarks, rich_table, text
 
-__all__ = ["Summary", "as_json", "draw", "human", "remarks", "rich_table", "save", "summarise", "text"]
+__all__ = [
+    "Comparison",
+    "Difference",
+    "Estimate",
+    "Group",
+    "Measure",
+    "Summary",
+    "as_json",
+    "check_figure",
+    "compare",
+    "comparison_csv",
+    "comparison_json",
+    "comparison_lines",
+    "comparison_tables",
+    "comparison_text",
+    "draw",
+    "draw_comparison",
+    "human",
+    "remarks",
+    "rich_table",
+    "save",
+    "save_comparison",
+    "summarise",
+    "text",
+]

@@ -1,20 +1,23 @@
-"""The figure of a comparison: accuracy by round, simulated time, energy and uplink traffic.
+"""Figures: accuracy by round, simulated time, energy and uplink traffic, of single runs or of means over seeds.
 
-Curves differ in colour, line style and marker, so that they are told apart in grey as well.
+Curves differ in colour, line style and marker, so that they are told apart in grey as well. PDF files embed their fonts
+(TrueType), SVG files hold texts as texts, and both are free of dates.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from ..errors import BadInput, did_you_mean
 from ..record import Record
 from ..record.files import explained, write_atomic
 from ..types import Floats
+from .bands import Band, band
+from .comparison import Comparison, Group
+from .costs import COSTS, Cost
 from .summary import measured
-from .table import BITS, JOULES, TIMES, Units, scale
+from .table import scale
 
 if TYPE_CHECKING:  # matplotlib takes a while to import and is needed by whoever draws alone
     from matplotlib.axes import Axes
@@ -27,32 +30,52 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 INK = "#333333"
 WIDTH_INCH = 10.0
 LOG_RATIO = 20.0  # totals that differ by more than this between methods get a logarithmic axis
-
-
-class Panel(NamedTuple):
-    """One horizontal axis: what it counts, in which units, and how it is read from a record."""
-
-    title: str
-    units: Units
-    cost: Callable[[Record], Floats]  # [n_rounds], running total
-
-
-def _energy(record: Record) -> Floats:
-    return np.asarray(np.cumsum(record.columns["compute_joule"] + record.columns["radio_joule"]))
-
-
-PANELS = (
-    Panel("round", ((1.0, ""),), lambda record: record.columns["round"] + 1.0),
-    Panel("simulated time", TIMES, lambda record: record.columns["clock_s"]),
-    Panel("energy of all devices", JOULES, _energy),
-    Panel("uplink traffic", BITS, lambda record: np.cumsum(record.columns["uplink_bit"])),
-)
+COLUMN_INCH, PAGE_INCH = 3.5, 7.16  # widths of one and of two columns of a paper
+NARROW_INCH = 5.0  # below this, panels stand on top of each other
+FORMATS: dict[str, dict[str, Any]] = {
+    "png": {"dpi": 300},
+    "pdf": {"metadata": {"CreationDate": None}},
+    "svg": {"metadata": {"Date": None}},
+}
+PRINT: Any = {"font.size": 8, "pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "fedcell"}
 
 
 def save(records: Sequence[Record], path: str | Path) -> Path:
     """Draw the records into a PNG file."""
     buffer, path = BytesIO(), Path(path)
     draw(records).savefig(buffer, format="png", dpi=150)
+    return _write(path, buffer)
+
+
+def save_comparison(
+    comparison: Comparison, path: str | Path, width_inch: float = PAGE_INCH, axes: Sequence[str] = ()
+) -> Path:
+    """Draw the means over seeds into a PNG, PDF or SVG file, by the end of its name; see `draw_comparison`."""
+    from matplotlib import rc_context
+
+    buffer, path = BytesIO(), Path(path)
+    kind = format_of(path)
+    with rc_context(PRINT):
+        draw_comparison(comparison, width_inch, axes).savefig(buffer, format=kind, **FORMATS[kind])
+    return _write(path, buffer)
+
+
+def check_figure(paths: Sequence[str | Path], axes: Sequence[str] = ()) -> None:
+    """Raise BadInput for files or axes that `save_comparison` would refuse, before any work is done."""
+    _chosen(axes)
+    for path in paths:
+        format_of(path)
+
+
+def format_of(path: str | Path) -> str:
+    """png, pdf or svg; raises BadInput for any other end of a name."""
+    kind = Path(path).suffix.lower().removeprefix(".")
+    if kind not in FORMATS:
+        raise BadInput(f"figure {path} has no known format: end its name in .png, .pdf or .svg")
+    return kind
+
+
+def _write(path: Path, buffer: BytesIO) -> Path:
     with explained(path.parent, "then ask for the figure again (the record is whole)"):
         write_atomic(path, buffer.getvalue())
     return path
@@ -66,20 +89,113 @@ def draw(records: Sequence[Record]) -> "Figure":
     metric = "accuracy" if any("accuracy" in record.columns for record in records) else "loss"
     figure = Figure(figsize=(WIDTH_INCH, 7.4), layout=ConstrainedLayoutEngine(wspace=0.05, hspace=0.05))
     axes = figure.subplots(2, 2, sharey=True).ravel()
-    for panel, ax in zip(PANELS, axes, strict=True):
-        _draw_panel(ax, panel, records, metric)
+    for cost, ax in zip(COSTS, axes, strict=True):
+        _draw_panel(ax, cost, records, metric)
     for ax in axes[::2]:
-        ax.set_ylabel("test accuracy (%)" if metric == "accuracy" else "test loss", color=INK)
-    handles, labels = axes[0].get_legend_handles_labels()
-    if handles:
-        width_inch = 1.0 + 0.085 * max(map(len, labels))  # of a sample line and its label
-        columns = min(max(int(WIDTH_INCH / width_inch), 1), len(labels), 5)
-        figure.legend(handles, labels, loc="outside upper center", ncols=columns, frameon=False, handlelength=4.5)
+        ax.set_ylabel(_metric_title(metric), color=INK)
+    _legend(figure, axes[0], WIDTH_INCH)
     return figure
 
 
-def _draw_panel(ax: "Axes", panel: Panel, records: Sequence[Record], metric: str) -> None:
-    costs = [panel.cost(record) for record in records]
+def draw_comparison(comparison: Comparison, width_inch: float = PAGE_INCH, axes: Sequence[str] = ()) -> "Figure":
+    """One mean curve per group with its confidence band over the seeds, in one panel per cost.
+
+    Args:
+        comparison: what `compare` returned.
+        width_inch: of the figure, such as `COLUMN_INCH` or `PAGE_INCH`.
+        axes: names of `COSTS`; none: all four.
+    """
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    costs = _chosen(axes)
+    across = 2 if width_inch >= NARROW_INCH and len(costs) > 1 else 1
+    down = -(-len(costs) // across)
+    records = [record for group in comparison.groups for record in group.records]
+    metric = "accuracy" if any("accuracy" in record.columns for record in records) else "loss"
+    with rc_context(PRINT):
+        size = (width_inch, 0.66 * width_inch / across * down + 0.25 + 0.1 * len(comparison.groups))
+        figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(wspace=0.04, hspace=0.04))
+        panels = figure.subplots(down, across, sharey=True, squeeze=False).ravel()
+        for ax in panels[len(costs) :]:
+            ax.set_visible(False)
+        for cost, ax in zip(costs, panels, strict=False):
+            _draw_bands(ax, cost, comparison, metric)
+        for ax in panels[::across]:
+            ax.set_ylabel(_metric_title(metric), color=INK)
+        _legend(figure, panels[0], width_inch, _seeds_title(len(comparison.seeds), comparison.confidence))
+    return figure
+
+
+def _seeds_title(n: int, confidence: float) -> str:
+    return f"mean and {100 * confidence:g} % interval over {n} seeds" if n > 1 else "one seed"
+
+
+def _metric_title(metric: str) -> str:
+    return "test accuracy (%)" if metric == "accuracy" else "test loss"
+
+
+def _chosen(names: Sequence[str]) -> list[Cost]:
+    known = {cost.name: cost for cost in COSTS}
+    for name in names:
+        if name not in known:
+            raise BadInput(f"unknown axis {name!r}{did_you_mean(name, [*known])} (known are {', '.join(known)})")
+    return [known[name] for name in dict.fromkeys(names)] or list(COSTS)
+
+
+def _legend(figure: "Figure", ax: "Axes", width_inch: float, title: str | None = None) -> None:
+    """One legend above all panels, in as many columns as its labels leave room for."""
+    from matplotlib import rcParams
+
+    handles, labels = ax.get_legend_handles_labels()
+    if handles:
+        entry_inch = (
+            rcParams["font.size"] / 10.0 * (1.0 + 0.085 * max(map(len, labels)))
+        )  # of a sample line and its label
+        columns = min(max(int(width_inch / entry_inch), 1), len(labels), 5)
+        where: dict[str, Any] = {"loc": "outside upper center", "ncols": columns, "frameon": False}
+        figure.legend(handles, labels, handlelength=4.5, title=title, **where)
+
+
+def _draw_bands(ax: "Axes", cost: Cost, comparison: Comparison, metric: str) -> None:
+    """The mean curves of all groups over one cost."""
+    spent = [[cost.total(one) for one in group.records] for group in comparison.groups]
+    totals = [float(max(total[-1] for total in part)) for part in spent]
+    paid = [total for total in totals if total > 0] or [1.0]
+    size, unit = scale(max(paid), cost.units)
+    for index, (group, part) in enumerate(zip(comparison.groups, spent, strict=True)):
+        curves = _curves(group, part, metric, size)
+        if curves:
+            found = band(curves, comparison.confidence)
+            style = _style(index, len(found.cost), len(comparison.groups)) | {"linewidth": 1.2, "markersize": 4.0}
+            _draw_band(ax, shorten(group.label, 100), found, style, cost.name != "round", totals[index] == 0)
+    _dress(ax, cost.title + (f" ({unit})" if unit else ""), max(paid) > LOG_RATIO * min(paid))
+    if metric == "accuracy":  # an interval may leave what an accuracy can be; the figure need not
+        bottom, top = ax.get_ylim()
+        ax.set_ylim(max(bottom, 0.0), min(top, 100.0))
+
+
+def _curves(group: Group, spent: Sequence[Floats], metric: str, size: float) -> list[tuple[Floats, Floats]]:
+    """(cost, value) of every seed at its evaluations; seeds that were never evaluated have none."""
+    factor = 100.0 if metric == "accuracy" else 1.0
+    found = [(total, *measured(one, metric)) for one, total in zip(group.records, spent, strict=True)]
+    return [(total[rounds] / size, factor * values) for total, rounds, values in found if len(values)]
+
+
+def _draw_band(ax: "Axes", label: str, found: Band, style: dict[str, Any], steps: bool, free: bool) -> None:
+    if free:
+        _draw_level(ax, label, float(found.mean[-1]), style)
+        ax.axhspan(float(found.low[-1]), float(found.high[-1]), color=style["color"], alpha=0.15, linewidth=0)
+        return
+    ax.plot(found.cost, found.mean, label=label, drawstyle="steps-post" if steps else "default", **style)
+    if found.n > 1:
+        how: Any = {"step": "post"} if steps else {}
+        ax.fill_between(found.cost, found.low, found.high, color=style["color"], alpha=0.15, linewidth=0, **how)
+
+
+def _draw_panel(ax: "Axes", panel: Cost, records: Sequence[Record], metric: str) -> None:
+    costs = [panel.total(record) for record in records]
     totals = [float(cost[-1]) for cost in costs if len(cost) and cost[-1] > 0] or [1.0]
     size, unit = scale(max(totals), panel.units)
     for index, (record, cost) in enumerate(zip(records, costs, strict=True)):
@@ -95,10 +211,14 @@ def _draw_curve(ax: "Axes", label: str, cost: Floats, values: Floats, style: dic
     if cost[-1] > 0:
         ax.plot(cost, values, label=label, **style)
         return
-    # Nothing was spent: a level line says what is reached for free.
-    ax.axhline(values[-1], label=label, **style | {"marker": ""})
+    _draw_level(ax, label, float(values[-1]), style)
+
+
+def _draw_level(ax: "Axes", label: str, value: float, style: dict[str, Any]) -> None:
+    """Nothing was spent: a level line says what is reached for free."""
+    ax.axhline(value, label=label, **style | {"marker": ""})
     note = f"{shorten(label, 40)} (at no cost)"
-    ax.annotate(note, (1, values[-1]), xycoords=("axes fraction", "data"), **_NOTE)
+    ax.annotate(note, (1, value), xycoords=("axes fraction", "data"), **_NOTE)
 
 
 _NOTE: dict[str, Any] = {
@@ -132,6 +252,8 @@ def _style(index: int, n_points: int, n_curves: int) -> dict[str, Any]:
 
 
 def _dress(ax: "Axes", title: str, logarithmic: bool) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     ax.set_xlabel(title, color=INK)
     ax.grid(color="#dddddd", linewidth=0.7)
     ax.set_axisbelow(True)
@@ -142,3 +264,5 @@ def _dress(ax: "Axes", title: str, logarithmic: bool) -> None:
         ax.set_xscale("log")
     else:
         ax.set_xlim(left=0)
+        if title == COSTS[0].title:  # rounds are whole
+            ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))

@@ -61,14 +61,21 @@ def remarks(summaries: Sequence[Summary]) -> list[str]:
 def text(runs: Sequence[Record | Summary]) -> str:
     """The table of records, or of their summaries, in plain characters, for pipes and files."""
     summaries = [one if isinstance(one, Summary) else summarise(one) for one in runs]
-    rows = grid(summaries)
+    return "\n".join([*aligned(grid(summaries)), "", MEANING, *remarks(summaries)])
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of equal width: a header, a rule, and rows of which the first column is flush left.
+
+    >>> aligned([["a", "b"], ["long", "1"]])
+    ['a     b', '----  -', 'long  1']
+    """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    rows.insert(1, ["-" * width for width in widths])
     lines = []
-    for first, *rest in rows:
-        aligned = [cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)]
-        lines.append("  ".join([first.ljust(widths[0]), *aligned]))
-    return "\n".join([*lines, "", MEANING, *remarks(summaries)])
+    for first, *rest in [rows[0], ["-" * width for width in widths], *rows[1:]]:
+        cells = [cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)]
+        lines.append("  ".join([first.ljust(widths[0]), *cells]))
+    return lines
 
 
 def rich_table(summaries: Sequence[Summary]) -> "Table":

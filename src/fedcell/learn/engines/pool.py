@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from ...errors import BadInput
+
 NAME = "fedcell"  # of the threads
 
 
@@ -21,8 +23,19 @@ def for_each(work: Callable[[Any], None], items: Iterable[Any], workers: int) ->
         for item in items:
             work(item)
         return
-    for _ in _pool(workers or os.cpu_count() or 1).map(work, items):
+    for _ in _pool(workers or cores()).map(work, items):
         pass
+
+
+def cores() -> int:
+    """Processor cores for this process: those the system gives it, or fewer where `FEDCELL_CORES` says so."""
+    given = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    text = os.environ.get("FEDCELL_CORES", "")
+    if not text:
+        return given
+    if not text.isdecimal() or int(text) < 1:
+        raise BadInput(f"FEDCELL_CORES = {text!r} is no number of cores: set it to 1 or more, or unset it")
+    return min(int(text), given)
 
 
 @lru_cache

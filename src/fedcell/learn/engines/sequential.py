@@ -5,7 +5,6 @@ result, so a step is one `autograd.grad` and one fused update, with no copies. C
 lie channels-last inside the row while it trains and are put back into canonical order at the end.
 """
 
-import os
 from collections.abc import Sequence
 from itertools import count
 from math import prod
@@ -20,13 +19,13 @@ from ..architecture import Architecture, trainable
 from ..work import Work, cross_entropy
 from .common import Batches, Job
 from .fused import Anchor, fuse
-from .pool import for_each
+from .pool import cores, for_each
 
 
 def train(job: Job, workers: int = 0) -> None:
     """Fill `job.out` with what every row's training moved; the result does not depend on `workers`."""
     n_rows = len(job.work.steps)
-    wanted = 1 if job.architecture.stochastic else workers or os.cpu_count() or 1
+    wanted = 1 if job.architecture.stochastic else workers or cores()
     layout = _Layout(job.architecture)
     batches = Batches(job)
     points = layout.pack(job.points.clone())

@@ -1,0 +1,76 @@
+"""AMP-FL Figure 6.8: accuracy and mean age over the number of resource blocks; (a) MNIST after 50 s, (b) VGG-11."""
+
+from itertools import pairwise
+
+from matplotlib.figure import Figure
+from pruning_schedulers import STORE, base
+from pruning_setting import TITLES, age, ahead, case, dress, mean, missing, panels, points, told_all, verdict
+
+from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+
+BLOCKS = {"mnist": (2, 5, 10, 20), "vgg": (5, 10, 20)}
+
+
+def names(data: str) -> dict[str, str]:
+    """Case of every number of blocks; ten of them are the setting of the other figures."""
+    return {f"R={n}": base(data, False).key if n == 10 else f"{data}/R={n}" for n in BLOCKS[data]}
+
+
+def cases(quick: bool) -> list[Case]:
+    found = []
+    for data in ("mnist",) if quick else ("mnist", "vgg"):
+        for n in (5, 10) if quick else BLOCKS[data]:
+            found.append(base(data, quick) if n == 10 else case(f"{data}/R={n}", quick, {"world.n_blocks": n}))
+    return found
+
+
+def check(rows: list[Row]) -> list[Finding]:
+    found = []
+    for data in BLOCKS:
+        keys = names(data)
+        if missing(rows, list(keys.values())):
+            continue
+        series = list(keys.values())
+        rises = [mean(rows, more) > mean(rows, less) for less, more in pairwise(series)]
+        falls = [ahead(rows, less, more, age) for less, more in pairwise(series)]
+        steps = len(rises)
+        found += [
+            Finding(
+                f"accuracy {data}", told_all(rows, keys), verdict(rises), f"rises in {sum(rises)} of {steps} steps of R"
+            ),
+            Finding(
+                f"age {data}",
+                told_all(rows, keys, age, 1),
+                verdict(falls),
+                f"falls in {sum(falls)} of {steps} steps of R",
+            ),
+        ]
+    return found
+
+
+def plot(rows: list[Row]) -> Figure:
+    figure, axes = panels(4)
+    for number, (data, blocks) in enumerate(BLOCKS.items()):
+        series = list(names(data).values())
+        points(axes[2 * number], rows, blocks, series, 0, "")
+        points(axes[2 * number + 1], rows, blocks, series, 1, "", age)
+        dress(axes[2 * number], "resource blocks", "final accuracy", TITLES[data])
+        dress(axes[2 * number + 1], "resource blocks", "mean age of a unit (rounds)", TITLES[data])
+    return figure
+
+
+EXPERIMENT = Experiment(
+    title="AMP-FL Figure 6.8: accuracy and age over the number of resource blocks",
+    claims=tuple(
+        Claim(f"{what} {data}", f"{TITLES[data]}: {text}", "curves")
+        for data in BLOCKS
+        for what, text in (("accuracy", "accuracy rises with the blocks"), ("age", "age falls with the blocks"))
+    ),
+    cases=cases,
+    plot=plot,
+    check=check,
+    store=STORE,
+)
+
+if __name__ == "__main__":
+    main(EXPERIMENT)

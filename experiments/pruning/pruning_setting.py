@@ -1,0 +1,192 @@
+"""What the experiments on AMP-FL share: cases, measures, how claims are judged, and how figures look.
+
+Deviation: VGG-11 on CIFAR-10 runs for fewer rounds than the source (`VGG_ROUNDS` instead of 1000 and 1500) and on one
+seed; what is read "after so many seconds" there is read at the end of these rounds.
+
+Final accuracy is the mean over the evaluations in the last tenth of the rounds: with two classes per device single
+rounds swing. One case is ahead of another when the mean of their paired differences over seeds exceeds its standard
+error. A printed margin is reproduced when at least half of it is there, and partly when the order is.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from math import inf
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from fedcell.data import load
+from fedcell.experiment import Case, Row
+from fedcell.options import override
+from fedcell.report.figure import COLOURS, LINES
+from fedcell.scenarios import Config, build_problem, get
+from fedcell.types import Floats, Problem
+
+SCENARIOS = {"mnist": "pruning", "vgg": "pruning_vgg"}
+TITLES = {"mnist": "MNIST", "vgg": "VGG-11 on CIFAR-10"}
+TAIL = 0.1  # share of the rounds whose evaluations make the final accuracy
+VGG_ROUNDS = 400
+QUICK = {"rounds": 6, "eval_every": 2}  # MNIST; the reduced grid has no VGG-11
+NO_RADIO = {"world.access": "own_band"}  # nothing is late or lost; who trains is drawn
+
+read_once = lru_cache(load)
+
+
+def build(config: Config) -> Problem:
+    """The problem of the settings; its data set is read once for all runs of a process."""
+    return build_problem(config, read_once(config.data.name))
+
+
+def config(data: str, quick: bool, changes: Mapping[str, Any]) -> Config:
+    """The scenario of a data set with changes."""
+    usual: dict[str, Any] = {"eval_every": 10} if data == "mnist" else {"rounds": VGG_ROUNDS, "eval_every": 20}
+    return override(get(SCENARIOS[data]).config, {**usual, **changes, **(QUICK if quick else {})})
+
+
+def case(key: str, quick: bool, changes: Mapping[str, Any], method: str = "pruning", **settings: Any) -> Case:
+    """One run per seed; the data set is the first part of the key. VGG-11 runs on one seed."""
+    data = key.partition("/")[0]
+    given = {**get(SCENARIOS[data]).methods[method], **settings}
+    return Case(key, config(data, quick, changes), method, given, build, 1 if data == "vgg" else None)
+
+
+# ---------------------------------------------------------------- measures
+
+
+def final(row: Row) -> float:
+    """Mean accuracy in the last tenth of the rounds."""
+    at = np.array(row["rounds"])
+    return float(np.mean(np.array(row["accuracy"])[at > at[-1] * (1 - TAIL)]))
+
+
+def age(row: Row) -> float:
+    """Mean age of a unit in the second half of the run."""
+    values = [value for value in row["age_mean"] if value is not None]
+    return float(np.mean(values[len(values) // 2 :]))
+
+
+def seconds_to(target: float) -> Callable[[Row], float]:
+    """Clock at the first evaluation with an accuracy; infinite if never."""
+
+    def measure(row: Row) -> float:
+        reached = np.flatnonzero(np.array(row["accuracy"]) >= target)
+        return float(row["seconds"][reached[0]]) if len(reached) else inf
+
+    return measure
+
+
+def at_seconds(clock_s: float) -> Callable[[Row], float]:
+    """Accuracy at a time: the mean of the last three evaluations before it, the first one where there is none."""
+
+    def measure(row: Row) -> float:
+        before = int(np.searchsorted(row["seconds"], clock_s, side="right"))
+        return float(np.mean(row["accuracy"][max(before - 3, 0) : max(before, 1)]))
+
+    return measure
+
+
+# ---------------------------------------------------------------- judging
+
+Measure = Callable[[Row], float]
+
+
+def by_seed(rows: list[Row], key: str, value: Measure = final) -> dict[int, float]:
+    """A number of one case for every seed it was run on."""
+    return {row["seed"]: value(row) for row in rows if row["case"] == key}
+
+
+def mean(rows: list[Row], key: str, value: Measure = final) -> float:
+    return float(np.mean(list(by_seed(rows, key, value).values())))
+
+
+def gap(rows: list[Row], high: str, low: str, value: Measure = final, low_value: Measure | None = None) -> Floats:
+    """Paired differences over the seeds both cases have."""
+    left, right = by_seed(rows, high, value), by_seed(rows, low, low_value or value)
+    return np.array([left[seed] - right[seed] for seed in sorted(left.keys() & right.keys())])
+
+
+def beyond(differences: Floats) -> bool:
+    """Whether paired differences are positive by more than the standard error of their mean."""
+    error = differences.std(ddof=1) / np.sqrt(len(differences)) if len(differences) > 1 else 0.0
+    return bool(differences.mean() > error)
+
+
+def ahead(rows: list[Row], high: str, low: str, value: Measure = final) -> bool:
+    return beyond(gap(rows, high, low, value))
+
+
+def margin(differences: Floats, printed: float) -> str:
+    """Half of a printed margin at least; its sign beyond the standard error; or neither."""
+    if differences.mean() >= printed / 2 and beyond(differences):
+        return "reproduced"
+    return "partly" if beyond(differences) else "not reproduced"
+
+
+def verdict(holds: Sequence[bool]) -> str:
+    """All orderings, some of them, or none."""
+    return "reproduced" if all(holds) else "partly" if any(holds) else "not reproduced"
+
+
+def missing(rows: list[Row], keys: Sequence[str]) -> bool:
+    """Whether a case was not run."""
+    return not set(keys) <= {row["case"] for row in rows}
+
+
+def told(rows: list[Row], key: str, value: Measure = final, digits: int = 3) -> str:
+    """Mean and standard deviation over seeds."""
+    values = np.array(list(by_seed(rows, key, value).values()))
+    if np.isinf(values).any():
+        return "never" if np.isinf(values).all() else "not on every seed"
+    spread = f"±{values.std(ddof=1):.{digits}f}" if len(values) > 1 else ""
+    return f"{values.mean():.{digits}f}{spread}"
+
+
+def told_all(rows: list[Row], keys: Mapping[str, str], value: Measure = final, digits: int = 3) -> str:
+    return ", ".join(f"{name} {told(rows, key, value, digits)}" for name, key in keys.items())
+
+
+# ---------------------------------------------------------------- drawing
+
+
+def panels(n: int) -> tuple[Figure, list[Axes]]:
+    figure = Figure(figsize=(5.0 * n, 4.0), layout="constrained")
+    return figure, list(np.atleast_1d(figure.subplots(1, n)))
+
+
+def look(index: int) -> dict[str, Any]:
+    return {"color": COLOURS[index % len(COLOURS)], "linestyle": LINES[index % len(LINES)]}
+
+
+def curve(ax: Axes, rows: list[Row], key: str, index: int, label: str, x: str = "rounds", y: str = "accuracy") -> None:
+    """Mean over seeds of a column, with its spread, against the mean of another, at the evaluated rounds."""
+    runs = [row for row in rows if row["case"] == key and y in row]
+    if not runs:
+        return
+    at = np.array(runs[0]["rounds"]) - 1
+    ys = np.array([row[y] if len(row[y]) == len(at) else np.array(row[y])[at] for row in runs], dtype=np.float64)
+    xs = np.mean([row[x] for row in runs], axis=0)
+    ax.plot(xs, ys.mean(axis=0), label=label, **look(index))
+    if len(runs) > 1:
+        low, high = ys.mean(axis=0) - ys.std(axis=0), ys.mean(axis=0) + ys.std(axis=0)
+        ax.fill_between(xs, low, high, color=look(index)["color"], alpha=0.15, linewidth=0)
+
+
+def points(
+    ax: Axes, rows: list[Row], xs: Sequence[float], keys: Sequence[str], index: int, label: str, value: Measure = final
+) -> None:
+    """Mean and spread of a number over a swept setting, where it was run."""
+    there = {row["case"] for row in rows}
+    run = [(x, list(by_seed(rows, key, value).values())) for x, key in zip(xs, keys, strict=True) if key in there]
+    if run:
+        centre, spread = [np.mean(v) for _, v in run], [np.std(v) for _, v in run]
+        ax.errorbar([x for x, _ in run], centre, spread, capsize=3, marker="o", label=label, **look(index))
+
+
+def dress(ax: Axes, x: str, y: str, title: str = "") -> None:
+    ax.set(xlabel=x, ylabel=y, title=title)
+    ax.grid(color="#dddddd", linewidth=0.7)
+    ax.spines[["top", "right"]].set_visible(False)
+    if ax.get_legend_handles_labels()[0]:
+        ax.legend(frameon=False, fontsize="small")

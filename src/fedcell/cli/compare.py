@@ -1,0 +1,114 @@
+"""`fedcell compare`: recorded runs side by side, seed by seed."""
+
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import BadInput
+
+if TYPE_CHECKING:  # NumPy and SciPy are imported by the command alone
+    from ..report import Comparison
+
+WIDTHS = {"column": 3.5, "page": 7.16}  # inches
+
+
+def flags(sub: ArgumentParser) -> None:
+    """The flags of the command."""
+    sub.description = (
+        "Compare recorded runs. Runs with equal settings are a group and their seeds its repeats; every group is held "
+        "against a reference, seed by seed."
+    )
+    sub.add_argument("runs", metavar="DIR", nargs="+", help="folders of runs, comparisons or sweeps")
+    sub.add_argument("--against", metavar="LABEL", help="the reference, by its label (default: the first group)")
+    sub.add_argument(
+        "--target",
+        metavar="ACCURACY",
+        type=float,
+        action="append",
+        default=[],
+        help="say what it takes to reach this, such as 0.9; repeatable (default: 95 %% of the smallest best accuracy)",
+    )
+    sub.add_argument(
+        "--only", metavar="TEXT", action="append", default=[], help="groups with this text in their label; repeatable"
+    )
+    sub.add_argument("--confidence", metavar="SHARE", type=float, default=0.95, help="of the intervals (default: 0.95)")
+    sub.add_argument("--csv", metavar="FILE", help="write a line per group and quantity, in SI units")
+    sub.add_argument("--json", action="store_true", help="the result as JSON on stdout")
+    sub.add_argument(
+        "--figure",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="draw the means and their intervals into a .png, .pdf or .svg file; repeatable",
+    )
+    sub.add_argument(
+        "--width", metavar="WIDTH", default="page", help="of the figure: column, page or inches (default: page)"
+    )
+    sub.add_argument(
+        "--by",
+        metavar="AXES",
+        default="",
+        help="horizontal axes of the figure: any of round,time,energy,uplink (default: all)",
+    )
+    sub.set_defaults(command=run)
+
+
+def run(args: Namespace) -> int:
+    """Compare, write what is asked for, print."""
+    from .. import report
+
+    width_inch = _width(args.width)
+    axes = [name.strip() for name in args.by.split(",") if name.strip()]
+    report.check_figure(args.figure, axes)
+    found = report.compare(
+        args.runs, against=args.against, targets=args.target, only=args.only, confidence=args.confidence
+    )
+    written = [report.save_comparison(found, path, width_inch, axes) for path in args.figure]
+    if args.csv:
+        written.append(_write(Path(args.csv), report.comparison_csv(found)))
+    if args.json:
+        print(json.dumps(report.comparison_json(found), indent=1, allow_nan=False))
+        return 0
+    _print(found)
+    print(*(f"written: {path}" for path in written), sep="\n", end="\n" if written else "")
+    return 0
+
+
+def _print(found: "Comparison") -> None:
+    from .. import report
+    from .output import has_rich
+
+    if sys.stdout.isatty() and has_rich():
+        from rich.console import Console
+
+        console = Console()
+        for table in report.comparison_tables(found):
+            console.print(table)
+        print(*report.comparison_lines(found), sep="\n")
+        return
+    text = report.comparison_text(found)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = text.replace("\N{PLUS-MINUS SIGN}", "+-")
+    print(text)
+
+
+def _write(path: Path, text: str) -> Path:
+    from ..record.files import explained, write_atomic
+
+    with explained(path.parent, "then compare again (the records are whole)"):
+        write_atomic(path, text.encode())
+    return path
+
+
+def _width(text: str) -> float:
+    try:
+        width = WIDTHS[text] if text in WIDTHS else float(text)
+    except ValueError:
+        width = 0.0
+    if not 1.0 <= width <= 40.0:
+        raise BadInput(f"--width {text} is no width of a figure: give column, page, or 1 to 40 inches")
+    return width

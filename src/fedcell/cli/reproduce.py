@@ -1,0 +1,186 @@
+"""`fedcell reproduce`: the experiments of a clone and the ledger of what the papers claim."""
+
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .. import effort as efforts
+from ..errors import BadInput
+
+if TYPE_CHECKING:  # PyTorch and Matplotlib are imported by the command alone
+    from ..effort import Effort
+    from ..experiment.catalogue import Entry
+    from ..experiment.ledger import LedgerRow
+    from ..experiment.reproduce import Outcome
+
+WORDS = ("reproduced", "partly", "not reproduced", "not run")
+
+
+def flags(sub: ArgumentParser) -> None:
+    """The flags of the command."""
+    sub.add_argument(
+        "names",
+        metavar="EXPERIMENT",
+        nargs="*",
+        help="a paper such as cafe, or a figure or table of it such as cafe/fig3; without any, the list of all",
+    )
+    sub.add_argument("--all", action="store_true", help="every experiment of every paper")
+    efforts.flags(sub)
+    sub.add_argument("--out", metavar="DIR", type=Path, help="folder of results (default: beside the experiments)")
+    sub.add_argument("--experiments", metavar="DIR", type=Path, help="the experiments (default: those of the clone)")
+    sub.add_argument("--json", action="store_true", help="the result as JSON on stdout")
+    sub.set_defaults(command=run)
+
+
+def run(args: Namespace) -> int:
+    """List, or run and sum up."""
+    from ..experiment import catalogue
+
+    if args.experiments and not catalogue.papers(args.experiments):
+        raise BadInput(f"no experiments in {args.experiments}: name a folder with <paper>/<figure>.py in it")
+    root = args.experiments or catalogue.find()
+    effort = efforts.effort_of(args)
+    if args.all and args.names:
+        raise BadInput(f"--all means every experiment: drop it, or drop {' '.join(args.names)}")
+    if args.all or args.names:
+        chosen = catalogue.choose(root, args.names) if args.names else catalogue.entries(root)
+        return _run(chosen, effort, args.out, args.json)
+    if effort != efforts.Effort():
+        raise BadInput("nothing to run: name experiments, or give --all (fedcell reproduce shows what there is)")
+    return _list(root, args.out, args.json)
+
+
+# ---------------------------------------------------------------- the list
+
+
+def _list(root: Path, out: Path | None, as_json: bool) -> int:
+    from ..experiment.ledger import ledger
+
+    rows = ledger(root, out)
+    print(json.dumps([plain(row) for row in rows], indent=1) if as_json else listing(rows, root))
+    return 0
+
+
+def plain(row: "LedgerRow") -> dict[str, Any]:
+    """A row of the ledger in values that JSON has."""
+    return row._asdict() | {"result": str(row.result) if row.result else None}
+
+
+def listing(rows: Sequence["LedgerRow"], root: Path) -> str:
+    """Papers and experiments with the verdicts on file."""
+    from ..experiment.ledger import read_paper
+
+    table: list[tuple[str, ...]] = [("experiment", "claims", *WORDS, "seeds", "what it is")]
+    for paper in dict.fromkeys(row.paper for row in rows):
+        own = [row for row in rows if row.paper == paper]
+        table.append((paper, *counts(_of_papers(own)), "", read_paper(root / paper).title))
+        for name in dict.fromkeys(row.experiment for row in own):
+            part = [row for row in own if row.experiment == name]
+            here = (root / paper / f"{name}.py").is_file()
+            seeds = str(len(part[0].seeds) or ".") if here else "."
+            title = part[0].title + ("" if here else " (no experiment yet)")
+            table.append((f"  {paper}/{name}", *counts(row.verdict for row in part), seeds, title))
+    table.append(("all papers", *counts(_of_papers(rows)), "", ""))
+    lines = [*aligned(table), ""]
+    if beyond := sum(row.beyond for row in rows):
+        lines.append(f"Sums leave out {beyond} questions and second readings that are not the papers'.")
+    return "\n".join([*lines, "Run one with `fedcell reproduce EXPERIMENT`; `--quick` tries it, `--all` runs all."])
+
+
+def _of_papers(rows: Iterable["LedgerRow"]) -> list[str]:
+    return [row.verdict for row in rows if not row.beyond]
+
+
+def counts(verdicts: Iterable[str]) -> tuple[str, ...]:
+    """How many claims, and how many of each verdict; a dot for none.
+
+    >>> counts(["partly", "reproduced", "partly"])
+    ('3', '1', '2', '.', '.')
+    """
+    found = Counter(verdicts)
+    return str(found.total()), *(str(found[word] or ".") for word in WORDS)
+
+
+def aligned(table: Sequence[tuple[str, ...]]) -> list[str]:
+    """Rows with the first column to the left, numbers to the right and the last column as long as it is."""
+    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]) - 1)]
+    return [
+        "  ".join(
+            [
+                row[0].ljust(widths[0]),
+                *(cell.rjust(width) for cell, width in zip(row[1:-1], widths[1:], strict=True)),
+                row[-1],
+            ]
+        ).rstrip()
+        for row in table
+    ]
+
+
+# ---------------------------------------------------------------- running
+
+
+def _run(chosen: Sequence["Entry"], effort: "Effort", out: Path | None, as_json: bool) -> int:
+    from ..experiment.reproduce import reproduce
+
+    done: list[Outcome] = []
+    code = 0
+    try:
+        for outcome in reproduce(chosen, effort, out, _say):
+            done.append(outcome)
+            if not as_json:
+                print(f"{outcome.text or outcome.entry}{_note(outcome)}\n", flush=True)
+    except KeyboardInterrupt:
+        _say("fedcell: interrupted; the same command goes on, runs that ended are kept")
+        code = 130
+    print(json.dumps([as_values(one) for one in done], indent=1) if as_json else summary(done, len(chosen), effort))
+    return code or int(any(one.failed for one in done))
+
+
+def as_values(outcome: "Outcome") -> dict[str, Any]:
+    """An outcome in values that JSON has."""
+    pairs = zip(outcome.claims, outcome.findings, strict=True) if outcome.findings else ()
+    return {
+        "experiment": str(outcome.entry),
+        "failed": outcome.failed,
+        "note": outcome.note,
+        "seeds": list(outcome.seeds),
+        "claims": [claim._asdict() | finding._asdict() for claim, finding in pairs],
+        "changed": {key: {"on_file": old, "now": new} for key, (old, new) in outcome.changed.items()},
+    }
+
+
+def summary(done: Sequence["Outcome"], n_chosen: int, effort: "Effort") -> str:
+    """Verdicts of all experiments, what failed, and what differs from the results on file."""
+    table: list[tuple[str, ...]] = [("experiment", "claims", *WORDS, "")]
+    for one in done:
+        verdicts = counts(finding.verdict for finding in one.findings)
+        table.append((str(one.entry), *verdicts, "failed" if one.failed else ""))
+    if len(done) > 1:
+        table.append(("all", *counts(finding.verdict for one in done for finding in one.findings), ""))
+    lines = ["SUMMARY", *aligned(table)]
+    lines += [
+        f"{one.entry}/{key}: {new}; the result on file says {old}"
+        for one in done
+        for key, (old, new) in one.changed.items()
+    ]
+    failed = [one for one in done if one.failed]
+    lines += [f"{one.entry} failed: {one.note}" for one in failed]
+    if len(done) < n_chosen:
+        lines.append(f"{n_chosen - len(done)} of {n_chosen} experiments were not reached")
+    if effort.quick:
+        lines.append("quick: a reduced grid is no evidence, so these verdicts stay out of the ledger")
+    return "\n".join(lines)
+
+
+def _note(outcome: "Outcome") -> str:
+    if not outcome.note:
+        return ""
+    return f"{': failed: ' if outcome.failed else chr(10) + '  '}{outcome.note}"
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,152 @@
+"""`fedcell show`: one comparison in full, or a line for each of many runs. Needs no PyTorch."""
+
+import json
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Sequence
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import BadInput
+
+if TYPE_CHECKING:
+    from ..record import RunInfo
+
+HEADER = ("run", "method", "scenario", "seed", "state", "rounds", "best", "final", "time", "energy", "uplink")
+TEXTS = ("run", "method", "scenario", "state")  # columns of words, the others hold numbers
+MEANING = (
+    "best, final: test accuracy in %. time: simulated. energy: of all devices, computing and sending. "
+    "uplink: bits of all devices."
+)
+SORTS: dict[str, Callable[["RunInfo"], Any]] = {
+    "name": lambda info: 0,  # as they are found
+    "method": lambda info: info.label,
+    "scenario": lambda info: info.scenario,
+    "seed": lambda info: info.seed,
+    "state": lambda info: info.state,
+    "best": lambda info: _downwards(info.accuracy_best),
+    "final": lambda info: _downwards(info.accuracy_final),
+    "time": lambda info: info.simulated_s,
+    "energy": lambda info: info.joule,
+    "uplink": lambda info: info.uplink_bit,
+    "newest": lambda info: -_changed(info),
+}
+
+
+def flags(sub: ArgumentParser) -> None:
+    """The flags of `show`."""
+    sub.add_argument("folder", metavar="DIR", help="one run, a comparison of `fedcell run`, or any folder above runs")
+    sub.add_argument("--json", action="store_true", help="the result as JSON on stdout")
+    sub.add_argument(
+        "--sort",
+        metavar="COLUMN",
+        default="name",
+        help=f"of many runs: {', '.join(SORTS)} (default: name)",
+    )
+    sub.add_argument("--last", metavar="N", type=int, help="of many runs: the N that were written to last")
+    sub.set_defaults(command=show)
+
+
+def show(args: Namespace) -> int:
+    """Print what is in a folder."""
+    from ..record.folder import COMPARISON, RUN
+    from ..record.index import find
+
+    folder = Path(args.folder)
+    if args.sort not in SORTS:
+        raise BadInput(f"--sort {args.sort} is no column: choose one of {', '.join(SORTS)}")
+    if args.last is not None and args.last < 1:
+        raise BadInput(f"--last {args.last} shows nothing: give 1 or more")
+    many = os.path.isdir(folder) and not any(os.path.exists(folder / name) for name in (COMPARISON, RUN))
+    infos = find(folder) if many else []
+    if not infos:
+        from ..record import read_all
+        from .output import FIGURE, print_result
+
+        figure = folder / FIGURE
+        print_result(read_all(folder), folder, figure if figure.exists() else None, args.json)
+        return 0
+    if args.last is not None:
+        newest = sorted(infos, key=_changed)[-args.last :]
+        infos = [info for info in infos if info in newest]
+    print_runs(sorted(infos, key=SORTS[args.sort]), folder, args.json)
+    return 0
+
+
+def print_runs(infos: Sequence["RunInfo"], folder: Path, as_json: bool) -> None:
+    """A line per run, for people or as JSON."""
+    if as_json:
+        print(json.dumps({"folder": str(folder), "runs": [plain(info) for info in infos]}, indent=1, allow_nan=False))
+        return
+    rows = [list(HEADER), *(_cells(info, folder) for info in infos)]
+    if sys.stdout.isatty():
+        _print_rich(rows)
+    else:
+        print(_text(rows))
+    print(*remarks(infos), sep="\n", end="\n" if remarks(infos) else "")
+    print(f"{len(infos)} runs: {folder}")
+
+
+def plain(info: "RunInfo") -> dict[str, Any]:
+    """Plain values; numbers that JSON lacks become null."""
+    values = info._asdict() | {"folder": str(info.folder)}
+    del values["config"], values["settings"]
+    return {name: None if isinstance(v, float) and not isfinite(v) else v for name, v in values.items()}
+
+
+def remarks(infos: Sequence["RunInfo"]) -> list[str]:
+    """A sentence for every run that has something to say."""
+    return [f"{info.folder}: {info.state}: {info.message}" for info in infos if info.message]
+
+
+def _cells(info: "RunInfo", folder: Path) -> list[str]:
+    from ..report.table import BITS, JOULES, TIMES, human
+
+    place = info.folder.relative_to(folder) if info.folder.is_relative_to(folder) else info.folder
+    rounds = str(info.rounds) if info.rounds == info.total_rounds else f"{info.rounds}/{info.total_rounds}"
+    scores = [f"{100 * one:.1f}" if isfinite(one) else "-" for one in (info.accuracy_best, info.accuracy_final)]
+    costs = [human(info.simulated_s, TIMES), human(info.joule, JOULES), human(info.uplink_bit, BITS)]
+    return [str(place), info.label, info.scenario, str(info.seed), info.state, rounds, *scores, *costs]
+
+
+def _text(rows: Sequence[Sequence[str]]) -> str:
+    """Aligned columns, texts to the left and numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in (rows[0], ["-" * width for width in widths], *rows[1:]):
+        cells = zip(HEADER, row, widths, strict=True)
+        lines.append("  ".join(c.ljust(w) if name in TEXTS else c.rjust(w) for name, c, w in cells).rstrip())
+    return "\n".join([*lines, "", MEANING])
+
+
+def _print_rich(rows: Sequence[Sequence[str]]) -> None:
+    try:
+        from rich.box import SIMPLE_HEAD
+        from rich.console import Console
+        from rich.table import Table
+    except ImportError:
+        print(_text(rows))
+        return
+    table = Table(box=SIMPLE_HEAD, caption=MEANING, caption_justify="left", padding=(0, 1, 0, 0))
+    for name in HEADER:
+        folds = name in ("run", "method")
+        table.add_column(name, justify="left" if name in TEXTS else "right", no_wrap=not folds, overflow="fold")
+    for row in rows[1:]:
+        table.add_row(*row)
+    Console().print(table)
+
+
+def _downwards(score: float) -> float:
+    return -score if isfinite(score) else 1.0
+
+
+def _changed(info: "RunInfo") -> float:
+    """When a run was last written to, in seconds since 1970."""
+    for name in ("rounds.jsonl", "run.json"):
+        try:
+            return (info.folder / name).stat().st_mtime
+        except OSError:
+            continue
+    return 0.0

@@ -1,0 +1,135 @@
+"""`fedcell sweep`: a grid of methods, scenarios, seeds and settings, recorded side by side."""
+
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import BadInput
+
+if TYPE_CHECKING:  # imported by the command alone
+    from ..sweeps import Plan
+
+LOG_HELP = "also log to tensorboard=DIR or mlflow=URI_OR_DIR; repeatable"
+EXAMPLE = """examples:
+  fedcell sweep fedavg fedprox:mu=0.1 --scenario cell cells --seeds 1..5 --rounds 30 --out study
+  fedcell sweep fedprox --grid fedprox.mu=0.01 0.1 1 --grid world.cpu_hz=1e9 1e9..2e9 --out study
+  fedcell sweep --resume study
+
+"""
+
+
+def flags(sub: ArgumentParser) -> None:
+    """The flags of a sweep."""
+    sub.epilog = EXAMPLE + (sub.epilog or "")
+    sub.add_argument(
+        "methods",
+        metavar="METHOD",
+        nargs="*",
+        help="NAME[:key=value,...] or the path of a .py file; without any, those each scenario compares",
+    )
+    sub.add_argument("--scenario", metavar="NAME", nargs="+", help="presets to start from (default: cell)")
+    sub.add_argument("--seeds", metavar="N", nargs="+", help="seeds such as 1..5 or 1 2 7 (default: the scenario's)")
+    sub.add_argument("--rounds", metavar="N", help="rounds to simulate")
+    sub.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="one value for all runs, as in `fedcell run`, such as train.lr=0.05 or fedprox.steps=5; repeatable",
+    )
+    sub.add_argument(
+        "--grid",
+        metavar=("KEY=VALUE", "VALUE"),
+        nargs="+",
+        action="append",
+        default=[],
+        help="several values, one word each: --grid world.radius_m=200 400; repeatable, all combinations are run",
+    )
+    sub.add_argument("--out", metavar="DIR", help="folder of the sweep, new or to extend (default: runs/sweep-<n>)")
+    sub.add_argument("--resume", metavar="DIR", help="go on with every run that was asked for in this folder")
+    sub.add_argument(
+        "--workers", metavar="N", type=int, default=0, help="processes side by side (default: one per core or run)"
+    )
+    sub.add_argument("--engine", metavar="NAME", default="local", help="who does the runs (default: local)")
+    sub.add_argument("--log", metavar="LOGGER=PLACE", action="append", default=[], help=LOG_HELP)
+    sub.add_argument(
+        "--checkpoint-every",
+        metavar="SECONDS",
+        type=float,
+        default=10.0,
+        help="wall time between checkpoints of a run (default: 10)",
+    )
+    sub.add_argument("--dry-run", action="store_true", help="list the runs and how far they are; write nothing")
+    sub.add_argument("--quiet", action="store_true", help="no progress; notices and errors only")
+    sub.add_argument("--json", action="store_true", help="the result as JSON on stdout")
+    sub.set_defaults(command=sweep)
+
+
+def sweep(args: Namespace) -> int:
+    """Plan, run what is left, print the runs."""
+    from ..sweeps import carry_out
+    from ..sweeps.drive import states
+    from .many import watcher_of_many
+    from .show import print_runs
+
+    if not args.checkpoint_every >= 0:
+        raise BadInput(f"--checkpoint-every {args.checkpoint_every:g} is below 0: give seconds of wall time")
+    plan = _resumed(args) if args.resume else _planned(args)
+    if args.dry_run:
+        print_runs(states(plan), plan.folder or Path("runs/sweep-<n>"), args.json)
+        return 0
+    watch = watcher_of_many(args.quiet, len(plan.tasks), sum(task.rounds for task in plan.tasks))
+    try:
+        with watch:
+            infos, code = carry_out(
+                plan,
+                workers=args.workers,
+                engine=args.engine,
+                log=args.log,
+                watch=watch,
+                checkpoint_s=args.checkpoint_every,
+            )
+    except KeyboardInterrupt:
+        rest = f"go on with `{watch.again}`" if watch.again else "nothing was written"
+        print(f"fedcell: interrupted; {rest}", file=sys.stderr)
+        return 130
+    print_runs(infos, _top(plan, infos[0].folder), args.json)
+    return code
+
+
+def _planned(args: Namespace) -> "Plan":
+    from ..sweeps import plan
+    from ..sweeps.grid import read_seeds
+
+    settings = dict(_pair(text, "--set") for text in args.set)
+    if args.rounds is not None:
+        settings["rounds"] = args.rounds
+    grid: dict[str, list[str]] = {}
+    for first, *rest in args.grid:
+        key, value = _pair(first, "--grid")
+        grid.setdefault(key, []).extend([value, *rest])
+    return plan(args.methods, args.scenario or "cell", read_seeds(args.seeds or []), settings, grid, args.out)
+
+
+def _resumed(args: Namespace) -> "Plan":
+    from ..sweeps import going_on
+
+    names = ("scenario", "seeds", "rounds", "set", "grid", "out")
+    given = [f"--{name}" for name in names if getattr(args, name)] + args.methods
+    if given:
+        raise BadInput(f"--resume takes every run from its folder: drop {' '.join(given)}, or use --out to add runs")
+    return going_on(args.resume)
+
+
+def _pair(text: str, flag: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip() or not value.strip():
+        more = " and further values as words of their own" if flag == "--grid" else ""
+        raise BadInput(f"{flag} {text!r} has no value: write KEY=VALUE{more}")
+    return key.strip(), value.strip()
+
+
+def _top(plan: "Plan", first: Path) -> Path:
+    """The folder of the sweep, also where it was chosen by the sweep itself."""
+    return plan.folder or first.parent.parent

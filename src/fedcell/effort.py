@@ -1,0 +1,48 @@
+"""How much of an experiment is run, and how: the flags that its file and `fedcell reproduce` share."""
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import NamedTuple
+
+from .errors import BadInput
+
+SEEDS, QUICK_SEEDS = 5, 2  # of every case, where nobody says
+
+
+class Effort(NamedTuple):
+    """The flags as values."""
+
+    quick: bool = False  # the reduced grid
+    seeds: int | None = None  # seeds 1..N of every case; None: `SEEDS`, or `QUICK_SEEDS`
+    stored: bool = False  # run nothing
+    workers: int = 1  # processes side by side
+    only: str = ""  # run nothing but cases with this text in their key
+
+    @property
+    def numbers(self) -> range:
+        """The seeds."""
+        return range(1, 1 + (self.seeds or (QUICK_SEEDS if self.quick else SEEDS)))
+
+    def folder(self, results: Path) -> Path:
+        """Where results go: quick ones never beside full ones."""
+        return results / "quick" if self.quick else results
+
+
+def flags(parser: ArgumentParser) -> None:
+    """Add the flags to a parser."""
+    parser.add_argument("--quick", action="store_true", help="a reduced grid, to see that it works; kept apart")
+    parser.add_argument(
+        "--seeds", metavar="N", type=int, help=f"seeds 1..N of every case (default: {SEEDS}; quick: {QUICK_SEEDS})"
+    )
+    parser.add_argument("--workers", metavar="N", type=int, default=1, help="processes that run cases side by side")
+    parser.add_argument("--stored", action="store_true", help="run nothing: judge and draw the runs on file")
+    parser.add_argument("--only", metavar="TEXT", default="", help="run only cases with this in their name; judge all")
+
+
+def effort_of(options: Namespace) -> Effort:
+    """The values of the flags."""
+    effort = Effort(**{name: getattr(options, name) for name in Effort._fields})
+    for name, value in (("seeds", effort.seeds), ("workers", effort.workers)):
+        if value is not None and value < 1:
+            raise BadInput(f"--{name} {value} is below 1: give a whole number from 1 on")
+    return effort

@@ -1,0 +1,142 @@
+"""Several experiments one after the other: what is on file is not repeated, and one that fails stops no other."""
+
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..effort import Effort
+from ..errors import FedcellError
+from ..report.table import TIMES, human
+from .catalogue import Entry, load, opened
+from .frame import Claim, Experiment, Finding, judge, rows_of, store_of, text, write
+from .ledger import read_result
+from .runs import Row, missing_runs, seeds_of
+
+Say = Callable[[str], None]
+
+
+class Outcome(NamedTuple):
+    """How it went with one experiment."""
+
+    entry: Entry
+    text: str = ""  # claims and verdicts for a person
+    claims: Sequence[Claim] = ()
+    findings: Sequence[Finding] = ()
+    seeds: Sequence[int] = ()
+    on_file: Mapping[str, str] = {}  # verdict by claim of the clone's result, as it was before
+    note: str = ""  # why nothing was written
+    failed: bool = False
+
+    @property
+    def changed(self) -> dict[str, tuple[str, str]]:
+        """Verdicts that differ from those on file: claim -> (on file, now)."""
+        now = {finding.claim: finding.verdict for finding in self.findings}
+        return {key: (old, now[key]) for key, old in self.on_file.items() if now.get(key, old) != old}
+
+
+def reproduce(chosen: Sequence[Entry], effort: Effort, out: Path | None, say: Say) -> Iterator[Outcome]:
+    """Run, judge and write experiments; outcomes come as they end.
+
+    Args:
+        chosen: what to run, the experiments of a paper side by side.
+        effort: how much.
+        out: write to `out/<paper>`; None: to the results of the clone, where a result of more seeds or runs stays.
+        say: told of every run that ends.
+    """
+    groups = [list(group) for _, group in groupby(chosen, lambda entry: entry.path.parent)]
+    tell = _Counted(sum(_n_missing(group, effort, out) for group in groups), say)
+    for group in groups:
+        with opened(group[0].path.parent):
+            yield from (_one(entry, effort, out, tell) for entry in group)
+
+
+def results_of(entry: Entry, out: Path | None) -> Path:
+    """The folder that the results of an experiment go to."""
+    return out / entry.paper if out else entry.results
+
+
+class _Counted:
+    """Says every run with its number among all of them and the time that is left."""
+
+    def __init__(self, total: int, say: Say) -> None:
+        self.total, self.say = total, say
+        self.done, self.began_s = 0, time.monotonic()
+
+    def run(self, entry: Entry, line: str) -> None:
+        self.done += 1
+        left = max(self.total - self.done, 0)
+        rest_s = (time.monotonic() - self.began_s) / self.done * left
+        rest = f", about {human(rest_s, TIMES)} left" if left else ""
+        self.say(f"{entry} {line} (run {self.done} of {max(self.total, self.done)}{rest})")
+
+
+def _n_missing(group: Sequence[Entry], effort: Effort, out: Path | None) -> int:
+    """How many runs the experiments of a paper lack; runs that they share count once."""
+    missing: set[tuple[Path, str]] = set()
+    if effort.stored:
+        return 0
+    with opened(group[0].path.parent):
+        for entry in group:
+            try:
+                experiment = load(entry)
+                store = store_of(experiment, entry.name, results_of(entry, out), effort)
+                runs = missing_runs(experiment.cases(effort.quick), effort.numbers, store, effort.only)
+            except Exception:  # said when its turn comes
+                continue
+            missing |= {(store, key) for key in runs}
+    return len(missing)
+
+
+def _one(entry: Entry, effort: Effort, out: Path | None, tell: _Counted) -> Outcome:
+    try:
+        return _carry_out(entry, effort, out, tell)
+    except FedcellError as error:
+        return Outcome(entry, note=_why(error, str(error)), failed=True)
+    except Exception as error:
+        tell.say(traceback.format_exc().rstrip())
+        return Outcome(entry, note=_why(error, f"{type(error).__name__}: {error}"), failed=True)
+
+
+def _carry_out(entry: Entry, effort: Effort, out: Path | None, tell: _Counted) -> Outcome:
+    experiment = load(entry)
+    results = results_of(entry, out)
+    rows = rows_of(experiment, entry.name, results, effort, lambda line: tell.run(entry, line))
+    old = read_result(results / f"{entry.name}.json")
+    note = "" if effort.quick or old is None else _richer(old, rows)
+    if old and note and not rows:  # a fresh clone has results, but not the runs behind them
+        findings = _findings(experiment, old)
+        seeds = old["seeds"]
+        shown = f"{experiment.title}: verdicts on file, seeds {seeds}"
+    else:
+        findings = judge(experiment, rows)
+        seeds = seeds_of(rows)
+        shown = text(experiment, rows, findings, effort.quick)
+    in_clone = read_result(entry.results / f"{entry.name}.json") or {"claims": ()}
+    before = {claim["key"]: claim["verdict"] for claim in in_clone["claims"]}
+    if not note:
+        write(experiment, entry.name, rows, findings, results, effort)
+    return Outcome(entry, shown, experiment.claims, findings, seeds, {} if effort.quick else before, note)
+
+
+def _richer(old: Mapping[str, Any], rows: Sequence[Row]) -> str:
+    """Why the result on file stays; empty where it may be replaced."""
+    for word, had, has in (
+        ("seeds", len(old["seeds"]), len(seeds_of(rows))),
+        ("runs", old.get("runs", 0), len(rows)),
+    ):
+        if has < had:
+            return f"the result on file stays: it is from {had} {word}, this one from {has} (--out DIR keeps both)"
+    return ""
+
+
+def _findings(experiment: Experiment, result: Mapping[str, Any]) -> list[Finding]:
+    stored = {claim["key"]: Finding(*(claim[name] for name in Finding._fields)) for claim in result["claims"]}
+    missing = Finding("", "", "not run", "not in the result on file")
+    return [stored.get(claim.key, missing._replace(claim=claim.key)) for claim in experiment.claims]
+
+
+def _why(error: Exception, words: str) -> str:
+    return ", ".join([words, *getattr(error, "__notes__", ())])

@@ -1,0 +1,173 @@
+"""Many runs at a glance: every run below a folder with its state and totals, without reading its rows.
+
+A run that ended has its totals in `status.json`, together with the size of the `rounds.jsonl` they were
+made from. Where that size differs, or a run was killed or is still going on, they are made from the rows.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..errors import FedcellError
+from .files import in_use, read_json
+from .folder import COMPARISON, FORMAT, RUN, STATUS, SWEEP
+from .totals import COLUMNS, Totals, total
+
+ROWS = "rounds.jsonl"
+
+
+class RunInfo(NamedTuple):
+    """One run. Costs are totals over all rounds and devices; a score is NaN when it was never measured."""
+
+    folder: Path
+    label: str
+    method: str  # as it was written
+    scenario: str
+    seed: int
+    state: str  # waiting, running, finished, diverged, interrupted or failed; damaged: see the message
+    message: str
+    rounds: int
+    total_rounds: int
+    accuracy_best: float
+    accuracy_final: float
+    simulated_s: float
+    compute_joule: float
+    radio_joule: float
+    uplink_bit: float
+    delivered_per_round: float  # devices, mean over rounds
+    selected_per_round: float
+    settings: Mapping[str, Any]  # every option of the method
+    config: Mapping[str, Any]  # every option of world, data, model and training
+
+    @property
+    def joule(self) -> float:
+        """Energy of all devices for computing and sending."""
+        return self.compute_joule + self.radio_joule
+
+
+def find(folder: str | Path) -> list[RunInfo]:
+    """Every run in a folder and below it, in the order of names and, within a comparison, of its methods.
+
+    Runs of a comparison or a sweep whose turn did not come yet are listed as `waiting`, those of a sweep last. A run
+    that cannot be read is listed as `damaged` with the reason. Links to folders are not followed.
+    """
+    folder = Path(folder)
+    if not os.path.isdir(folder):
+        raise FedcellError(f"{folder} is no folder: name one that `fedcell run` or `fedcell sweep` made")
+    return list(_walk(str(folder)))
+
+
+def look(folder: str | Path, asked: Mapping[str, Any] | None = None) -> RunInfo:
+    """The run in one folder; `asked` is what a comparison says of it, for one that did not begin."""
+    folder = Path(folder)
+    try:
+        return _look(folder, asked or _checked(read_json(folder / RUN), folder / RUN))
+    except FedcellError as error:
+        return _damaged(folder, str(error))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        return _damaged(folder, f"{folder} is damaged ({type(error).__name__}: {error})")
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """A key that sorts numbers in names by their value.
+
+    >>> sorted(["seed10", "seed9", "Seed1"], key=natural)
+    ['Seed1', 'seed9', 'seed10']
+    """
+    return [(int(part or 0) if n % 2 else 0, part.lower()) for n, part in enumerate(re.split(r"(\d+)", name))]
+
+
+def _walk(folder: str) -> Iterator[RunInfo]:
+    """Runs below a folder; a run holds no other runs."""
+    try:
+        with os.scandir(folder) as found:
+            entries = {entry.name: entry for entry in found}
+    except OSError:
+        return  # what may not be opened holds no run of ours
+    if RUN in entries:
+        yield look(folder)
+        return
+    below = sorted((name for name in entries if entries[name].is_dir(follow_symlinks=False)), key=natural)
+    asked, damage = _asked(Path(folder, COMPARISON), "folder") if COMPARISON in entries else ({}, "")
+    later, worse = _asked(Path(folder, SWEEP), "name") if SWEEP in entries else ({}, "")
+    if damage or worse:
+        yield _damaged(Path(folder), damage or worse)
+    for name, values in asked.items():
+        yield look(Path(folder, name), values if not _has(folder, name, RUN) else None)
+    for name in below:
+        if name not in asked:
+            yield from _walk(os.path.join(folder, name))
+    for name, values in later.items():
+        if not _has(folder, name, RUN):
+            yield look(Path(folder, name), values)
+
+
+def _asked(path: Path, key: str) -> tuple[dict[str, Mapping[str, Any]], str]:
+    """What a comparison or a sweep says of its runs, by folder, or why that cannot be read."""
+    try:
+        return {str(values[key]): values for values in _checked(read_json(path), path)["runs"]}, ""
+    except FedcellError as error:
+        return {}, str(error)
+    except (KeyError, TypeError) as error:
+        return {}, f"{path} is damaged ({type(error).__name__}: {error})"
+
+
+def _look(folder: Path, spec: Mapping[str, Any]) -> RunInfo:
+    config = spec["config"]
+    status: Mapping[str, Any] = read_json(folder / STATUS) if _has(str(folder), STATUS) else {}
+    state = str(status.get("state", "waiting"))
+    if state == "running" and not in_use(folder):
+        state = "interrupted"
+    rounds, totals = _totals(folder, status)
+    return RunInfo(
+        folder,
+        str(spec["label"]),
+        str(spec["method"]),
+        str(config["scenario"]),
+        int(config["seed"]),
+        state,
+        str(status.get("message", "")),
+        rounds,
+        int(config["rounds"]),
+        *totals,
+        spec["settings"],
+        config,
+    )
+
+
+def _totals(folder: Path, status: Mapping[str, Any]) -> tuple[int, Totals]:
+    """Rounds and totals: those on file where they belong to the rows that are there, or made from the rows."""
+    size = _size(folder / ROWS)
+    kept = status.get("totals")
+    if kept is not None and kept["rows_byte"] == size:
+        return int(status["rounds"]), Totals(*(float(kept[name]) for name in Totals._fields))
+    if not size:
+        return 0, Totals()
+    from . import rows  # with NumPy
+
+    columns, rounds = rows.load(folder, COLUMNS)
+    return rounds, total(columns)
+
+
+def _damaged(folder: Path, message: str) -> RunInfo:
+    return RunInfo(folder, folder.name, "", "", 0, "damaged", message, 0, 0, *Totals(), {}, {})
+
+
+def _checked(values: Any, path: Path) -> Mapping[str, Any]:
+    found = values.get("format") if isinstance(values, dict) else None
+    if found != FORMAT:
+        raise FedcellError(f"{path} has format {found}, not {FORMAT}: use the fedcell that wrote it")
+    return dict(values)
+
+
+def _has(*parts: str) -> bool:
+    return os.path.exists(os.path.join(*parts))
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

@@ -1,0 +1,212 @@
+"""Recorded runs side by side: groups of repeats, and what differs between them seed by seed."""
+
+import os
+from collections.abc import Mapping, Sequence
+from math import floor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import BadInput, did_you_mean
+from ..record import Record, find, read
+from ..types import Floats
+from .groups import Repeats, cautions, common_seeds, few, repeats
+from .paired import Difference, Estimate, difference, estimate
+from .quantities import Quantity, Value, measure, quantities
+
+COLUMNS = (
+    *("round", "clock_s", "n_selected", "n_delivered", "compute_joule", "radio_joule", "uplink_bit"),
+    *("accuracy", "loss"),
+)
+EASY = 0.95  # of the smallest best accuracy: a target that every run reaches
+
+
+class Measure(NamedTuple):
+    """One quantity of one group."""
+
+    values: Floats  # [n_seeds], NaN where a run has none
+    least: Floats  # [n_seeds], the value, or what it is at least; NaN where nothing is known
+    estimate: Estimate  # NaN where a value is known by its least alone
+    difference: Difference | None  # to the reference; None for the reference itself
+
+    @property
+    def censored(self) -> int:
+        """Runs that never reached the target: their value is known to be at least `least`."""
+        return int(np.sum(np.isnan(self.values) & ~np.isnan(self.least)))
+
+
+class Group(NamedTuple):
+    """Runs with equal settings, one per seed of the comparison."""
+
+    label: str
+    varied: Mapping[str, Any]  # settings in which groups differ, by dotted key
+    records: tuple[Record, ...]  # in the order of the seeds
+    measures: Mapping[str, Measure]  # by the key of a quantity
+
+
+class Comparison(NamedTuple):
+    """Groups of recorded runs on common seeds, each held against a reference."""
+
+    groups: tuple[Group, ...]
+    reference: str  # label
+    seeds: tuple[int, ...]
+    targets: tuple[float, ...]
+    confidence: float
+    quantities: tuple[Quantity, ...]
+    notes: tuple[str, ...]  # what was left out, and what makes numbers less comparable
+
+
+def compare(
+    runs: str | Path | Record | Sequence[str | Path | Record],
+    *,
+    against: str | None = None,
+    targets: Sequence[float] = (),
+    only: Sequence[str] = (),
+    confidence: float = 0.95,
+) -> Comparison:
+    """Group recorded runs by what differs, with seeds as repeats, and hold every group against one of them.
+
+    Args:
+        runs: folders of runs, comparisons or sweeps, or records that were read already.
+        against: label of the reference; None: the first group.
+        targets: accuracies, in (0, 1], to say the cost of; none: 95 % of the smallest best accuracy.
+        only: keep groups whose label holds any of these texts; none: all.
+        confidence: of the intervals.
+
+    Raises BadInput for runs that cannot be compared; what is merely less comparable is said in `notes`.
+    """
+    _check(targets, confidence)
+    notes: list[str] = []
+    records = gather([runs] if isinstance(runs, str | Path | Record) else runs, notes)
+    found = _chosen(repeats(records, notes), only)
+    reference = _reference(found, against)
+    seeds = common_seeds(found, notes)
+    goals = tuple(dict.fromkeys(targets)) or _easy_target(found, seeds)
+    _refuse_unlike(found, seeds, goals)
+    notes += [*cautions(found, reference), *_endings(found, seeds)]
+    columns = quantities(goals)
+    tables = {one.label: [measure(one.by_seed[seed], goals) for seed in seeds] for one in found}
+    base = tables[reference.label]
+    groups = [
+        Group(
+            label=one.label,
+            varied=one.varied,
+            records=tuple(one.by_seed[seed] for seed in seeds),
+            measures={
+                column.key: _measure(column.key, tables[one.label], None if one is reference else base, confidence)
+                for column in columns
+            },
+        )
+        for one in found
+    ]
+    return Comparison(tuple(groups), reference.label, seeds, goals, confidence, columns, tuple(notes))
+
+
+def gather(runs: Sequence[str | Path | Record], notes: list[str]) -> list[Record]:
+    """Every run that began, each folder once, with the columns that a comparison needs."""
+    seen: set[str] = set()
+    out, left = [], []
+    for one in runs:
+        if isinstance(one, Record):
+            out.append(one)
+            continue
+        found = find(one)
+        if not found:
+            raise BadInput(f"there is no recorded run in {one}: name a folder that `fedcell run` or `sweep` made")
+        for info in found:
+            real = os.path.realpath(info.folder)
+            if real not in seen and info.state in ("waiting", "damaged"):
+                left.append(f"{info.folder} is {info.state}" + f" ({info.message})" * bool(info.message))
+            elif real not in seen:
+                out.append(read(info.folder, COLUMNS))
+            seen.add(real)
+    notes += [f"left out: {few(left)}"] if left else []
+    return out
+
+
+def _check(targets: Sequence[float], confidence: float) -> None:
+    for target in targets:
+        if not 0 < target <= 1:
+            raise BadInput(f"target {target:g} is no accuracy: give a share above 0 and up to 1, such as 0.9")
+    if not 0 < confidence < 1:
+        raise BadInput(f"confidence {confidence:g} is not between 0 and 1: give a share such as 0.95")
+
+
+def _chosen(groups: list[Repeats], only: Sequence[str]) -> list[Repeats]:
+    kept = [one for one in groups if not only or any(text in one.label for text in only)]
+    if not kept:
+        known = [one.label for one in groups]
+        why = f"no group holds {' or '.join(map(repr, only))} in its label" if groups else "no run has ended yet"
+        raise BadInput(f"there is nothing to compare: {why}" + _named(known))
+    return kept
+
+
+def _reference(groups: Sequence[Repeats], against: str | None) -> Repeats:
+    """The group of that label, or the only one whose label begins with it."""
+    if against is None:
+        return groups[0]
+    exact = [one for one in groups if one.label == against]
+    near = exact or [one for one in groups if one.label.startswith(against)]
+    if len(near) != 1:
+        known = [one.label for one in groups]
+        why = "several groups begin so" if near else "there is no such group"
+        raise BadInput(f"cannot compare against {against!r}: {why}{did_you_mean(against, known)}{_named(known)}")
+    return near[0]
+
+
+def _named(labels: Sequence[str]) -> str:
+    return f" (groups: {few(labels)})" if labels else ""
+
+
+def _refuse_unlike(groups: Sequence[Repeats], seeds: Sequence[int], goals: Sequence[float]) -> None:
+    """Refuse runs that were not judged by the same metric."""
+    scored = {one.label: any("accuracy" in one.by_seed[seed].columns for seed in seeds) for one in groups}
+    without = next((label for label, has in scored.items() if not has), None)
+    having = next((label for label, has in scored.items() if has), None)
+    if without and having:
+        raise BadInput(f"{having!r} was evaluated by accuracy and {without!r} was not: compare runs of one metric")
+    if without and goals:
+        raise BadInput(f"{without!r} was not evaluated by accuracy: drop the target")
+
+
+def _easy_target(groups: Sequence[Repeats], seeds: Sequence[int]) -> tuple[float, ...]:
+    """An accuracy that every run which did not diverge reaches, to three digits."""
+    records = [one.by_seed[seed] for one in groups for seed in seeds]
+    best = [measure(one, ())["accuracy_best"].value for one in records if one.status.state == "finished"]
+    target = floor(1000 * EASY * min(best, default=0.0)) / 1000 if not np.isnan(best).any() else 0.0
+    return (target,) if target > 0 else ()
+
+
+def _endings(groups: Sequence[Repeats], seeds: Sequence[int]) -> list[str]:
+    """What the ends of the runs, their number and their makers do to the numbers."""
+    runs = [(one.label, seed, one.by_seed[seed]) for one in groups for seed in seeds]
+    diverged = [
+        f"{label} on seed {seed} after {run.status.rounds} of {run.status.total} rounds"
+        for label, seed, run in runs
+        if run.status.state == "diverged"
+    ]
+    notes = [f"diverged, so without final values and totals: {few(diverged)}"] if diverged else []
+    versions = sorted({run.made_by["fedcell"] for *_, run in runs if "fedcell" in run.made_by})
+    if len(versions) > 1:
+        notes.append(f"the runs were made by different versions of fedcell ({', '.join(versions)})")
+    if len(seeds) == 1:
+        notes.append("one seed: there are no intervals and no tests; repeat the runs with other seeds (--seed)")
+    return notes
+
+
+def _measure(
+    key: str, table: Sequence[Mapping[str, Value]], base: Sequence[Mapping[str, Value]] | None, confidence: float
+) -> Measure:
+    values, least = np.array([row[key] for row in table], np.float64).T
+    censored = bool((np.isnan(values) & ~np.isnan(least)).any())
+    found = estimate(values, confidence)
+    if censored:  # the mean of those that reached it would flatter the group
+        found = Estimate(float("nan"), float("nan"), float("nan"), found.n)
+    if base is None:
+        return Measure(values, least, found, None)
+    theirs, bound = np.array([row[key] for row in base], np.float64).T
+    gap = difference(values, theirs, confidence)
+    if censored or bool((np.isnan(theirs) & ~np.isnan(bound)).any()):
+        gap = gap._replace(p=float("nan"))  # the pairs that are left are no random ones
+    return Measure(values, least, found, gap)

@@ -1,0 +1,189 @@
+"""Which runs are repeats of one another, and what tells the others apart.
+
+Runs with equal settings of method, world, data, model and training are one group; their seeds are its repeats.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import BadInput
+from ..record import Record
+
+OPEN = ("waiting", "running", "interrupted", "failed")  # states of a run without a result
+CAUTIONS = {  # settings that may differ, at the price of a sentence
+    "data.name": ("data set", "accuracies are those of different test sets"),
+    "rounds": ("rounds", "totals and final values are those of runs of different lengths"),
+    "eval_every": ("rounds between evaluations", "the best of more evaluations tends to be higher"),
+}
+
+
+class Repeats(NamedTuple):
+    """The runs of one group, by seed."""
+
+    label: str
+    varied: Mapping[str, Any]  # settings in which groups differ, by dotted key
+    by_seed: Mapping[int, Record]
+
+
+def repeats(records: Sequence[Record], notes: list[str]) -> list[Repeats]:
+    """Sort ended runs into groups, in the order of their first runs; `notes` is told what is left out."""
+    found: dict[tuple[str, str], dict[int, Record]] = {}
+    for record in _ended(records, notes):
+        config = {name: part for name, part in record.config.items() if name != "seed"}
+        runs = found.setdefault((_method(record), json.dumps(config, sort_keys=True)), {})
+        seed = int(record.config["seed"])
+        if seed in runs:
+            _refuse_other(runs[seed], record, notes)
+        runs.setdefault(seed, record)
+    firsts = [next(iter(runs.values())) for runs in found.values()]
+    varied = _varied([dict(_flat(one.config)) for one in firsts])
+    pairs = zip(_labels(firsts, varied), varied, found.values(), strict=True)
+    return [Repeats(label, settings, runs) for label, settings, runs in pairs]
+
+
+def common_seeds(groups: Sequence[Repeats], notes: list[str]) -> tuple[int, ...]:
+    """The seeds that every group has; raises BadInput when there are none."""
+    seeds = set(groups[0].by_seed)
+    for group in groups:
+        if not seeds & set(group.by_seed):
+            other = next((one for one in groups if not set(one.by_seed) & set(group.by_seed)), groups[0])
+            raise BadInput(
+                f"{other.label!r} (seeds {spans(other.by_seed)}) and {group.label!r} (seeds {spans(group.by_seed)}) "
+                "have no seed in common to be compared on: run one of them on the other's seeds"
+            )
+        seeds &= set(group.by_seed)
+    more = [f"{one.label} also has {spans(set(one.by_seed) - seeds)}" for one in groups if set(one.by_seed) - seeds]
+    if more:
+        notes.append(f"compared on the common seeds {spans(seeds)} alone ({few(more)})")
+    return tuple(sorted(seeds))
+
+
+def cautions(groups: Sequence[Repeats], reference: Repeats) -> list[str]:
+    """A sentence for every setting that makes numbers less comparable."""
+    out = []
+    for key, (words, why) in CAUTIONS.items():
+        mine = reference.varied.get(key)
+        other = next((one for one in groups if one.varied.get(key) != mine), None)
+        if other:
+            theirs = other.varied[key]
+            out.append(f"{reference.label!r} has {words} {mine} and {other.label!r} has {theirs}: {why}")
+    own = sorted({name for one in groups for name in next(iter(one.by_seed.values())).own} - {"method"})
+    if own:
+        out.append(f"runs were made with an own {' and '.join(own)}, which no record can tell from another")
+    return out
+
+
+def few(parts: Sequence[str], most: int = 4) -> str:
+    """The first of several texts, and how many more there are.
+
+    >>> few(["a", "b", "c"], most=2)
+    'a; b; and 1 more'
+    """
+    return "; ".join([*parts[:most], *([f"and {len(parts) - most} more"] if len(parts) > most else [])])
+
+
+def spans(seeds: Iterable[int]) -> str:
+    """Numbers in a few characters.
+
+    >>> spans([5, 1, 2, 3, 9])
+    '1-3, 5, 9'
+    """
+    parts: list[list[int]] = []
+    for seed in sorted(seeds):
+        if parts and seed == parts[-1][-1] + 1:
+            parts[-1] = [parts[-1][0], seed]
+        else:
+            parts.append([seed])
+    return ", ".join("-".join(map(str, part)) for part in parts)
+
+
+def _ended(records: Sequence[Record], notes: list[str]) -> Iterator[Record]:
+    left = [one for one in records if one.status.state in OPEN or not one.status.rounds]
+    if left:
+        ends = [
+            f"{one.folder} is {one.status.state} after {one.status.rounds} of {one.status.total} rounds" for one in left
+        ]
+        notes.append(f"left out, because without an end: {few(ends)}")
+    out = {id(one) for one in left}
+    yield from (one for one in records if id(one) not in out)
+
+
+def _method(record: Record) -> str:
+    """What identifies a method: its name or file with every setting, or the label of a caller's own object."""
+    if not record.settings:
+        return record.label
+    name = record.sha256 or record.method.partition(":")[0]
+    return json.dumps([name, record.settings], sort_keys=True)
+
+
+def _refuse_other(one: Record, other: Record, notes: list[str]) -> None:
+    """Two runs of one method on one seed are a copy, or a question for the user."""
+    same = one.columns.keys() == other.columns.keys() and all(
+        name == "outcome" or np.array_equal(one.columns[name], other.columns[name], equal_nan=True)
+        for name in one.columns
+    )
+    if not same:
+        raise BadInput(
+            f"{one.folder} and {other.folder} hold the same method, settings and seed but other numbers: "
+            "name one of them"
+        )
+    notes.append(f"{other.folder} is the same run as {one.folder}, which is used")
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _varied(configs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Of every config the settings that differ between any two; a seed is none."""
+    keys = dict.fromkeys(key for config in configs for key in config if key != "seed")
+    many = [key for key in keys if len({json.dumps(config.get(key)) for config in configs}) > 1]
+    return [{key: config.get(key) for key in many} for config in configs]
+
+
+def _labels(firsts: Sequence[Record], varied: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The method's label, then what differs in the world, then the method's settings where needed."""
+    shown = _shown(varied)
+    labels = [
+        " ".join([one.label, *(f"{key}={_written(values[key])}" for key in shown)])
+        for one, values in zip(firsts, varied, strict=True)
+    ]
+    twins = [[other for other, label in zip(firsts, labels, strict=True) if label == mine] for mine in labels]
+    told = [
+        label + (_own_settings(one, alike) if len(alike) > 1 else "")
+        for label, one, alike in zip(labels, firsts, twins, strict=True)
+    ]
+    return [label if told.count(label) == 1 else f"{label} #{index + 1}" for index, label in enumerate(told)]
+
+
+def _shown(varied: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The settings that a label needs: a scenario's name stands for all that follows from it."""
+    keys = list(varied[0]) if varied else []
+    if "scenario" not in keys:
+        return keys
+    return ["scenario", *(key for key in keys if key != "scenario" and not _follows(key, varied))]
+
+
+def _follows(key: str, varied: Sequence[Mapping[str, Any]]) -> bool:
+    pairs = {(values["scenario"], json.dumps(values[key])) for values in varied}
+    return len(pairs) == len({values["scenario"] for values in varied})
+
+
+def _own_settings(one: Record, alike: Sequence[Record]) -> str:
+    differ = [key for key in one.settings if len({json.dumps(other.settings.get(key)) for other in alike}) > 1]
+    if differ:
+        return f" ({', '.join(f'{key}={_written(one.settings[key])}' for key in differ)})"
+    return f" ({one.sha256[:8] or one.method})"
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, list):
+        return "|".join(map(_written, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)

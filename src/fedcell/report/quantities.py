@@ -1,0 +1,94 @@
+"""What is compared: the totals of a run, and what it took to reach an accuracy."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..record import Record
+from .costs import COSTS
+from .summary import measured
+from .table import BITS, JOULES, TIMES, Units
+
+PERCENT: Units = ((0.01, "%"),)
+PLAIN: Units = ((1.0, ""),)
+NAN = float("nan")
+REACH = {
+    "round": ("rounds", "rounds"),
+    "time": ("s", "time"),
+    "energy": ("joule", "energy"),
+    "uplink": ("bit", "uplink"),
+}
+
+
+class Quantity(NamedTuple):
+    """One number of a run."""
+
+    key: str  # in JSON and CSV
+    title: str  # of a column
+    unit: str  # of the numbers in JSON and CSV; empty for shares and counts
+    units: Units  # for people
+    target: float | None = None  # the accuracy to be reached; None: a total of the run
+
+
+class Value(NamedTuple):
+    """A number of one run. `value` is NaN where it does not exist; it is `least` or more where that is known."""
+
+    value: float
+    least: float
+
+
+TOTALS = (
+    Quantity("accuracy_best", "best", "", PERCENT),
+    Quantity("accuracy_final", "final", "", PERCENT),
+    Quantity("loss_final", "loss", "", PLAIN),
+    Quantity("simulated_s", "time", "s", TIMES),
+    Quantity("energy_joule", "energy", "J", JOULES),
+    Quantity("uplink_bit", "uplink", "bit", BITS),
+    Quantity("delivered_share", "delivered", "", PERCENT),
+)
+
+
+def quantities(targets: Sequence[float]) -> tuple[Quantity, ...]:
+    """The totals, then four costs for every target."""
+    reached = (
+        Quantity(f"{REACH[cost.name][0]}_to_{target}", REACH[cost.name][1], cost.unit, cost.units, target)
+        for target in targets
+        for cost in COSTS
+    )
+    return (*TOTALS, *reached)
+
+
+def measure(record: Record, targets: Sequence[float]) -> dict[str, Value]:
+    """Every quantity of one run, by key.
+
+    A run that diverged has neither final values nor totals: they are those of another number of rounds. A target is
+    reached at the end of the first round whose evaluation shows it; a run that never gets there takes at least what it
+    spent in all.
+    """
+    spent = {cost.name: cost.total(record) for cost in COSTS}
+    rounds, accuracy = measured(record, "accuracy")
+    loss = measured(record, "loss")[1]
+    ended = record.status.state == "finished"
+    last = {name: float(total[-1]) if len(total) else 0.0 for name, total in spent.items()}
+    found = {
+        "accuracy_best": float(accuracy.max()) if len(accuracy) else NAN,
+        "accuracy_final": float(accuracy[-1]) if ended and len(accuracy) else NAN,
+        "loss_final": float(loss[-1]) if ended and len(loss) else NAN,
+        "simulated_s": last["time"] if ended else NAN,
+        "energy_joule": last["energy"] if ended else NAN,
+        "uplink_bit": last["uplink"] if ended else NAN,
+        "delivered_share": _delivered(record),
+    }
+    out = {key: Value(value, value) for key, value in found.items()}
+    for target in targets:
+        there = rounds[accuracy >= target]
+        for name, (key, _) in REACH.items():
+            value = float(spent[name][there[0]]) if len(there) else NAN
+            out[f"{key}_to_{target}"] = Value(value, value if len(there) else last[name])
+    return out
+
+
+def _delivered(record: Record) -> float:
+    selected = int(np.sum(record.columns["n_selected"]))
+    return int(np.sum(record.columns["n_delivered"])) / selected if selected else NAN

@@ -1,0 +1,238 @@
+"""Sweeps: plan them, do what is left of them, and go on with them after any interruption.
+
+`DIR/sweep.json` lists every run that was ever asked for in a folder; each run is an ordinary run folder.
+"""
+
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from .. import options
+from ..errors import BadInput, FedcellError
+from ..learn.engines.pool import cores
+from ..loggers import Log
+from ..record import Progress, RunInfo, Watch, silent
+from ..record.drive import claim
+from ..record.files import explained, locked, present, read_json, write_json
+from ..record.folder import ENDED, RUN, SWEEP
+from ..record.index import look
+from ..scenarios import Config
+from . import local
+from .grid import Plan, expand
+from .task import Orders, Outcome, Task
+
+FORMAT = 1
+ENGINES = {"local": local.run}  # name -> (tasks, orders, workers, tell) -> outcomes as they come
+
+
+def sweep(
+    methods: str | Sequence[str] = (),
+    scenarios: str | Sequence[str] = "cell",
+    seeds: Sequence[int] = (),
+    settings: Mapping[str, Any] | None = None,
+    grid: Mapping[str, Sequence[Any]] | None = None,
+    *,
+    out: str | Path | None = None,
+    workers: int = 0,
+    engine: str = "local",
+    log: str | Sequence[str] = (),
+    watch: Watch = silent,
+) -> list[RunInfo]:
+    """Run every method in every scenario on every seed with every combination of settings; skip what is done.
+
+    Called again with the same folder it goes on where it stopped; called with more methods, seeds or values it adds
+    them. Every run is that of `fedcell run` with the same settings, row for row, whatever the number of workers.
+
+    Args:
+        methods: texts `NAME[:key=value,...]` or paths of method files; none: those that each scenario compares.
+        scenarios: presets to start from.
+        seeds: seeds of every run; none: the scenario's own.
+        settings: keys with one value, such as `{"rounds": 30, "fedprox.steps": 5}`.
+        grid: keys with several, such as `{"world.radius_m": [200, 400], "fedprox.mu": [0.1, 1]}`: all combinations.
+        out: folder of the sweep; None: the next free one in `runs/`.
+        workers: processes side by side; 0: as many as there are cores or runs. Cores are shared out among them.
+        engine: who does the runs: `local`, processes on this machine.
+        log: `tensorboard=DIR` or `mlflow=URI`.
+        watch: called with a `fedcell.record.Progress` whose label is the run's folder; of fast runs not every round.
+
+    Returns: one `fedcell.record.RunInfo` per run of the grid; `fedcell.read(info.folder)` reads its rows. A run that
+    failed or diverged stops no other, see `state` and `message`.
+
+    Raises BadInput, before anything is written, for methods and settings that do not fit.
+    """
+    planned = plan(methods, scenarios, seeds, settings, grid, out)
+    return carry_out(planned, workers=workers, engine=engine, log=log, watch=watch)[0]
+
+
+def plan(
+    methods: str | Sequence[str] = (),
+    scenarios: str | Sequence[str] = "cell",
+    seeds: Sequence[int] = (),
+    settings: Mapping[str, Any] | None = None,
+    grid: Mapping[str, Sequence[Any]] | None = None,
+    out: str | Path | None = None,
+) -> Plan:
+    """The runs of a sweep, checked; arguments as of `sweep`."""
+    asked = [methods] if isinstance(methods, str) else list(methods)
+    for method in asked:
+        if not isinstance(method, str):
+            raise BadInput(
+                f"a sweep runs methods by name or file, not a {type(method).__name__}: put it into a .py file"
+            )
+    names = [scenarios] if isinstance(scenarios, str) else list(scenarios)
+    folder = None if out is None else Path(out)
+    return Plan(folder, expand(asked, names, list(seeds), settings or {}, grid or {}))
+
+
+def going_on(folder: str | Path) -> Plan:
+    """Every run that was ever asked for in the folder of a sweep."""
+    folder = Path(folder)
+    if not present(folder / SWEEP):
+        raise BadInput(f"{folder} is no folder of a sweep (it has no {SWEEP}): name one that `fedcell sweep` printed")
+    return Plan(folder, tuple(_on_file(folder).values()))
+
+
+def carry_out(
+    plan: Plan,
+    *,
+    workers: int = 0,
+    engine: str = "local",
+    log: str | Sequence[str] = (),
+    watch: Watch = silent,
+    checkpoint_s: float = 10.0,
+) -> tuple[list[RunInfo], int]:
+    """Do what is left of a plan.
+
+    Returns: the runs of the plan, and the exit code: 1 or 2 when runs failed, 3 when some diverged, else 0.
+    """
+    if engine not in ENGINES:
+        raise BadInput(f"unknown engine {engine!r}: choose one of {', '.join(ENGINES)}")
+    if workers < 0:
+        raise BadInput(f"{workers} workers are too few: give 1 or more, or 0 for as many as there are cores")
+    texts = (log,) if isinstance(log, str) else tuple(log)
+    Log.check(texts)
+    _refuse_foreign(plan.folder)
+    _compare(plan, states(plan))
+    folder = plan.folder or claim(None, "sweep")
+    plan = plan._replace(folder=folder)
+    with explained(folder, "or choose another folder with --out (nothing was written)"):
+        folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder):
+        with explained(folder, "then start again (nothing was simulated yet)"):
+            known = _on_file(folder) if present(folder / SWEEP) else {}
+            if added := {task.name: task for task in plan.tasks if task.name not in known}:
+                _write(folder, [*known.values(), *added.values()])
+        before = states(plan)
+        left = [task for task, info in zip(plan.tasks, before, strict=True) if info.state not in ENDED]
+        orders = Orders(str(folder), checkpoint_s, texts)
+        _skip(plan, before, orders, watch)
+        outcomes = _play(left, orders, workers, engine, watch)
+    infos = [_final(info, outcomes.get(task.name)) for task, info in zip(plan.tasks, states(plan), strict=True)]
+    return infos, _exit_code(infos, outcomes)
+
+
+def states(plan: Plan) -> list[RunInfo]:
+    """How far every run of a plan is."""
+    place = plan.folder or Path("runs/sweep")
+    found = []
+    for task in plan.tasks:
+        path = place / task.name
+        asked = {"label": task.label, "method": task.method, "settings": task.settings, "config": task.config}
+        found.append(look(path, None if present(path / RUN) else asked))
+    return found
+
+
+def how_to_go_on(folder: Path) -> str:
+    """The command that goes on with a sweep."""
+    return f"fedcell sweep --resume {shlex.quote(str(folder))}"
+
+
+def _play(tasks: Sequence[Task], orders: Orders, workers: int, engine: str, watch: Watch) -> dict[str, Outcome]:
+    again = how_to_go_on(Path(orders.folder))
+    if not tasks:
+        return {}
+
+    def tell(task: Task, progress: Progress) -> None:
+        watch(progress._replace(label=task.name, again=again))
+
+    watch(Progress("sweep", 0, 0, again=again))
+    found: dict[str, Outcome] = {}
+    with closing(ENGINES[engine](tasks, orders, min(workers or cores(), len(tasks)), tell)) as outcomes:
+        for outcome in outcomes:
+            found[outcome.task.name] = outcome
+            if outcome.code:
+                rounds = outcome.task.rounds
+                watch(Progress(outcome.task.name, 0, rounds, "failed", note=outcome.message, again=again))
+    return found
+
+
+def _skip(plan: Plan, before: Sequence[RunInfo], orders: Orders, watch: Watch) -> None:
+    """Say what is done already, and bring its rows to the loggers."""
+    counts = Counter(info.state for info in before if info.state in ENDED)
+    if not counts:
+        return
+    words = " and ".join(f"{counts[state]} {state}" for state in ENDED if counts[state])
+    watch(Progress("sweep", 0, 0, note=f"{counts.total()} of {len(before)} runs are skipped: {words} before"))
+    with Log(orders.log, watch, base=Path(orders.folder)) as told:
+        for task, info in zip(plan.tasks, before, strict=True):
+            if info.state in ENDED:
+                told(Progress(task.name, info.rounds, info.total_rounds, info.state, folder=info.folder))
+
+
+def _final(info: RunInfo, outcome: Outcome | None) -> RunInfo:
+    """A run that could not even begin has no record: say what the engine said."""
+    failed = outcome is not None and outcome.code and info.state == "waiting"
+    return info._replace(state="failed", message=outcome.message) if outcome and failed else info
+
+
+def _exit_code(infos: Sequence[RunInfo], outcomes: Mapping[str, Outcome]) -> int:
+    codes = {outcome.code for outcome in outcomes.values()} - {0}
+    if codes:
+        return 2 if codes == {2} else 1
+    return 3 if any(info.state == "diverged" for info in infos) else 0
+
+
+def _compare(plan: Plan, infos: Sequence[RunInfo]) -> None:
+    """Refuse a folder whose runs were asked for something else under the same name."""
+    for task, info in zip(plan.tasks, infos, strict=True):
+        if info.state in ("damaged", "waiting"):
+            continue
+        try:
+            was, now = (_flat(options.from_dict(Config(), one.config)) for one in (info, task))
+        except BadInput as error:
+            raise FedcellError(f"{info.folder} was made by another fedcell ({error}): choose another folder") from None
+        changed = [key for key in now if was.get(key) != now[key]]
+        if changed:
+            key = changed[0]
+            raise BadInput(
+                f"{info.folder} holds a run with {key} = {was.get(key)} and not {now[key]}, because a preset changed "
+                "since: choose another folder"
+            )
+
+
+def _flat(config: Config) -> dict[str, Any]:
+    return {key: value for key, _, value in options.keys(config)}
+
+
+def _refuse_foreign(folder: Path | None) -> None:
+    """A sweep adds to its own folders and to empty ones."""
+    if folder is None or present(folder / SWEEP):
+        return
+    with explained(folder, "or choose another folder (nothing was written)"):
+        if present(folder) and any(path.name != "lock" and path.suffix != ".tmp" for path in folder.iterdir()):
+            raise BadInput(f"{folder} is not empty and no folder of a sweep: choose another folder")
+
+
+def _on_file(folder: Path) -> dict[str, Task]:
+    values = read_json(folder / SWEEP)
+    found = values.get("format") if isinstance(values, dict) else None
+    if found != FORMAT:
+        raise FedcellError(f"{folder / SWEEP} has format {found}, not {FORMAT}: use the fedcell that wrote it")
+    return {one["name"]: Task(**one) for one in values["runs"]}
+
+
+def _write(folder: Path, tasks: Sequence[Task]) -> None:
+    write_json(folder / SWEEP, {"format": FORMAT, "runs": [task._asdict() for task in tasks]})

@@ -1,0 +1,179 @@
+"""From methods, scenarios, seeds and settings to a list of tasks, each with a folder name of its own.
+
+A run goes to `<scenario>[-<key>-<value>...]-seed<seed>/<method>[-<key>-<value>...]`. The keys of the first
+part are those that differ from the scenario's own values, so equal settings always meet in the same folder.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from hashlib import sha256
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .. import methods as library
+from .. import options, scenarios
+from ..errors import BadInput, did_you_mean
+from ..scenarios import Config, Scenario
+from .task import Task
+
+LONGEST = 100  # characters of a folder name
+Values = Mapping[str, Any]
+
+
+class Plan(NamedTuple):
+    """The runs of a sweep, in the order in which they are begun."""
+
+    folder: Path | None  # None: the next free one in runs/
+    tasks: tuple[Task, ...]
+
+
+class _Split(NamedTuple):
+    """Settings sorted by what they belong to."""
+
+    config: dict[str, Any]
+    by_method: dict[str, dict[str, Any]]  # method text up to the colon -> key -> value
+
+
+def expand(
+    methods: Sequence[str],
+    names: Sequence[str],
+    seeds: Sequence[int | None],
+    settings: Values,
+    grid: Mapping[str, Sequence[Any]],
+) -> tuple[Task, ...]:
+    """Every run of the grid: all methods on the first seed, then all on the next."""
+    for key, values in grid.items():
+        if isinstance(values, str) or not len(values):
+            raise BadInput(f"the grid of {key} is {values!r}: give a list of one or more values")
+        if key in settings:
+            raise BadInput(f"{key} is set to one value and has a grid, too: drop one of them")
+    points = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+    found: dict[str, Task] = {}
+    worlds = [(scenarios.get(name), point) for name in names for point in points]
+    for seed in seeds or [None]:
+        for preset, point in worlds:
+            for task in _world(preset, methods or preset.compare, seed, settings, point):
+                found.setdefault(task.name, task)  # a method that a point does not concern is run once
+    return tuple(found.values())
+
+
+def _world(
+    preset: Scenario, methods: Sequence[str], seed: int | None, settings: Values, point: Values
+) -> Iterator[Task]:
+    """The runs of all methods in one world."""
+    common, own = _sort(settings, methods, preset), _sort(point, methods, preset)
+    changes = common.config | own.config | ({} if seed is None else {"seed": seed})
+    config: Config = options.override(preset.config, changes)
+    world = _world_name(preset.config, config)
+    for text in methods:
+        word, _, written = text.partition(":")
+        fixed = {part.partition("=")[0].strip() for part in written.split(",")}
+        if clash := sorted(fixed & set(own.by_method.get(word, ()))):
+            raise BadInput(f"{text!r} fixes {clash[0]}, which has a grid, too: drop one of them")
+        given = common.by_method.get(word, {}) | own.by_method.get(word, {})
+        shown = {key: value for key, value in given.items() if key not in fixed}
+        choice = library.parse(text, {word: {**preset.methods.get(word, {}), **given}})
+        label = text + "".join(
+            f"{',' if n or written else ':'}{key}={_text(shown[key])}" for n, key in enumerate(shown)
+        )
+        values = {key: _plain(value) for key, _, value in options.keys(choice.config)}
+        path = str(Path(word).resolve()) if word.endswith(".py") else word
+        name = f"{world}/{_method_name(path, label.removeprefix(word))}"
+        yield Task(name, label, text.replace(word, path, 1), values, options.to_dict(config))
+
+
+def _sort(values: Values, methods: Sequence[str], preset: Scenario) -> _Split:
+    """Settings of the config and settings by method; a key that belongs to nothing here is BadInput."""
+    words = [text.partition(":")[0] for text in methods]
+    by_word = {Path(word).stem: word for word in words} | {word: word for word in words}
+    sections = [entry.name for entry in fields(preset.config)]
+    found = _Split({}, {})
+    for key, value in values.items():
+        section, _, rest = key.partition(".")
+        if key in ("seed", "scenario"):
+            raise BadInput(f"{key} is no setting of a sweep: name {key}s with --{key}{'s' * (key == 'seed')}")
+        if section in sections:
+            found.config[key] = value
+        elif section in by_word and rest:
+            found.by_method.setdefault(by_word[section], {})[rest] = value
+        elif section in library.names():
+            raise BadInput(f"{key}: method {section!r} is not part of this sweep: name it, or drop the setting")
+        else:
+            known = [name for name, _, _ in options.keys(preset.config)]
+            for word, name in by_word.items():
+                known += [f"{word}.{own}" for own, _, _ in options.keys(library.load(name).Config())]
+            raise BadInput(f"unknown key {key!r}{did_you_mean(key, known)} (fedcell list keys shows all)")
+    return found
+
+
+def read_seeds(texts: Sequence[str]) -> list[int]:
+    """Seeds from texts such as `3`, `1..5` or `1,2,8`.
+
+    >>> read_seeds(["1..3", "7"]), read_seeds(["2,4"])
+    ([1, 2, 3, 7], [2, 4])
+    """
+    found: list[int] = []
+    for text in filter(None, (part.strip() for word in texts for part in word.split(","))):
+        first, dots, last = text.partition("..")
+        if not first.isdecimal() or (dots and not (last.isdecimal() and int(first) <= int(last))):
+            raise BadInput(
+                f"--seeds {text!r} is no seed: write numbers and ranges from low to high, such as 1..5 or 1 7"
+            )
+        found += range(int(first), int(last if dots else first) + 1)
+    return list(dict.fromkeys(found))
+
+
+# ---------------------------------------------------------------- names
+
+
+def _world_name(preset: Config, config: Config) -> str:
+    """Scenario, what differs from it, and the seed."""
+    before = {key: value for key, _, value in options.keys(replace(preset, seed=config.seed))}
+    changed = [(key, _text(value)) for key, _, value in options.keys(config) if before[key] != value]
+    return _safe(config.scenario, changed, f"-seed{config.seed}")
+
+
+def _method_name(path: str, rest: str) -> str:
+    """The method and what was set; of a file its stem and a hash of its place."""
+    pairs = [part.partition("=")[::2] for part in re.split(r",(?=[^,=]+=)", rest.lstrip(":")) if part]
+    if path.endswith(".py"):
+        return _safe(Path(path).stem, pairs, f"-{_hash(path)}")
+    return _safe(path, pairs, "")
+
+
+def _safe(first: str, pairs: Sequence[tuple[str, str]], last: str) -> str:
+    """A readable folder name; a hash is added where characters were lost.
+
+    >>> _safe("cell", [("world.radius_m", "200"), ("world.cpu_hz", "1e9..2e9")], "-seed1")
+    'cell-world.radius_m-200-world.cpu_hz-1e9..2e9-seed1'
+    >>> _safe("cell", [("model.hidden", "64,32")], "-seed1")
+    'cell-model.hidden-64-32-5c6008-seed1'
+    """
+    words = [word.strip() for pair in pairs for word in pair]
+    slugs = [re.sub(r"[^a-z0-9._]+", "-", word.lower()).strip("-") for word in [first, *words]]
+    name = "-".join(filter(None, slugs))
+    if slugs != [first, *words] or len(name) > LONGEST:
+        name = f"{name[:LONGEST].rstrip('-.')}-{_hash(repr([first, *words]))}"
+    return name + last
+
+
+def _hash(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:6]
+
+
+def _text(value: Any) -> str:
+    """A value as it is written in a setting."""
+    if isinstance(value, bool) or value is None:
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:.12g}" if float(f"{value:.12g}") == value else repr(value)
+    return ",".join(map(_text, value)) if isinstance(value, tuple | list) else str(value)
+
+
+def _plain(value: Any) -> Any:
+    """A value that JSON holds and that settings read back."""
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    return value if value is None or isinstance(value, bool | int | str) else _text(value)

@@ -1,0 +1,66 @@
+"""One run of a sweep in plain values, so that any process on any machine can do it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .. import options
+from ..errors import FedcellError
+from ..loggers import Log
+from ..record import Period, Watch, run_one
+from ..record.stop import Stopped
+from ..scenarios import Config
+
+
+class Task(NamedTuple):
+    """What one run is asked to do."""
+
+    name: str  # folder of the run inside the folder of the sweep, such as `cell-seed1/fedavg`
+    label: str
+    method: str  # text `NAME[:key=value,...]`, a path in it absolute
+    settings: Mapping[str, Any]  # every option of the method, by dotted key
+    config: Mapping[str, Any]  # every option of world, data, model and training
+
+    @property
+    def rounds(self) -> int:
+        return int(self.config["rounds"])
+
+
+class Orders(NamedTuple):
+    """What all runs of a sweep have in common, in plain values, too."""
+
+    folder: str  # of the sweep
+    checkpoint_s: float = 10.0  # wall time between checkpoints
+    log: tuple[str, ...] = ()  # `tensorboard=DIR`, `mlflow=URI`
+
+
+class Outcome(NamedTuple):
+    """How the work on a task ended."""
+
+    task: Task
+    code: int = 0  # exit code of the error that stopped it; 0 for a run that ended, diverged or not
+    message: str = ""
+
+
+def play(task: Task, orders: Orders, watch: Watch) -> Outcome:
+    """Do one run, or what is left of it; an error ends this run alone."""
+    name = task.method.partition(":")[0]
+    try:
+        config: Config = options.from_dict(Config(), task.config)
+        with Log(orders.log, watch, base=Path(orders.folder)) as told:
+            run_one(
+                config,
+                task.method,
+                Path(orders.folder) / task.name,
+                label=task.label,
+                defaults={name: task.settings},
+                watch=told,
+                period=Period(seconds=orders.checkpoint_s),
+            )
+    except Stopped:
+        return Outcome(task, 1, "stopped on request")
+    except FedcellError as error:
+        return Outcome(task, error.exit_code, str(error))
+    except Exception as error:
+        return Outcome(task, 1, f"{type(error).__name__}: {error}")
+    return Outcome(task)

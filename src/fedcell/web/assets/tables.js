@@ -1,0 +1,94 @@
+"use strict";
+// Tables, and the chips that show and hide methods.
+(() => {
+  const { el } = fedcell;
+
+  // A table; cells are texts or nodes, and columns named in `numbers` are aligned as numbers.
+  fedcell.table = (header, rows, numbers = [], classOf = () => null) => {
+    const kind = (i) => (numbers.includes(i) ? "number" : i === 0 ? "name" : null);
+    return el("div", { class: "scroll" }, el("table", {},
+      el("thead", {}, el("tr", {}, ...header.map((text, i) => el("th", { class: kind(i), scope: "col" }, text)))),
+      el("tbody", {}, ...rows.map((row, at) => el("tr", { class: classOf(at) }, ...row.map((cell, i) => el("td", { class: kind(i) }, cell)))))));
+  };
+
+  // One row per group: scores and costs, the mean over seeds with the half width of its 95 % interval.
+  fedcell.summaryTable = () => {
+    const node = el("div");
+    const HEADER = ["method", "runs", "state", "best", "final", "time", "computing", "sending", "uplink", "delivered"];
+    function draw(view) {
+      const rows = view.groups.map((group) => [
+        el("span", { class: "chip" }, fedcell.sample(group.index), group.name),
+        String(group.runs.length), states(group.runs),
+        percent(group, "best"), percent(group, "final"),
+        mean(group, "clock_s", "s"), mean(group, "compute_joule", "J"), mean(group, "radio_joule", "J"), mean(group, "uplink_bit", "bit"),
+        delivered(group),
+      ]);
+      node.replaceChildren(fedcell.table(HEADER, rows, [1, 3, 4, 5, 6, 7, 8, 9]));
+    }
+    return { node, draw };
+  };
+
+  function states(runs) {
+    const counts = new Map();
+    runs.forEach((run) => {
+      const text = run.state === "finished" ? "finished" : `${run.state} (${run.totals.rounds} of ${run.total})`;
+      counts.set(text, (counts.get(text) ?? 0) + 1);
+    });
+    return [...counts].map(([text, count]) => (count > 1 && counts.size > 1 ? `${count} ${text}` : text)).join(", ");
+  }
+
+  const valuesOf = (group, name) => group.runs.map((run) => run.totals[name]).filter((value) => value != null);
+
+  function percent(group, name) {
+    const values = valuesOf(group, name).map((value) => 100 * value);
+    if (!values.length) return "-";
+    const half = fedcell.halfWidth(values);
+    return fedcell.mean(values).toFixed(1) + (half == null ? "" : ` ± ${half.toFixed(1)}`);
+  }
+
+  function mean(group, name, unit) {
+    const values = valuesOf(group, name);
+    return values.length ? fedcell.human(fedcell.mean(values), unit) : "-";
+  }
+
+  function delivered(group) {
+    const rounds = group.runs.reduce((sum, run) => sum + run.totals.rounds, 0);
+    const sum = (name) => group.runs.reduce((sum, run) => sum + run.totals[name], 0);
+    return rounds && sum("selected") ? `${(sum("delivered") / rounds).toFixed(1)} of ${(sum("selected") / rounds).toFixed(1)}` : "-";
+  }
+
+  // Buttons that show and hide the curves of a method.
+  fedcell.toggles = (redraw) => {
+    const node = el("div", { class: "chips" });
+    function draw(view) {
+      node.replaceChildren(...view.groups.map((group) => {
+        const flip = () => { if (!view.hidden.delete(group.key)) view.hidden.add(group.key); redraw(); };
+        return el("button", { class: "chip", "aria-pressed": String(!view.hidden.has(group.key)), on: { click: flip } },
+          fedcell.sample(group.index), group.name);
+      }));
+    }
+    return { node, draw };
+  };
+
+  // The columns that methods record of themselves, such as the reasons of stragglers: means per round.
+  fedcell.ownColumns = () => {
+    const node = el("div");
+    function draw(view) {
+      const names = new Set(view.runs.flatMap((run) => Object.keys(run.totals.means)));
+      ["accuracy", "loss", "accuracy_std"].forEach((name) => names.delete(name));
+      const why = [...names].sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1));
+      const groups = view.groups.filter((group) => group.runs.some((run) => why.some((name) => name in run.totals.means)));
+      if (!groups.length) { node.replaceChildren(); return; }
+      const rows = why.map((name) => [name, ...groups.map((group) => {
+        const values = group.runs.map((run) => run.totals.means[name]).filter((value) => value != null);
+        return values.length ? fedcell.digits(fedcell.mean(values)) : "-";
+      })]);
+      const open = node.querySelector("details")?.open ?? why.some((name) => !rank(name));
+      node.replaceChildren(el("details", { open }, el("summary", {}, "Columns that the methods record of themselves: mean per round"),
+        fedcell.table(["column", ...groups.map((group) => group.name)], rows, groups.map((_, i) => i + 1))));
+    }
+    return { node, draw };
+  };
+
+  const rank = (name) => (/straggler|infeasible|late|outage/.test(name) ? 0 : 1);
+})();

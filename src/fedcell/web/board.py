@@ -1,0 +1,191 @@
+"""What the dashboard knows of a folder of runs, kept fresh by looking at what changed alone."""
+
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..errors import BadInput, FedcellError
+from ..record import stop
+from ..record.files import read_json
+from ..record.folder import COMPARISON, ENDED, RUN, STATUS, how_to_resume, read_status
+from ..record.index import RunInfo, find
+from . import runs
+from .follow import Follower, number
+
+SCAN_EVERY_S = 2.0  # for folders that are new or gone
+LOOK_EVERY_S = 0.4  # at runs that are known
+
+
+class Followed:
+    """One run of the board."""
+
+    def __init__(self, info: RunInfo, root: Path) -> None:
+        self.info, self.facts = info, runs.facts(info, root)
+        self.version = 0  # of the facts, as the board counts
+        self.changed = 0.0  # when its status was last written
+        self.follower: Follower | None = None
+
+    def open(self) -> Follower:
+        """The reader of its rows, up to date."""
+        if self.follower is None:
+            self.follower = runs.follower(self.info)
+            self.follower.read()
+        return self.follower
+
+    def look(self) -> bool:
+        """Read the state, and the new rows of a run that goes on; True when the facts changed."""
+        changed = _changed(self.info.folder / STATUS)
+        if changed == self.changed and self.facts["state"] != "running":
+            return False
+        self.changed = changed
+        try:
+            status = read_status(self.info.folder, self.info.total_rounds)
+        except (FedcellError, KeyError, TypeError) as error:
+            status = None
+            now: dict[str, Any] = {"state": "damaged", "message": str(error)}
+        if status is not None:
+            now = {"state": status.state, "message": status.message}
+            if status.state != "waiting":
+                reader = self.open()
+                reader.read()
+                now |= {"rounds": reader.done, "accuracy": number(reader.final.get("accuracy"))}
+        before = dict(self.facts)
+        self.facts |= now
+        return self.facts != before
+
+
+class Board:
+    """All runs below a folder, by their path in it. Safe to call from several threads."""
+
+    def __init__(self, root: str | Path) -> None:
+        self.root = Path(root).resolve()
+        if not self.root.is_dir():
+            raise BadInput(f"{root} is no folder: name one that `fedcell run` writes into, such as runs")
+        self._runs: dict[str, Followed] = {}
+        self._known: set[Path] = set()  # folders that were searched
+        self._version = 0
+        self._lock = threading.Lock()
+        self._scan_due_s = self._look_due_s = 0.0
+
+    def listing(self) -> dict[str, Any]:
+        """The facts of every run."""
+        return self.news(-1, {})[0]
+
+    def detail(self, identity: str) -> dict[str, Any] | None:
+        """Everything about one run; None for one that is not below the folder."""
+        with self._lock:
+            self._refresh()
+            run = self._runs.get(identity)
+            if run is None or run.facts["state"] == "damaged":
+                return None
+            reader = run.open()
+            reader.read()
+            return {
+                **run.facts,
+                "settings": runs.settings(run.info),
+                "map": runs.cell_map(run.info.config),
+                "epoch": reader.epoch,
+                "totals": reader.totals(),
+                "rows": reader.columns(),
+            }
+
+    def news(self, seen: int, wanted: Mapping[str, tuple[int, int]]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """What changed since version `seen` of the list, and the rows of `wanted` after (epoch, rounds)."""
+        with self._lock:
+            self._refresh()
+            fresh = [run.facts | {"changed": run.changed} for run in self._runs.values() if run.version > seen]
+            listed = {"version": self._version, "runs": fresh, "ids": list(self._runs)}
+            return listed, [rows for identity, at in wanted.items() if (rows := self._rows(identity, *at))]
+
+    def stop(self, identity: str) -> str:
+        """Ask a run to stop; returns how to go on with it."""
+        with self._lock:
+            run = self._runs.get(identity)
+        if run is None or not _inside(run.info.folder, self.root):
+            raise BadInput(f"{identity!r} is no run of this folder")
+        stop.request(run.info.folder)
+        own = tuple(read_json(run.info.folder / RUN).get("own", ()))
+        top = run.info.folder.parent
+        return how_to_resume(top if (top / COMPARISON).exists() else run.info.folder, own)
+
+    def _rows(self, identity: str, epoch: int, done: int) -> dict[str, Any] | None:
+        run = self._runs.get(identity)
+        if run is None or run.follower is None:
+            return None
+        reader, anew = run.follower, run.follower.epoch != epoch
+        if reader.done == done and not anew:
+            return None
+        after = 0 if anew else done
+        totals, columns = reader.totals(), reader.columns(after)
+        return {
+            "id": identity,
+            "epoch": reader.epoch,
+            "anew": anew,
+            "done": reader.done,
+            "totals": totals,
+            "rows": columns,
+        }
+
+    def _refresh(self) -> None:
+        now_s = time.monotonic()
+        if now_s >= self._scan_due_s:
+            self._scan()
+            self._scan_due_s = time.monotonic() + SCAN_EVERY_S
+        if now_s >= self._look_due_s:
+            for run in self._runs.values():
+                if run.look():
+                    self._touch(run)
+            self._look_due_s = time.monotonic() + LOOK_EVERY_S
+
+    def _scan(self) -> None:
+        """Add runs of folders that are new, and forget those of folders that are gone."""
+        folders = set(_folders(self.root))
+        for folder in sorted(folders - self._known):
+            if folder.relative_to(self.root).as_posix() not in self._runs:  # or its comparison has named it
+                for info in find(folder):
+                    self._add(info)
+        for identity in [key for key, run in self._runs.items() if not _there(run.info.folder, folders)]:
+            del self._runs[identity]
+            self._version += 1
+        self._known = folders
+
+    def _add(self, info: RunInfo) -> None:
+        if not _inside(info.folder, self.root):
+            return
+        run = Followed(info._replace(folder=info.folder.resolve()), self.root)
+        run.facts |= {"rounds": info.rounds, "accuracy": number(info.accuracy_final)}
+        if info.state in ENDED:  # its totals are on file, so that its rows are read when somebody looks at them
+            run.changed = _changed(info.folder / STATUS)
+        self._runs[run.facts["id"]] = run
+        self._touch(run)
+
+    def _touch(self, run: Followed) -> None:
+        self._version += 1
+        run.version = self._version
+
+
+def _folders(root: Path) -> Iterator[Path]:
+    """Folders with a run or a comparison; links to folders are not followed, and a run holds no other runs."""
+    for place, below, names in os.walk(root):
+        if RUN in names or COMPARISON in names:
+            yield Path(place)
+        if RUN in names:
+            below.clear()
+
+
+def _there(folder: Path, found: set[Path]) -> bool:
+    return folder in found or folder.parent in found
+
+
+def _inside(folder: Path, root: Path) -> bool:
+    return folder.resolve().is_relative_to(root)
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0

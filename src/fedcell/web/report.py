@@ -1,0 +1,113 @@
+"""`fedcell report`: one page about the runs in a folder, in one file that works offline."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .. import methods, scenarios
+from ..errors import FedcellError
+from ..record.files import explained, write_atomic
+from ..record.index import RunInfo, find
+from ..version import __version__
+from . import claims, page, runs
+from .follow import Follower
+from .settings import config_table, method_table
+
+NAME = "report.html"
+NUMBERS = 20_000 * 16  # of all curves together; a run has about 16 columns
+LETTERS = 1_200_000  # of all schedule maps together
+MOST_POINTS, LEAST_POINTS, MOST_LETTERS = 1500, 40, 600_000  # of one run
+MAP_DEVICES = 20_000  # of all cell maps together
+
+
+def write(folder: str | Path, out: str | Path | None = None, title: str = "") -> Path:
+    """Write the report of a run, a comparison or a folder of them, and return its path."""
+    folder = Path(folder)
+    path = Path(out) if out else folder / NAME
+    data = collect(folder, title)
+    html = page.standalone(data["title"], data, ["report.js"])
+    with explained(path.parent, "then ask for the report again (the record is whole)"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, html.encode())
+    return path
+
+
+def collect(folder: Path, title: str = "") -> dict[str, Any]:
+    """All that the page shows, as plain values."""
+    found = find(folder)
+    infos = [info for info in found if info.state != "damaged"]
+    if not infos:
+        why = found[0].message if found else f"{folder} holds no runs: name a folder that `fedcell run` made"
+        raise FedcellError(why)
+    points = min(max(NUMBERS // (16 * len(infos)), LEAST_POINTS), MOST_POINTS)
+    readers = [runs.follower(info, points, min(LETTERS // len(infos), MOST_LETTERS)) for info in infos]
+    for reader in readers:
+        reader.read()
+    settings = [runs.settings(info) for info in infos]
+    maps, places = _maps(infos)
+    return {
+        "title": title or f"fedcell: {folder.resolve().name}",
+        "folder": str(folder),
+        "version": __version__,
+        "question": _question(infos),
+        "base": settings[0],
+        "runs": [
+            {
+                **runs.facts(info, folder),
+                "settings": {key: value for key, value in own.items() if settings[0].get(key) != value},
+                "map": place,
+                "totals": reader.totals(),
+                "rows": reader.columns(),
+            }
+            for info, own, reader, place in zip(infos, settings, readers, places, strict=True)
+        ],
+        "maps": maps,
+        "config": config_table(infos),
+        "methods": method_table(infos),
+        "ledger": claims.rows(infos, claims.experiments_folder()),
+        "notes": _notes(found, readers),
+    }
+
+
+def _question(infos: Sequence[RunInfo]) -> dict[str, Any]:
+    """What is compared in which world."""
+    names = list(dict.fromkeys(info.scenario for info in infos))
+    known = set(scenarios.names())
+    labels = {info.label: runs.source(info) for info in infos}
+    return {
+        "scenarios": [{"name": one, "summary": scenarios.get(one).summary if one in known else ""} for one in names],
+        "methods": [{"label": label, "summary": _summary(name)} for label, name in labels.items()],
+        "seeds": sorted({info.seed for info in infos}),
+        "rounds": sorted({info.total_rounds for info in infos}),
+    }
+
+
+def _summary(name: str) -> str:
+    return methods.summary(methods.load(name)) if name in methods.names() else "a method of the user"
+
+
+def _maps(infos: Sequence[RunInfo]) -> tuple[list[dict[str, Any]], list[int]]:
+    """The different maps, as far as they fit, and which one each run has (-1: none)."""
+    maps: list[dict[str, Any]] = []
+    index: dict[str, int] = {}
+    places, left = [], MAP_DEVICES
+    for info in infos:
+        key, n_devices = runs.map_key(info.config), int(info.config["world"]["n_devices"])
+        if key not in index and left >= n_devices:
+            left -= n_devices
+            index[key] = len(maps)
+            maps.append(runs.cell_map(info.config))
+        places.append(index.get(key, -1))
+    return maps, places
+
+
+def _notes(found: Sequence[RunInfo], readers: Sequence[Follower]) -> list[str]:
+    """What the page leaves out, and runs that cannot be read."""
+    curve = max(reader.points.stride for reader in readers)
+    letters = max(reader.letters.stride for reader in readers)
+    notes = [info.message for info in found if info.state == "damaged"]
+    if curve > 1:
+        notes.append(f"Curves show up to every {curve}th round; totals and means are over all rounds.")
+    if letters > 1:
+        notes.append(f"Schedule maps show up to every {letters}th round; counts of outcomes are over all rounds.")
+    return notes

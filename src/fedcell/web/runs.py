@@ -1,0 +1,81 @@
+"""What a page knows of a run: facts that stay, how far it is, and its rows."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..record.index import RunInfo
+from . import places
+from .follow import LETTERS, POINTS, Follower
+
+
+def follower(info: RunInfo, points: int = POINTS, letters: int = LETTERS) -> Follower:
+    """A reader of the rows of a run."""
+    config = info.config
+    sizes = (int(config["rounds"]), int(config["eval_every"]), int(config["world"]["n_devices"]))
+    return Follower(info.folder, *sizes, points, letters)
+
+
+def facts(info: RunInfo, root: Path) -> dict[str, Any]:
+    """What stays as it is, and the state. The identity of a run is its path below `root`."""
+    path = info.folder.relative_to(root).as_posix()
+    return {
+        "id": path,
+        "label": info.label,
+        "method": source(info),
+        "scenario": info.scenario,
+        "seed": info.seed,
+        "comparison": info.folder.parent.name if path == "." or "/" not in path else path.rpartition("/")[0],
+        **state(info),
+    }
+
+
+def state(info: RunInfo) -> dict[str, Any]:
+    """How far a run is."""
+    return {"state": info.state, "message": info.message, "total": info.total_rounds}
+
+
+def source(info: RunInfo) -> str:
+    """The name of the method, or the file that holds it."""
+    return Path(info.method.partition(":")[0]).name
+
+
+def settings(info: RunInfo) -> dict[str, str]:
+    """Every setting but the seed: runs with the same ones are averaged over their seeds."""
+    return {key: value for key, value in flat(info.config).items() if key != "seed"}
+
+
+def map_key(config: Mapping[str, Any]) -> str:
+    """Runs with the same key share a map."""
+    return json.dumps([config.get("world"), config.get("seed")], sort_keys=True)
+
+
+def cell_map(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Places and gains of a run."""
+    return places.draw(config)
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Nested settings as texts by dotted key.
+
+    >>> flat({"rounds": 3, "world": {"radius_m": 400.0, "devices_per_cell": [1, 2]}})
+    {'rounds': '3', 'world.radius_m': '400', 'world.devices_per_cell': '1,2'}
+    """
+    return dict(_flat(values, prefix))
+
+
+def _flat(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, _text(value)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ",".join(map(_text, value))
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.12g}" if isinstance(value, float) else str(value)

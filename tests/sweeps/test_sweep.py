@@ -1,0 +1,223 @@
+"""Sweeps: equal to single runs whatever the number of workers, resumable at any instant, extended by more."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import fedcell
+from fedcell import options, record, scenarios, sweeps
+from fedcell.cli import main
+from fedcell.errors import BadInput
+
+SMALL = {"world.n_devices": 4, "model.name": "logistic", "train.workers": 1, "eval_every": 5}
+FLAGS = [part for key, value in SMALL.items() for part in ("--set", f"{key}={value}")]
+WORLD = "cell{}-eval_every-5-world.n_devices-4-model.name-logistic-train.workers-1-seed{}"
+CRASH = """import os, signal
+from fedcell.methods.fedavg import Config
+from fedcell.methods.fedavg import build as plain
+
+def build(config):
+    def decide(problem, state, observation):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return plain(config)._replace(decide=decide)
+"""
+SLOW = """import time
+from fedcell.methods.fedavg import Config
+from fedcell.methods.fedavg import build as plain
+
+def build(config):
+    method = plain(config)
+    def decide(problem, state, observation):
+        time.sleep(0.05)
+        return method.decide(problem, state, observation)
+    return method._replace(decide=decide)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def alone(method: str, folder: Path, **changes: object) -> Path:
+    """The same run as `fedcell run` does it."""
+    config = options.override(scenarios.get("cell").config, {**SMALL, **changes})
+    (made,) = record.execute(config, [method], folder)
+    return made.folder
+
+
+def same(one: Path, other: Path) -> bool:
+    """Whether rows and last state are equal, byte for byte."""
+    last = [max(path.glob("checkpoint-*.safetensors")).read_bytes() for path in (one, other)]
+    rows = [(path / "rounds.jsonl").read_bytes() for path in (one, other)]
+    return rows[0] == rows[1] and last[0] == last[1]
+
+
+def in_order(**kwargs) -> list[tuple[str, str]]:
+    infos = fedcell.sweep(settings={**SMALL, "rounds": 3}, out="s", workers=1, **kwargs)
+    return [(str(info.folder.relative_to("s")), info.state) for info in infos]
+
+
+# ---------------------------------------------------------------- one process
+
+
+def test_a_sweep_is_extended_and_what_is_done_is_skipped():
+    notes: list[str] = []
+
+    def hear(progress: record.Progress) -> None:
+        if progress.note:
+            notes.append(progress.note)
+
+    first = in_order(methods="fedavg", seeds=[1])
+    assert first == [(WORLD.format("-rounds-3", 1) + "/fedavg", "finished")]
+    before = (Path("s") / first[0][0] / "rounds.jsonl").stat().st_mtime_ns
+    more = in_order(methods=["fedavg", "fednova"], seeds=[1, 2], watch=hear)
+    assert notes == ["1 of 4 runs are skipped: 1 finished before"]
+    assert [name.partition("/")[2] for name, _ in more] == ["fedavg", "fednova"] * 2
+    assert (Path("s") / first[0][0] / "rounds.jsonl").stat().st_mtime_ns == before
+    assert len(record.find("s")) == len(sweeps.going_on("s").tasks) == 4
+    assert same(Path("s") / more[3][0], alone("fednova", Path("a"), rounds=3, seed=2))
+
+
+def test_one_run_that_fails_or_diverges_stops_no_other(capsys):
+    Path("broken.py").write_text(
+        "from fedcell.methods.fedavg import Config, build as plain\n"
+        "def build(config):\n    return plain(config)._replace(decide=lambda *_: 1 / 0)\n"
+    )
+    args = ["sweep", "broken.py", "fedavg:lr=1e38", "fedavg", "--rounds", "3", "--workers", "1", "--out", "s", *FLAGS]
+    assert main(args) == 1
+    out, err = capsys.readouterr()
+    states = [line.split()[4] for line in out.splitlines()[2:5]]
+    assert states == ["failed", "diverged", "finished"]
+    assert "ZeroDivisionError: division by zero" in err
+    assert "[3/3]" in err
+    assert main(["sweep", "--resume", "s", "--quiet", "--json", "--workers", "1"]) == 1
+    out, err = capsys.readouterr()
+    assert [run["state"] for run in json.loads(out)["runs"]] == states
+    assert "2 of 3 runs are skipped: 1 finished and 1 diverged before" in err
+    assert main(["sweep", "fedavg:lr=1e38", "--rounds", "3", "--quiet", "--out", "s", *FLAGS]) == 3
+
+
+def test_a_run_that_cannot_begin_is_bad_input_and_the_others_go_on(capsys):
+    grid = ["--grid", "data.name=digits", "none.npz"]
+    assert main(["sweep", "fedavg", "--rounds", "2", "--quiet", "--workers", "1", "--out", "s", *grid, *FLAGS]) == 2
+    out, err = capsys.readouterr()
+    assert sorted(line.split()[4] for line in out.splitlines()[2:4]) == ["failed", "finished"]
+    assert "none.npz" in err
+    assert "none.npz" in out
+
+
+def test_a_dry_run_lists_and_writes_nothing(capsys):
+    args = ["sweep", "fedavg", "--grid", "model.hidden=64", "64,32", "--seeds", "1..2", "--dry-run"]
+    assert main(args) == 0
+    assert capsys.readouterr().out.count("waiting") == 4
+    assert not list(Path().iterdir())
+
+
+def test_a_terminal_gets_one_bar(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    assert main(["sweep", "fedavg", "fednova", "--rounds", "2", "--workers", "1", *FLAGS]) == 0
+    out, err = capsys.readouterr()
+    assert "2/2 runs" in err
+    assert "2 runs: runs/sweep-1" in out
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--workers", "-1"], "-1 workers are too few"),
+        (["--engine", "x"], "unknown engine 'x': choose one of local"),
+        (["--grid", "world.radius_m"], "--grid 'world.radius_m' has no value: write KEY=VALUE and further values"),
+        (["--set", "world.radius_m="], "--set 'world.radius_m=' has no value: write KEY=VALUE"),
+        (["--seeds", "5..1"], "--seeds '5..1' is no seed"),
+        (["--log", "tensorbord=x"], "unknown logger 'tensorbord': did you mean 'tensorboard'?"),
+        (["--checkpoint-every", "-1"], "--checkpoint-every -1 is below 0"),
+        (["--resume", "x"], "--resume takes every run from its folder: drop fedavg"),
+    ],
+)
+def test_bad_flags_are_one_sentence_and_write_nothing(capsys, args, words):
+    assert main(["sweep", "fedavg", *args]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert words in err
+    assert not list(Path().iterdir())
+
+
+def test_folders_that_are_no_sweep_are_refused(capsys):
+    alone("fedavg", Path("run"), rounds=1)
+    with pytest.raises(BadInput, match="run is not empty and no folder of a sweep"):
+        fedcell.sweep("fedavg", out="run")
+    with pytest.raises(BadInput, match=r"run is no folder of a sweep \(it has no sweep.json\)"):
+        sweeps.going_on("run")
+    in_order(methods="fedavg")
+    assert main(["run", "--resume", "s"]) == 2
+    assert "s is the folder of a sweep: go on with `fedcell sweep --resume s`" in capsys.readouterr().err
+
+
+def test_a_preset_that_changed_is_named(monkeypatch):
+    in_order(methods="fedavg")
+    preset = scenarios.get("cell")
+    changed = preset._replace(config=options.override(preset.config, {"world.bandwidth_hz": 5e5}))
+    monkeypatch.setattr(scenarios, "get", lambda name: changed)
+    with pytest.raises(BadInput, match=r"holds a run with world.bandwidth_hz = 1000000.0 and not 500000.0"):
+        in_order(methods="fedavg")
+
+
+# ---------------------------------------------------------------- several processes
+
+
+def test_results_do_not_depend_on_workers_and_a_dead_worker_stops_nothing():
+    Path("crash.py").write_text(CRASH)
+    asked = ["crash.py", "fedavg", "fednova"]
+    infos, code = sweeps.carry_out(sweeps.plan(asked, settings={**SMALL, "rounds": 12}, out="s"), workers=2)
+    assert code == 1
+    assert [info.state for info in infos] == ["interrupted", "finished", "finished"]
+    for info in infos[1:]:
+        assert same(info.folder, alone(info.label, Path("alone") / info.label, rounds=12))
+
+
+def test_ctrl_c_stops_all_workers_and_leaves_everything_resumable(capsys):
+    Path("slow.py").write_text(SLOW)
+    seen: set[str] = set()
+
+    def stop(progress: record.Progress) -> None:
+        if progress.row:
+            seen.add(progress.label)
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+
+    asked = {"methods": "slow.py", "seeds": [1, 2, 3], "settings": {**SMALL, "rounds": 25}, "out": "s"}
+    with pytest.raises(KeyboardInterrupt):
+        fedcell.sweep(**asked, workers=2, watch=stop)
+    assert main(["show", "s"]) == 0
+    assert "waiting" in capsys.readouterr().out, "seed 3"
+    halves = record.find("s")[:2]
+    assert [info.state for info in halves] == ["interrupted"] * 2
+    assert all(list(info.folder.glob("checkpoint-*")) for info in halves), "a last checkpoint was written"
+    infos = fedcell.sweep(**asked, workers=1)
+    assert [info.state for info in infos] == ["finished"] * 3
+    assert same(infos[0].folder, alone("fedavg", Path("a"), rounds=25))
+
+
+def test_a_killed_sweep_goes_on_and_ends_bit_identical(capsys):
+    Path("slow.py").write_text(SLOW)
+    args = ["slow.py", "--seeds", "1..2", "--rounds", "25", "--out", "s", "--checkpoint-every", "0", *FLAGS]
+    process = subprocess.Popen([sys.executable, "-m", "fedcell", "sweep", "--quiet", "--workers", "2", *args])
+    deadline = time.monotonic() + 60
+    while len({path.parent for path in Path("s").glob("*/*/checkpoint-*.safetensors")}) < 2:
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    while main(["sweep", "--resume", "s", "--workers", "1", "--quiet"]):  # a worker may let go of its run late
+        assert time.monotonic() < deadline, capsys.readouterr()
+    for info in record.find("s"):
+        assert same(info.folder, alone("fedavg", Path(f"a{info.seed}"), rounds=25, seed=info.seed))

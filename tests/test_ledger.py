@@ -1,0 +1,66 @@
+"""The ledger of the clone: every figure and table of the papers is in it, and stored results fit their files."""
+
+from fnmatch import filter as filter_names
+from pathlib import Path
+
+import pytest
+
+from fedcell.experiment import VERDICTS, catalogue
+from fedcell.experiment.ledger import ledger, read_paper, read_result
+
+ROOT = Path(__file__).parents[1] / "experiments"
+PAPERS = {  # figures and tables with results; drawings of a system are none
+    "cafe": "fig3 fig4 fig5 fig6 fig7 fig8 table1 table2",
+    "streaming": "fig3 fig4 fig5 fig6 fig7",
+    "osafl": "fig1 fig2 fig3 fig4 fig5 fig6 table2 table3 table4 table5",
+    "rawhfl": "fig4 fig5 fig6 fig7 fig8 fig9 fig10 table2 table3 table4",
+    "representativity": "fig2 fig3 fig4 fig5 fig6",
+    "knowledge": "fig2 fig3 fig4 table4b",
+    "recycling": "fig2 fig3 fig4 fig5 fig6 table5c contrast",
+    "pruning": "fig2 fig3 fig4 fig5 fig6 fig7 fig8",
+    "video": "ceilings",
+}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return ledger(ROOT)
+
+
+def test_every_figure_and_table_has_claims(rows):
+    found = {(row.paper, row.experiment) for row in rows}
+    missing = {(paper, name) for paper, names in PAPERS.items() for name in names.split()} - found
+    assert not missing, "list its claims in experiments/<paper>/paper.toml until its experiment is written"
+    assert {row.paper for row in rows} == set(PAPERS), "a new paper has its figures and tables listed here, too"
+
+
+def test_a_claim_is_one_row_with_all_that_a_reader_needs(rows):
+    assert len({(row.name, row.key) for row in rows}) == len(rows)
+    for row in rows:
+        assert row.claim, row
+        assert row.printed, row
+        assert row.reason, row
+        assert row.verdict in VERDICTS, row
+        assert row.verdict == "not run" or row.ours, row
+
+
+def test_papers_say_what_they_are(rows):
+    for folder in catalogue.papers(ROOT):
+        paper = read_paper(folder)
+        assert paper.title != paper.name, f"{folder} has no paper.toml"
+        assert paper.reference
+        own = [row for row in rows if row.paper == paper.name]
+        names = {row.experiment for row in own} | {f"{row.experiment}/{row.key}" for row in own}
+        unknown = [pattern for pattern in paper.beyond if not filter_names(names, pattern)]
+        assert not unknown, f"{folder}/paper.toml: beyond names {unknown}, which is nothing"
+
+
+@pytest.mark.parametrize("entry", catalogue.entries(ROOT), ids=str)
+def test_stored_results_fit_their_files(entry):
+    result = read_result(entry.results / f"{entry.name}.json")
+    if result is None:
+        pytest.skip("not run yet")
+    with catalogue.opened(entry.path.parent):
+        claims = catalogue.load(entry).claims
+    stored = [(claim["key"], claim["text"], claim["printed"]) for claim in result["claims"]]
+    assert stored == [tuple(claim) for claim in claims], f"the claims changed: fedcell reproduce {entry} --stored"

@@ -1,0 +1,283 @@
+"""Verdicts of the experiments on RawHFL on made-up runs, and the energies that need no training."""
+
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedcell.experiment import judge, run_case
+from fedcell.types import Floats
+
+FOLDER = Path(__file__).parents[1] / "experiments" / "rawhfl"
+ROUNDS = np.arange(4, 401, 4)
+TABLES = ("table2", "table3", "table4")
+SHARED = (*TABLES, "fig6", "fig9", "fig10", "exact", "inner")
+
+
+@pytest.fixture(autouse=True)
+def _path(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    yield
+    for name in [name for name, module in sys.modules.items() if str(FOLDER) in str(getattr(module, "__file__", ""))]:
+        monkeypatch.delitem(sys.modules, name)
+
+
+def module(name):
+    return import_module(name)
+
+
+@pytest.fixture
+def papers_energies(monkeypatch):
+    """Ledgers that hold the paper's own energies, spent evenly; `scale` changes some of them."""
+    ledger, tables = module("rawhfl_ledger"), module("rawhfl_tables")
+    scale = {}
+
+    def book(entry, seeds=ledger.SEEDS, rounds=ledger.ROUNDS):
+        size = int(entry[9]) * 4 if entry.startswith("rawhfl") else 48
+        total = tables.JOULE[" ".join(entry.split()[:2])][0] * scale.get(entry, 0.01 if entry[10:] == " exact" else 1)
+        chosen = np.zeros((len(seeds), rounds, 48), dtype=bool)
+        chosen[:, :, :size] = True
+        joule = np.where(chosen, total / ledger.ROUNDS / size, 0.0)
+        return ledger.Book(chosen, chosen, joule * np.linspace(0.9, 1.1, len(seeds))[:, None, None])
+
+    monkeypatch.setattr(ledger, "book", book)
+    return scale
+
+
+def a_row(stay, entry, seed, level, joules=0.0, users=0.1, full=40.0, shake=0.0, top=None):
+    """A run whose accuracy has 98 % of its end after `full` global rounds."""
+    rounds = ROUNDS / 4
+    accuracy = level * (1 - np.exp(-rounds * np.log(50) / full))
+    accuracy = accuracy - accuracy[-1] + level + shake * (-1.0) ** rounds
+    columns = {f"top{m}": [None, (top or (lambda m: min(1.0, level + m / 16)))(m)] for m in range(2, 11)}
+    return {
+        "case": module("rawhfl_setting").key(stay, entry),
+        "seed": seed,
+        "rounds": ROUNDS.tolist(),
+        "accuracy": accuracy.tolist(),
+        "loss": (3 - accuracy).tolist(),
+        "final_accuracy": float(accuracy[-1] - shake),
+        "best_accuracy": float(accuracy.max()),
+        "accuracy_std": [None, users],
+        "backhaul_bit": [0.0, 0.0, 0.0, 12.0 if entry.endswith("relay") else 1.0] * 100,
+        "joules": joules,
+        **columns,
+    }
+
+
+def published(table, change=lambda entry: entry):
+    """The runs that a printed table would come from, moved to the ceilings of the seed; `change` renames entries."""
+    ledger, setting, rows = module("rawhfl_ledger"), module("rawhfl_setting"), []
+    for entry in table.PRINTED:
+        for seed in (1, 3):
+            own, (level, users) = setting.ceiling(table.STAY, seed), table.PRINTED[change(entry)]
+            level += own.similar_on_test - table.PRINTED["rawhfl Z=4"][0] if level > 0.2 else 0.0
+            level = own.one_file if change(entry) == "top_popular" else level
+            joules = ledger.book(entry, (seed,)).total_joule()[0] if entry in module("rawhfl_tables").JOULE else 0.0
+            rows.append(a_row(table.STAY, entry, seed, level, joules, users))
+    return rows
+
+
+def verdicts(experiment, rows):
+    return {finding.claim: finding.verdict for finding in judge(experiment, rows)}
+
+
+# ---------------------------------------------------------------- verdicts
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_papers_own_numbers_are_reproduced(name, papers_energies):
+    table = module(name)
+    assert set(verdicts(table.EXPERIMENT, published(table)).values()) == {"reproduced"}
+    table.EXPERIMENT.plot(published(table))
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_other_numbers_are_not(name, papers_energies):
+    table = module(name)
+    swapped = {"rawhfl Z=4": "h_fedavg m1", "h_fedavg m1": "h_fedavg ub", "top_popular": "h_fedavg m2"}
+    rows = published(table, lambda entry: swapped.get(entry, entry))
+    rows = [row | {"joules": 2 * row["joules"] + 9} for row in rows]
+    found = verdicts(table.EXPERIMENT, rows)
+    assert found["weak"] == found["popular"] == found["energy_free"] == "not reproduced"
+    assert found["gap"] != "reproduced"
+    assert found["level"] == found["values"] == found["similar"] == found["users"] == "partly"
+
+
+def test_energies_in_another_order(papers_energies):
+    table, tables = module("table4"), module("rawhfl_tables")
+    papers_energies |= {"rawhfl Z=6": 0.3, "h_fedavg m1": 20, "h_fedavg m2": 0.1, "h_fedavg relay": 3}
+    found = verdicts(table.EXPERIMENT, [])
+    assert found["ends"] == found["times"] == found["slots"] == "not reproduced"
+    assert found["order"] == found["joules"] == "partly"
+    assert found["values"] == "not run"
+    assert {claim.key for claim in tables.ENERGY_CLAIMS} < set(found)
+
+
+@pytest.mark.parametrize("name", ["table2", "table3", "fig6", "fig10", "inner"])
+def test_nothing_run_is_not_judged_but_drawn(name, papers_energies):
+    experiment = module(name).EXPERIMENT
+    assert set(verdicts(experiment, []).values()) == {"not run"}
+    experiment.plot([])
+
+
+def test_curves_of_rawhfl():
+    figure, setting = module("fig6"), module("rawhfl_setting")
+    pace = {"mixed": (60, 50, 40), "0.3": (80, 70, 60), "0.7": (30, 14, 12)}
+    rows = [
+        a_row(stay, f"rawhfl Z={z}", seed, setting.ceiling(stay, seed).similar_on_test, full=full, shake=shake)
+        for stay, fulls in pace.items()
+        for z, full, shake in zip((2, 4, 6), fulls, (0.008, 0.003, 0.001), strict=True)
+        for seed in (1, 2)
+    ]
+    assert set(verdicts(figure.EXPERIMENT, rows).values()) == {"reproduced"}
+    figure.EXPERIMENT.plot(rows)
+    turned = [row | {"case": row["case"].translate(str.maketrans("26", "62"))} for row in rows]
+    found = verdicts(figure.EXPERIMENT, turned)
+    assert found["better"] == found["smoother"] == found["shaky"] == "not reproduced"
+
+
+def test_two_readings_of_a_local_round():
+    """The same energy, other settings; the one that is fast and ends at the mean of upsilon is found."""
+    inner, setting = module("inner"), module("rawhfl_setting")
+    settings = {case.key: case.settings for case in inner.cases(False)}
+    assert settings["upsilon=0.7 rawhfl Z=4 sequential"] == {"allocation": "max", "z": 4, "inner": "sequential"}
+    assert "inner" not in settings["upsilon=0.7 rawhfl Z=4 average"]
+    assert settings["upsilon=mixed central sequential"] == {"batch_size": 32, "steps": 500}
+    rows = [
+        a_row(stay, f"rawhfl Z=4 {reading}", 1, setting.ceiling(stay, 1).similar_on_test - less, full=full)
+        for stay in inner.STAYS
+        for reading, less, full in (("average", 0.1, 80), ("sequential", 0.0, 14))
+    ]
+    found = verdicts(inner.EXPERIMENT, rows)
+    assert found["plateau_sequential"] == found["end_sequential"] == "reproduced"
+    assert found["plateau_average"] == found["end_average"] == "not reproduced"
+    inner.EXPERIMENT.plot(rows)
+
+
+def test_accuracy_and_energy_of_all(papers_energies):
+    figure, setting = module("fig9"), module("rawhfl_setting")
+    full = {"h_fedavg m1": 400, "h_fedavg m2": 150, "h_fedavg relay": 67}
+
+    def runs(levels):
+        rows = []
+        for entry, printed in levels.items():
+            for seed in (1, 2):
+                level = printed / 0.45 * setting.ceiling("mixed", seed).similar_on_test
+                at_61 = a_row("mixed", entry, seed, level, full=full.get(entry, 30))["accuracy"][60]
+                rows.append(a_row("mixed", entry, seed, level * level / at_61, full=full.get(entry, 30)))
+        return rows
+
+    found = verdicts(figure.EXPERIMENT, runs(figure.ACCURACY))
+    assert set(found.values()) == {"reproduced"}
+    figure.EXPERIMENT.plot(runs(figure.ACCURACY))
+    papers_energies |= dict.fromkeys(figure.JOULE, 3.0)
+    found = verdicts(figure.EXPERIMENT, runs(dict(zip(figure.ACCURACY, (0.4, 0.3, 0.01, 0.2, 0.1), strict=True))))
+    assert found["accuracy"] == found["lag"] == "not reproduced"
+    assert found["nearly"] == "not reproduced"
+    assert found["energy"] == "partly", "a spread of 850 J around 283 J holds much"
+    assert found["linear"] == "reproduced"
+
+
+def test_top_accuracies():
+    figure = module("fig10")
+    curves = {
+        "central": lambda m: min(0.99, 0.52 + 0.08 * m),
+        "rawhfl Z=4": lambda m: min(0.99, 0.45 + 0.06 * (m + 1)),
+        "h_fedavg m1": lambda m: 0.08 + 0.05 * m,
+        "h_fedavg m2": lambda m: 0.19 + 0.05 * m,
+        "top_popular": lambda m: 0.09 + 0.04 * m,
+    }
+    level = {entry: 0.45 - points / 100 for entry, points in figure.POINTS.items()}
+
+    def runs(changed):
+        return [
+            a_row("mixed", entry, 1, level.get(entry, 0.45), top=changed.get(entry, changed["rawhfl Z=4"]))
+            for entry in figure.ENTRIES
+        ]
+
+    assert set(verdicts(figure.EXPERIMENT, runs(curves)).values()) == {"reproduced"}
+    figure.EXPERIMENT.plot(runs(curves))
+    found = verdicts(figure.EXPERIMENT, runs(curves | {"central": curves["top_popular"], "top_popular": lambda m: 1.0}))
+    assert found["central"] == found["meet"] == found["top8"] == "not reproduced"
+    assert found["below"] == "partly"
+
+
+def test_what_an_allocation_saves(papers_energies):
+    exact = module("exact")
+    papers_energies["rawhfl Z=4 sca"] = 0.02
+    rows = [a_row("mixed", entry, seed, 0.45) for entry in exact.ENTRIES for seed in (1, 2)]
+    assert set(verdicts(exact.EXPERIMENT, rows).values()) == {"reproduced"}
+    exact.EXPERIMENT.plot(rows)
+    papers_energies |= {"rawhfl Z=4 sca": 2.0, "h_fedavg ub": 3.0, **{f"rawhfl Z={z} exact": 0.5 for z in (2, 4, 6)}}
+    worse = [
+        row if "exact" not in row["case"] else a_row("mixed", "rawhfl Z=4 exact", row["seed"], 0.3) for row in rows
+    ]
+    found = verdicts(exact.EXPERIMENT, worse)
+    assert found["saves"] == found["exact"] == found["accuracy"] == "not reproduced"
+    assert found["parts"] == found["sca"] == "partly"
+
+
+# ---------------------------------------------------------------- energies without training
+
+
+def test_energies_are_the_closed_forms():
+    """Everyone at full clock and power: `50 zeta/2 c f^2 + P s / (w log2(1 + P h / (w N0)))` of every device."""
+    ledger = module("rawhfl_ledger")
+    problem, seen = ledger.seen(1, 8)
+    hardware, band = problem.world.devices, 540e3
+    cycles = 50 * 320 * hardware.cycles_per_sample
+    joule: list[Floats] = []
+    for one in seen:
+        snr = hardware.power_watt * one.gain / (band * problem.world.noise_watt_per_hz)
+        sending = hardware.power_watt * 219_648 * 33 / (band * np.log2(1 + snr))
+        joule.append(1e-28 * cycles * hardware.cpu_hz**2 + sending)
+    ub, relay = (ledger.book(f"h_fedavg {mode}", (1,), 8).joule[0] for mode in ("ub", "relay"))
+    np.testing.assert_allclose(ub, joule)
+    np.testing.assert_allclose(relay[[3, 7]], np.array(joule)[[3, 7]])
+    assert not relay[[0, 1, 2, 4, 5, 6]].any()
+    for z in ledger.SIZES:
+        book, cell = ledger.book(f"rawhfl Z={z}", (1,), 8), problem.world.topology.cell
+        assert all((np.bincount(cell[chosen]) == z).all() for chosen in book.chosen[0])
+        assert (
+            book.joule[book.chosen] <= np.broadcast_to(hardware.energy_per_round_joule, (1, 8, 48))[book.chosen]
+        ).all()
+        assert not (book.chosen & ~ledger.could("max", (1,), 8)).any()
+
+
+@pytest.mark.parametrize("entry", ["rawhfl Z=2", "h_fedavg m2"])
+def test_runs_spend_what_the_ledger_says(entry):
+    setting, ledger = module("rawhfl_setting"), module("rawhfl_ledger")
+    case = setting.case("0.7", entry, quick=True)
+    small = setting.override(case.config, {"rounds": 4, "model.hidden": (8,), "video.test_samples": 2})
+    bits = 33 * ledger.N_PARAMS / (43 * 8 + 8 + 8 * 256 + 256)
+    row = run_case(case._replace(config=setting.override(small, {"world.bits_per_parameter": bits})), 2)
+    assert row["joules"] == pytest.approx(ledger.book(entry, (2,), 4).total_joule()[0])
+    assert row["joules"] > 0
+
+
+def test_files_that_share_runs_agree_on_them():
+    """A case key stands for one set of settings in every file of the store, and keeps the published payload."""
+    known = {}
+    for name in SHARED:
+        experiment = module(name).EXPERIMENT
+        assert experiment.store == "tables"
+        for quick in (True, False):
+            for case in experiment.cases(quick):
+                assert known.setdefault((case.key, quick), case) == case
+    assert len([key for key, quick in known if not quick]) == 3 * 9 + 2 + 4
+    payload = known["upsilon=0.3 rawhfl Z=4 sequential", True].config.world.bits_per_parameter * (
+        43 * 64 + 64 + 64 * 256 + 256
+    )
+    assert payload == pytest.approx(7_248_384)
+
+
+def test_ceilings_of_the_draw():
+    setting = module("rawhfl_setting")
+    common, mixed = setting.ceiling("0.7", 1), setting.ceiling("mixed", 1)
+    assert common.bayes == pytest.approx(0.7)
+    assert common.similar == pytest.approx(0.7)
+    assert mixed.bayes > mixed.similar
+    assert abs(mixed.bayes_on_test - mixed.bayes) < 0.03

@@ -1,0 +1,71 @@
+"""A run that is asked to stop ends as with Ctrl-C and goes on as if nothing had happened."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from fedcell import api, options, record
+from fedcell.cli import main
+from fedcell.errors import BadInput
+from fedcell.record.stop import NAME, Stopped, request
+from fedcell.scenarios import Config
+
+SMALL = ["--set", "world.n_devices=4", "--set", "model.name=logistic", "--set", "train.steps=1"]
+
+
+def test_a_request_stops_a_process_and_the_run_goes_on_bit_identical(tmp_path):
+    rounds = ["--rounds", "100000", "--quiet", *SMALL]
+    command = [sys.executable, "-m", "fedcell", "run", "fedavg", "fedprox", "--out", str(tmp_path / "long"), *rounds]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    folder, deadline = tmp_path / "long" / "fedavg", time.monotonic() + 60
+    try:
+        while not (folder / "rounds.jsonl").exists() or (folder / "rounds.jsonl").stat().st_size < 2000:
+            assert time.monotonic() < deadline
+            assert process.poll() is None
+            time.sleep(0.02)
+        request(folder)
+        _, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 130
+    assert f"go on with `fedcell run --resume {tmp_path / 'long'}`" in err
+    stopped = record.read(folder)
+    assert (stopped.status.state, stopped.status.message) == ("interrupted", "stopped by the user")
+    assert not (folder / NAME).exists()
+    assert not (tmp_path / "long" / "fedprox").exists()
+    assert list(folder.glob("checkpoint-*"))
+
+
+def test_a_stopped_run_ends_like_one_that_was_not(tmp_path, capsys):
+    few = ["fedavg", "--rounds", "8", "--quiet", *SMALL]
+    assert main(["run", *few, "--out", str(tmp_path / "whole")]) == 0
+    settings = record.read(tmp_path / "whole" / "fedavg").config
+
+    def ask(progress):
+        if progress.row and progress.done == 3:
+            request(progress.folder)
+
+    with pytest.raises(Stopped):
+        record.execute(options.from_dict(Config(), settings), ["fedavg"], tmp_path / "cut", watch=ask)
+    assert 3 <= record.read(tmp_path / "cut" / "fedavg").status.rounds < 8
+    assert main(["run", "--resume", str(tmp_path / "cut"), "--quiet"]) == 0
+    rows = [(tmp_path / name / "fedavg" / "rounds.jsonl").read_bytes() for name in ("whole", "cut")]
+    assert rows[0] == rows[1]
+
+
+def test_only_a_running_run_is_asked_and_old_requests_are_forgotten(tmp_path):
+    folder = tmp_path / "run" / "fedavg"
+
+    def ask(progress):
+        if progress.row and progress.done == progress.total:  # too late to stop anything
+            request(progress.folder)
+
+    settings = {"rounds": 2, "world.n_devices": 4, "model.name": "logistic", "train.steps": 1}
+    (done,) = api.run("fedavg", settings=settings, out=tmp_path / "run", watch=ask)
+    assert done.status.state == "finished"
+    assert not (folder / NAME).exists()
+    with pytest.raises(BadInput, match="is not running: there is nothing to stop"):
+        request(folder)
