@@ -1,4 +1,4 @@
-# make demo: compare methods in one radio cell.   make test: lint, types and the whole test suite.
+# make demo: OSAFL and its baselines on video requests.   make test: lint, types and the whole test suite.
 # Both create .venv on first use; later calls reuse it until pyproject.toml or constraints.txt change.
 
 PYTHON ?= python3
@@ -15,7 +15,7 @@ install: .venv/installed
 	touch $@
 
 demo: install
-	$(BIN)/fedcell run --scenario cell
+	$(BIN)/fedcell run --scenario video
 
 check: install
 	$(BIN)/ruff check .

@@ -125,4 +125,4 @@ def test_readme_table_is_that_of_the_demo():
         block.splitlines() for block in blocks(ROOT / "README.md", "") if block.startswith(HEADER[0])
     )
     assert tuple(header.split()) == HEADER
-    assert tuple(row.split()[0] for row in rows) == scenarios.get("cell").compare
+    assert tuple(row.split()[0] for row in rows) == scenarios.get("video").compare

@@ -105,14 +105,15 @@ def test_momentum_keeps_the_contract_in_every_world(small, momentum, world):
     contract.test_runs_within_budgets_and_repeats(small, momentum, world)
 
 
-def test_momentum_learns(small, momentum):
-    contract.test_learns(small, momentum)
+def test_momentum_learns(small, momentum, request):
+    contract.test_learns(small, momentum, request)
 
 
 def test_momentum_turns_a_bad_update_away(small, momentum):
     contract.test_bad_update_is_turned_away(small, momentum)
 
 
-def test_momentum_is_saved_and_restored_in_mid_run(small, momentum, tmp_path):
+@pytest.mark.parametrize("world", ["devices come and go, places change", "edge models and an empty cell"])
+def test_momentum_is_saved_and_restored_in_mid_run(small, momentum, world, tmp_path):
     (tmp_path / "checkpoints").mkdir()
-    contract.test_saved_in_mid_run_ends_alike(small, momentum, tmp_path / "checkpoints")
+    contract.test_saved_in_mid_run_ends_alike(small, momentum, world, tmp_path / "checkpoints")

@@ -1,13 +1,12 @@
 """Verdicts of the experiments on OSAFL, on made-up runs: the paper's own numbers, and others."""
 
-import sys
 from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fedcell.experiment import judge
+from fedcell.experiment import catalogue, judge
 from fedcell.scenarios import get
 
 FOLDER = Path(__file__).parents[1] / "experiments" / "osafl"
@@ -16,11 +15,9 @@ PAPERS_OWN = {"m_fednova_printed": "m_fednova", "m_afa_cd_zero": "m_afa_cd"}
 
 
 @pytest.fixture(autouse=True)
-def _path(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-    yield
-    for name in [name for name, module in sys.modules.items() if str(FOLDER) in str(getattr(module, "__file__", ""))]:
-        monkeypatch.delitem(sys.modules, name)
+def _opened():
+    with catalogue.opened(FOLDER):
+        yield
 
 
 def module(name):

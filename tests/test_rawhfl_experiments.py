@@ -1,13 +1,12 @@
 """Verdicts of the experiments on RawHFL on made-up runs, and the energies that need no training."""
 
-import sys
 from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fedcell.experiment import judge, run_case
+from fedcell.experiment import catalogue, judge, run_case
 from fedcell.types import Floats
 
 FOLDER = Path(__file__).parents[1] / "experiments" / "rawhfl"
@@ -17,11 +16,9 @@ SHARED = (*TABLES, "fig6", "fig9", "fig10", "exact", "inner")
 
 
 @pytest.fixture(autouse=True)
-def _path(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-    yield
-    for name in [name for name, module in sys.modules.items() if str(FOLDER) in str(getattr(module, "__file__", ""))]:
-        monkeypatch.delitem(sys.modules, name)
+def _opened():
+    with catalogue.opened(FOLDER):
+        yield
 
 
 def module(name):

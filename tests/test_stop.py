@@ -11,6 +11,7 @@ from fedcell.cli import main
 from fedcell.errors import BadInput
 from fedcell.record.stop import NAME, Stopped, request
 from fedcell.scenarios import Config
+from fedcell.sweeps.task import Orders, Task, play
 
 SMALL = ["--set", "world.n_devices=4", "--set", "model.name=logistic", "--set", "train.steps=1"]
 
@@ -39,7 +40,8 @@ def test_a_request_stops_a_process_and_the_run_goes_on_bit_identical(tmp_path):
     assert list(folder.glob("checkpoint-*"))
 
 
-def test_a_stopped_run_ends_like_one_that_was_not(tmp_path, capsys):
+def test_a_stopped_run_ends_like_one_that_was_not(tmp_path, monkeypatch):
+    monkeypatch.setattr("fedcell.record.stop.LOOK_EVERY_S", 0.0)  # rounds are short here
     few = ["fedavg", "--rounds", "8", "--quiet", *SMALL]
     assert main(["run", *few, "--out", str(tmp_path / "whole")]) == 0
     settings = record.read(tmp_path / "whole" / "fedavg").config
@@ -50,7 +52,7 @@ def test_a_stopped_run_ends_like_one_that_was_not(tmp_path, capsys):
 
     with pytest.raises(Stopped):
         record.execute(options.from_dict(Config(), settings), ["fedavg"], tmp_path / "cut", watch=ask)
-    assert 3 <= record.read(tmp_path / "cut" / "fedavg").status.rounds < 8
+    assert record.read(tmp_path / "cut" / "fedavg").status.rounds == 3
     assert main(["run", "--resume", str(tmp_path / "cut"), "--quiet"]) == 0
     rows = [(tmp_path / name / "fedavg" / "rounds.jsonl").read_bytes() for name in ("whole", "cut")]
     assert rows[0] == rows[1]
@@ -69,3 +71,18 @@ def test_only_a_running_run_is_asked_and_old_requests_are_forgotten(tmp_path):
     assert not (folder / NAME).exists()
     with pytest.raises(BadInput, match="is not running: there is nothing to stop"):
         request(folder)
+
+
+def test_a_sweep_goes_on_with_its_other_runs(tmp_path, monkeypatch):
+    monkeypatch.setattr("fedcell.record.stop.LOOK_EVERY_S", 0.0)
+    config = options.override(Config(), {"rounds": 5, "world.n_devices": 4, "model.name": "logistic", "train.steps": 1})
+    task = Task("one/fedavg", "fedavg", "fedavg", {}, options.to_dict(config))
+
+    def ask(progress):
+        if progress.row and progress.done == 2:
+            request(progress.folder)
+
+    assert play(task, Orders(str(tmp_path)), ask).message == "stopped on request"
+    assert record.read(tmp_path / "one" / "fedavg").status.state == "interrupted"
+    assert play(task, Orders(str(tmp_path)), record.silent).code == 0
+    assert record.read(tmp_path / "one" / "fedavg").status.state == "finished"

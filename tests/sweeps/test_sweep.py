@@ -173,37 +173,34 @@ def test_a_preset_that_changed_is_named(monkeypatch):
 # ---------------------------------------------------------------- several processes
 
 
-def test_results_do_not_depend_on_workers_and_a_dead_worker_stops_nothing():
+def test_workers_change_no_result_a_dead_one_is_replaced_and_ctrl_c_leaves_all_resumable(capsys):
     Path("crash.py").write_text(CRASH)
-    asked = ["crash.py", "fedavg", "fednova"]
-    infos, code = sweeps.carry_out(sweeps.plan(asked, settings={**SMALL, "rounds": 12}, out="s"), workers=2)
-    assert code == 1
-    assert [info.state for info in infos] == ["interrupted", "finished", "finished"]
-    for info in infos[1:]:
-        assert same(info.folder, alone(info.label, Path("alone") / info.label, rounds=12))
-
-
-def test_ctrl_c_stops_all_workers_and_leaves_everything_resumable(capsys):
     Path("slow.py").write_text(SLOW)
+    slow = ["slow.py", "slow.py:lr=0.2", "slow.py:lr=0.3", "slow.py:lr=0.4"]
+    notes: list[str] = []
     seen: set[str] = set()
 
     def stop(progress: record.Progress) -> None:
-        if progress.row:
+        notes.append(progress.note)
+        if progress.row and "slow" in progress.label:
             seen.add(progress.label)
         if len(seen) == 2:
             raise KeyboardInterrupt
 
-    asked = {"methods": "slow.py", "seeds": [1, 2, 3], "settings": {**SMALL, "rounds": 25}, "out": "s"}
+    shared = {"settings": {**SMALL, "rounds": 25}, "out": "s"}
     with pytest.raises(KeyboardInterrupt):
-        fedcell.sweep(**asked, workers=2, watch=stop)
+        fedcell.sweep(["crash.py", "fedavg", *slow], **shared, workers=2, watch=stop)
+    assert "its process ended with signal SIGKILL; perhaps memory ran out: use fewer workers" in notes
+    found = {info.label: info for info in record.find("s")}
+    assert (found["crash.py"].state, found["fedavg"].state) == ("interrupted", "finished")
+    assert {found[label].state for label in slow} - {"finished"} == {"interrupted", "waiting"}
+    assert all(list(one.folder.glob("checkpoint-*")) for one in found.values() if one.message == "stopped by the user")
     assert main(["show", "s"]) == 0
-    assert "waiting" in capsys.readouterr().out, "seed 3"
-    halves = record.find("s")[:2]
-    assert [info.state for info in halves] == ["interrupted"] * 2
-    assert all(list(info.folder.glob("checkpoint-*")) for info in halves), "a last checkpoint was written"
-    infos = fedcell.sweep(**asked, workers=1)
+    assert "waiting" in capsys.readouterr().out
+    infos = fedcell.sweep(["fedavg", *slow[:2]], **shared, workers=1)
     assert [info.state for info in infos] == ["finished"] * 3
-    assert same(infos[0].folder, alone("fedavg", Path("a"), rounds=25))
+    for info, method in zip(infos, ("fedavg", "fedavg", "fedavg:lr=0.2"), strict=True):
+        assert same(info.folder, alone(method, Path("alone") / info.folder.name, rounds=25))
 
 
 def test_a_killed_sweep_goes_on_and_ends_bit_identical(capsys):

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from fedcell.record import read
+from fedcell.web.follow import Follower
 from fedcell.web.report import write
 
 pytestmark = pytest.mark.browser
@@ -246,3 +247,26 @@ def test_without_the_token_nothing_can_be_stopped(visit, site, recorded):
     page.get_by_text("To stop runs from here").wait_for()
     page.locator("li.run").first.wait_for()
     assert page.locator("li.run button:visible").count() == 0
+
+
+def test_rows_added_bit_by_bit_are_those_read_at_once(visit, site, recorded, tmp_path):
+    page = visit(site(recorded).address)
+    (line,) = (recorded / "seed1" / "fedavg" / "rounds.jsonl").read_text().splitlines()[:1]
+    row, journal = json.loads(line), tmp_path / "rounds.jsonl"
+    reader = Follower(tmp_path, total=300, eval_every=4, n_devices=5, points=20, letters=60)
+    page.evaluate("run = { total: 300, rows: null }; 0")
+    done = 0
+    for until in (1, 2, 30, 33, 100, 260, 300):
+        with journal.open("a") as file:
+            for n in range(done, until):
+                metrics = {"accuracy": n / 300} if (n + 1) % 4 == 0 else {}
+                file.write(json.dumps(row | {"round": n, "metrics": metrics}) + "\n")
+        reader.read()
+        page.evaluate(
+            "(rows) => { if (run.rows) fedcell.append(run, rows); else run.rows = rows; }", reader.columns(done)
+        )
+        done = until
+        assert page.evaluate("run.rows.done") == reader.columns()["done"]
+        assert page.evaluate("run.rows.letters") == reader.columns()["letters"]
+        assert page.evaluate("run.rows.compute_joule") == reader.columns()["compute_joule"]
+    assert page.evaluate("run.rows.metrics.accuracy") == reader.columns()["metrics"]["accuracy"]

@@ -21,7 +21,7 @@
     const node = el("div", {}, el("div", { class: "bar" }, run.node, number.node, scale), picture, told, remark);
 
     function draw(view) {
-      state.run = fedcell.refill(run.select, view.runs.map((one) => [one.id, fedcell.runName(one)]), state.run);
+      state.run = fedcell.chooseRun(run.select, view.runs, state.run);
       const chosen = view.runs.find((one) => one.id === state.run), map = chosen && view.mapOf(chosen);
       told.textContent = "";
       if (!map?.positions) {

@@ -155,5 +155,12 @@ const fedcell = {};
     for (const group of groups) group.name = [group.label, ...(keys.length ? [text(group, keys)] : [])].join(", ");
   }
 
+  // A <select> of one run; at first one that goes on, or one in which devices took part.
+  fedcell.chooseRun = (select, runs, chosen) => {
+    const first = runs.find((run) => run.state === "running" && run.totals.selected) ?? runs.find((run) => run.totals.selected);
+    const known = runs.some((run) => run.id === chosen);
+    return fedcell.refill(select, runs.map((run) => [run.id, fedcell.runName(run)]), known ? chosen : first?.id);
+  };
+
   fedcell.runName = (run) => `${run.label}, seed ${run.seed}, ${run.id === "." ? run.comparison : run.id}`;
 })();

@@ -15,7 +15,7 @@
     let shown = null;
 
     function draw(view) {
-      state.run = fedcell.refill(run.select, view.runs.map((one) => [one.id, fedcell.runName(one)]), state.run);
+      state.run = fedcell.chooseRun(run.select, view.runs, state.run);
       const chosen = view.runs.find((one) => one.id === state.run);
       shown = chosen ? layout(canvas, chosen, view.mapOf(chosen), state.order) : null;
       legend(chosen);
