@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..record import Record
+from ..record.totals import total
 from ..types import Floats, Ints
 
 
@@ -31,21 +32,13 @@ class Summary(NamedTuple):
 
 def summarise(record: Record) -> Summary:
     """The totals of a record."""
-    accuracy, columns = measured(record, "accuracy")[1], record.columns
     return Summary(
         label=record.label,
         state=record.status.state,
         message=record.status.message,
         rounds=record.status.rounds,
         total_rounds=record.status.total,
-        accuracy_best=float(accuracy.max()) if len(accuracy) else float("nan"),
-        accuracy_final=float(accuracy[-1]) if len(accuracy) else float("nan"),
-        simulated_s=float(columns["clock_s"][-1]) if record.status.rounds else 0.0,
-        compute_joule=float(columns["compute_joule"].sum()),
-        radio_joule=float(columns["radio_joule"].sum()),
-        uplink_bit=float(columns["uplink_bit"].sum()),
-        delivered_per_round=_mean(columns["n_delivered"]),
-        selected_per_round=_mean(columns["n_selected"]),
+        **total(record.columns)._asdict(),
         folder=str(record.folder),
     )
 
@@ -61,7 +54,3 @@ def as_json(summary: Summary) -> Mapping[str, Any]:
     """Plain values; numbers that JSON lacks become null."""
     values = summary._asdict()
     return {name: None if isinstance(v, float) and not isfinite(v) else v for name, v in values.items()}
-
-
-def _mean(values: Floats) -> float:
-    return float(np.mean(values)) if len(values) else 0.0
