@@ -3,7 +3,8 @@
     python benchmarks/video.py [--users 100] [--rounds 100] [--repeats 5]
 
 Seconds are the best of the repeats. "As rows" is what the same training samples would take as stored feature rows.
-The last lines are the exact ceilings of the drawn worlds, mean over users, with their spread over seeds.
+Then the time of local training with each input of a step taken once, as a share of that with every sample, in turn. The
+last lines are the exact ceilings of the drawn worlds, mean over users, with their spread over seeds.
 """
 
 import argparse
@@ -15,6 +16,7 @@ from math import prod
 
 import numpy as np
 
+from fedcell import world
 from fedcell.data.video import (
     OSAFL,
     RAWHFL,
@@ -27,6 +29,9 @@ from fedcell.data.video import (
     most_similar_accuracy,
 )
 from fedcell.data.video.problem import VideoParts, video_problem_parts
+from fedcell.learn.work import Work
+from fedcell.scenarios import build_problem, get
+from fedcell.types import Start
 
 SEEDS = range(1, 11)
 BATCH = 16_000  # samples of one step of 100 clients
@@ -76,12 +81,33 @@ def measure(name: str, settings: VideoConfig, users: int, rounds: int, repeats: 
     )
 
 
+def shared_inputs(scenario: str, per_step: int, repeats: int) -> None:
+    """Print how much of a step is distinct inputs, and what training on each of them once saves."""
+    problem = build_problem(get(scenario).config)
+    store, learner = world.start(problem.world, 1).store, problem.learner
+    device = np.arange(0, problem.world.n_devices, 4)
+    held = store._replace(items=store.items[device], size=store.size[device])
+    work = Work(device, held, np.full(len(device), problem.train.steps), problem.train.lr, per_step, round=0)
+    start = Start(learner.initial()[None], np.zeros(len(device), dtype=np.int64))
+    samples, inputs = learner.train_samples, learner.train_samples.inputs
+    assert inputs is not None
+    distinct = np.mean([len(np.unique(inputs[row[: min(n, per_step)]])) for row, n in zip(*held, strict=True)])
+    times: dict[bool, list[float]] = {True: [], False: []}
+    for once in [True, False] * (repeats + 1):
+        samples.inputs = inputs if once else None
+        begin = time.perf_counter()
+        learner.train(start, work)
+        times[once].append(time.perf_counter() - begin)
+    ratio = min(times[True][1:]) / min(times[False][1:])
+    print(f"{scenario:8s} {distinct:.0f} distinct inputs in a step of {per_step}: {ratio:.2f} of the time", flush=True)
+
+
 def ceilings(name: str, settings: VideoConfig, users: int) -> None:
     """Print the ceilings of one world."""
-    worlds = [(build_catalogue(settings, seed), draw_profiles(settings, users, seed)) for seed in SEEDS]
+    drawn = [(build_catalogue(settings, seed), draw_profiles(settings, users, seed)) for seed in SEEDS]
     texts = []
     for what in (bayes_accuracy, most_similar_accuracy, loss_floor, most_requested_share):
-        values = [float(np.mean(what(*world))) for world in worlds]
+        values = [float(np.mean(what(*one))) for one in drawn]
         texts.append(f"{what.__name__} {np.mean(values):.4f} +- {np.std(values):.4f}")
     print(f"{name:12s} {'   '.join(texts)}", flush=True)
 
@@ -95,6 +121,8 @@ def main() -> None:
     print(f"{options.users} users, {options.rounds} rounds, best of {options.repeats}")
     for name, settings in WORLDS.items():
         measure(name, settings, options.users, options.rounds, options.repeats)
+    shared_inputs("osafl", 160, options.repeats)
+    shared_inputs("rawhfl", 320, options.repeats)
     ceilings("osafl K=1", OSAFL, options.users)
     ceilings("osafl K=2", replace(OSAFL, similar=2), options.users)
     ceilings("rawhfl", RAWHFL, options.users)
