@@ -13,6 +13,7 @@ _HOME = {  # public name -> where it lives
     "Decision": "types",
     "Method": "types",
     "Problem": "types",
+    "Round": "types",
     "StreamingCache": "world",
     "build_problem": "scenarios",
     "compare": "report",
@@ -21,7 +22,6 @@ _HOME = {  # public name -> where it lives
     "report": "",
     "resume": "record",
     "run": "api",
-    "simulate": "simulate",
     "sweep": "sweeps",
 }
 
