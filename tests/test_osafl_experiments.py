@@ -80,11 +80,11 @@ def test_nothing_run_is_not_judged_but_drawn(name):
     experiment.plot([])
 
 
-def test_some_models_alone_are_judged():
+def test_some_models_alone_are_judged_in_part():
     table = module("table2")
     rows = [row for row in published(table) if row["case"].startswith("fcn ")]
     found = verdicts(table.EXPERIMENT, rows)
-    assert found["order"] == "reproduced"
+    assert found["order"] == "partly"
     assert found["shrink"] == found["squeeze_loss"] == "not run"
     table.EXPERIMENT.plot(rows)
 

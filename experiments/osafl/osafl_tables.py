@@ -271,7 +271,7 @@ def image_claims(k: int, printed: Printed) -> tuple[Claim, ...]:
 def check_images(rows: list[Row], k: int, printed: Printed) -> list[Finding]:
     if not complete(rows, IMAGES, k, ("osafl",)):
         return []
-    return [
+    found = [
         order_images(rows, k, setting.RETUNED, "order"),
         order_images(rows, k, setting.PUBLISHED, "order_published"),
         genie(rows, k),
@@ -281,6 +281,15 @@ def check_images(rows: list[Row], k: int, printed: Printed) -> list[Finding]:
         plateau(rows, IMAGES, k, reach=True),
         shares(rows, IMAGES, k, printed, setting.RETUNED),
     ]
+    absent = [setting.MODELS[model].title for model in IMAGES if not setting.ran(rows, model, k)]
+    return [capped(finding, absent) for finding in found]
+
+
+def capped(finding: Finding, absent: Sequence[str]) -> Finding:
+    """A claim about every model holds in part while one was not run; `shrink` is about two of them."""
+    if finding.verdict != "reproduced" or finding.claim == "shrink" or not absent:
+        return finding
+    return finding._replace(verdict="partly", reason=f"{finding.reason}; not run: {', '.join(absent)}")
 
 
 def history_claims(k: int, printed: Printed, accuracy: float, loss: float) -> tuple[Claim, ...]:
