@@ -41,13 +41,7 @@ def init(problem: Problem, params: Tensor) -> State:
     return State(torch.zeros_like(params))
 
 
-def aggregate(
-    config: Config,
-    problem: Problem,
-    params: Tensor,
-    state: State,
-    played: Round,
-) -> tuple[Tensor, State]:
+def aggregate(config: Config, problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
     device, rows = played.received()
     if not len(device):
         return params, state

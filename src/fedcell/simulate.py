@@ -28,6 +28,7 @@ def simulate(problem: Problem, method: Method, snapshot: Snapshot | None = None)
     Raises:
         Diverged: when the model or every update of a round is no longer finite.
     """
+    method = over_edges(problem, method)
     snapshot = snapshot or begin(problem, method)
     while snapshot.round < problem.n_rounds:
         row, snapshot = play_round(problem, method, snapshot)
@@ -42,9 +43,8 @@ def begin(problem: Problem, method: Method) -> Snapshot:
 
 
 def play_round(problem: Problem, method: Method, before: Snapshot) -> tuple[Row, Snapshot]:
-    """One round: observe, decide, broadcast, train, send, aggregate, settle, measure."""
+    """One round, of a method as `over_edges` gives it: observe, decide, broadcast, train, send, aggregate, settle."""
     place, seed, params, state = problem.world, problem.seed, before.params, before.method
-    method = over_edges(problem, method)
 
     observation, world_state = world.observe(place, before.world, seed, before.round)
     decision = method.decide(problem, state, observation)

@@ -164,13 +164,7 @@ def _columns(config: Config, state: State, decision: Decision, uplink: Uplink) -
 # ---------------------------------------------------------------- aggregate
 
 
-def aggregate(
-    config: Config,
-    problem: Problem,
-    params: Tensor,
-    state: State,
-    played: Round,
-) -> tuple[Tensor, State]:
+def aggregate(config: Config, problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
     """Step where the quorum holds, cafe Eq. (2), (19), (20); ages in both cases."""
     device, rows = played.received()
     factor = _step_factor(config, problem, state, played.observation)[device]

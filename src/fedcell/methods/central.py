@@ -37,13 +37,7 @@ def decide(problem: Problem, state: Any, observation: Observation) -> Decision:
     return plan(problem, observation, np.zeros(problem.world.n_devices, dtype=bool), 1, 1.0)
 
 
-def aggregate(
-    config: Config,
-    problem: Problem,
-    params: Tensor,
-    state: Any,
-    played: Round,
-) -> tuple[Tensor, Any]:
+def aggregate(config: Config, problem: Problem, params: Tensor, state: Any, played: Round) -> tuple[Tensor, Any]:
     """`steps` steps of SGD on the union of the stores."""
     held, round = played.observation.store, played.observation.round
     union = held.items[np.arange(held.items.shape[1]) < held.size[:, None]]

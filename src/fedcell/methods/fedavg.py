@@ -30,13 +30,7 @@ def build(config: Config) -> Method:
     return default(config)._replace(aggregate=partial(aggregate, config))
 
 
-def aggregate(
-    config: Config,
-    problem: Problem,
-    params: Tensor,
-    state: Any,
-    played: Round,
-) -> tuple[Tensor, Any]:
+def aggregate(config: Config, problem: Problem, params: Tensor, state: Any, played: Round) -> tuple[Tensor, Any]:
     device, rows = played.received()
     return mean_update(params, config.server_lr * shares(config.weights, played.observation, device), rows), state
 

@@ -32,13 +32,7 @@ def build(config: Config) -> Method:
     return fedavg.build(config)._replace(aggregate=partial(aggregate, config))
 
 
-def aggregate(
-    config: Config,
-    problem: Problem,
-    params: Tensor,
-    state: Any,
-    played: Round,
-) -> tuple[Tensor, Any]:
+def aggregate(config: Config, problem: Problem, params: Tensor, state: Any, played: Round) -> tuple[Tensor, Any]:
     device, rows = played.received()
     share = shares(config.weights, played.observation, device)
     pull = gradient_weight(played.decision.steps[device], setting(config, problem, "momentum"))

@@ -29,12 +29,7 @@ def init(problem: Problem, params: Tensor) -> Contributions:
     return nothing(problem.world.n_devices, len(params))
 
 
-def aggregate(
-    problem: Problem,
-    params: Tensor,
-    state: Contributions,
-    played: Round,
-) -> tuple[Tensor, Contributions]:
+def aggregate(problem: Problem, params: Tensor, state: Contributions, played: Round) -> tuple[Tensor, Contributions]:
     kept = with_models(state, params, played)
     return average(kept, params, np.full(len(kept.seen), 1 / len(kept.seen))), kept
 

@@ -45,13 +45,7 @@ def init(problem: Problem, params: Tensor) -> State:
     return State(m_fedavg.init(problem, params), np.zeros(problem.world.n_devices))
 
 
-def aggregate(
-    config: Config,
-    problem: Problem,
-    params: Tensor,
-    state: State,
-    played: Round,
-) -> tuple[Tensor, State]:
+def aggregate(config: Config, problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
     kept = with_models(state.kept, params, played)
     labels = problem.learner.train_samples.labels
     counts = histogram(played.observation.store, labels, int(labels.max()) + 1)

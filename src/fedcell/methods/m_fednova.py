@@ -39,11 +39,7 @@ def build(config: Config) -> Method:
 
 
 def aggregate(
-    config: Config,
-    problem: Problem,
-    params: Tensor,
-    state: Contributions,
-    played: Round,
+    config: Config, problem: Problem, params: Tensor, state: Contributions, played: Round
 ) -> tuple[Tensor, Contributions]:
     lr = setting(config, problem, "lr")
     kept = normalised(state, lr, played)

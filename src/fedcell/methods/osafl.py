@@ -78,13 +78,7 @@ def init(config: Config, problem: Problem, params: Tensor) -> State:
     return State(nothing(n, len(params)), np.zeros(n), np.zeros(n), memory)
 
 
-def aggregate(
-    config: Config,
-    problem: Problem,
-    params: Tensor,
-    state: State,
-    played: Round,
-) -> tuple[Tensor, State]:
+def aggregate(config: Config, problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
     """Normalise, score, step; osafl Algorithm 2, lines 10 to 21."""
     lr = setting(config, problem, "lr")
     kept = normalised(state.kept, lr, played)
