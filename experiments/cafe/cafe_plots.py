@@ -3,30 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from cafe_setting import by_seed
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from fedcell.experiment import Row
 from fedcell.report.figure import COLOURS, LINES, MARKERS
-
-
-def panels(n: int = 1, height: float = 4.2) -> tuple[Figure, list[Axes]]:
-    """A figure with `n` panels in rows of two."""
-    columns = min(n, 2)
-    rows = -(-n // columns)
-    figure = Figure(figsize=(5.6 * columns if n > 1 else 7.0, height * rows), layout="constrained")
-    return figure, list(np.atleast_1d(figure.subplots(rows, columns)).ravel())
-
-
-def dress(ax: Axes, x: str, y: str, title: str = "", legend: bool = True) -> None:
-    ax.set(xlabel=x, ylabel=y, title=title)
-    ax.grid(color="#dddddd", linewidth=0.7)
-    ax.set_axisbelow(True)
-    ax.spines[["top", "right"]].set_visible(False)
-    if legend and ax.get_legend_handles_labels()[0]:
-        ax.legend(frameon=False)
 
 
 def look(index: int) -> dict[str, Any]:

@@ -1,10 +1,10 @@
 """CAFe Figure 3: the objective J over x = rate * T for N = 50, rate 1, weights 20 and 100. Needs no training."""
 
 import numpy as np
-from cafe_plots import dress, panels
 from matplotlib.figure import Figure
 
 from fedcell.experiment import Claim, Experiment, Finding, Row, main
+from fedcell.experiment.plots import dress, panels
 from fedcell.plan.cafe import plan
 from fedcell.theory import cafe
 

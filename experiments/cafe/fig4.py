@@ -7,11 +7,12 @@ and 10 % of the rounds succeed: smaller quorums hardly ever fail and are then M 
 from itertools import pairwise
 
 import numpy as np
-from cafe_plots import accuracy_points, dress, panels
+from cafe_plots import accuracy_points
 from cafe_setting import N_CLIENTS, ahead, by_seed, case, missing, told, triples, verdict
 from matplotlib.figure import Figure
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.plots import dress, panels
 from fedcell.theory import cafe
 
 DEADLINES = (0.3, 0.5, 1.0, 2.0)

@@ -4,12 +4,13 @@ Its runs are some of Figure 7's: a copy of `fig7.runs.jsonl` named `fig5.runs.js
 """
 
 import numpy as np
-from cafe_plots import dress, look, panels
+from cafe_plots import look
 from cafe_setting import ahead, by_seed, iid_case, missing, told, verdict
 from cafe_setting import iid_name as name
 from matplotlib.figure import Figure
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.plots import dress, panels
 
 QUORUMS = (1, 30, 36, 40, 45)
 SMALL = 0.01  # accuracy

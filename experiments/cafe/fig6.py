@@ -1,11 +1,11 @@
 """CAFe Figure 6: g(M) = M Pr(n' >= M - 1) for N = 100 and T = 0.5. Needs no training."""
 
 import numpy as np
-from cafe_plots import dress, panels
 from cafe_setting import N_CLIENTS
 from matplotlib.figure import Figure
 
 from fedcell.experiment import Claim, Experiment, Finding, Row, main
+from fedcell.experiment.plots import dress, panels
 from fedcell.theory import cafe
 
 QUORUMS = np.arange(1, N_CLIENTS + 1)

@@ -3,12 +3,13 @@
 from itertools import pairwise
 
 import numpy as np
-from cafe_plots import accuracy_points, dress, panels
+from cafe_plots import accuracy_points
 from cafe_setting import N_CLIENTS, ahead, by_seed, iid_case, missing, told, verdict
 from cafe_setting import iid_name as name
 from matplotlib.figure import Figure
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.plots import dress, panels
 from fedcell.theory import cafe
 
 QUORUMS = (1, 20, 30, 33, 36, 40, 45, 50)

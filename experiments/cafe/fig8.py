@@ -3,11 +3,12 @@
 from itertools import pairwise
 
 import numpy as np
-from cafe_plots import accuracy_points, dress, panels
+from cafe_plots import accuracy_points
 from cafe_setting import N_CLIENTS, ahead, by_seed, case, missing, single_class, told, verdict
 from matplotlib.figure import Figure
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.plots import dress, panels
 from fedcell.theory import cafe
 
 DEADLINES = (0.1, 0.2, 0.5, 0.75, 1.0, 1.5, 2.0)

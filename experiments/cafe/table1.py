@@ -2,11 +2,12 @@
 
 from functools import partial
 
-from cafe_plots import accuracy_points, dress, panels
+from cafe_plots import accuracy_points
 from cafe_setting import ahead, biased, by_seed, case, missing, told, verdict
 from matplotlib.figure import Figure
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.plots import dress, panels
 
 PRINTED = {5: (0.812, 0.744), 10: (0.788, 0.762), 15: (0.488, 0.734), 20: (0.46, 0.747), 30: (0.1, 0.668)}
 SCHEMES = ("mcu", "awu")

@@ -6,11 +6,12 @@ at the specification's steps and at five times those; an ordering counts once fo
 
 from itertools import pairwise
 
-from cafe_plots import accuracy_points, dress, panels
+from cafe_plots import accuracy_points
 from cafe_setting import ahead, by_seed, case, missing, random_classes, told, verdict
 from matplotlib.figure import Figure
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.plots import dress, panels
 
 PRINTED = {27: (0.938, 0.932), 29: (0.926, 0.917), 31: (0.892, 0.915), 33: (0.851, 0.902), 35: (0.785, 0.884)}
 SCHEMES = ("mcu", "agu")

@@ -9,9 +9,10 @@ that is a sequence of updates instead of their mean.
 import numpy as np
 import osafl_setting as setting
 from matplotlib.figure import Figure
-from osafl_plots import curves, dress, panels
+from osafl_plots import curves
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.plots import dress, panels
 
 PAIRS = (("fcn", 1), ("fcn", 2), ("lstm", 1), ("cnn", 1), ("squeezenet", 1))
 EARLY, MARGIN = 30, 0.005  # rounds; of accuracy

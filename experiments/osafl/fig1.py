@@ -14,11 +14,11 @@ from functools import cache
 import numpy as np
 import osafl_setting as setting
 from matplotlib.figure import Figure
-from osafl_plots import dress, panels
 
 from fedcell.data import load
 from fedcell.data.settings import DataConfig, StreamConfig
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.plots import dress, panels
 from fedcell.learn.settings import ModelConfig, TrainConfig
 from fedcell.options import Law
 from fedcell.report.figure import COLOURS

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import osafl_setting as setting
 from matplotlib.figure import Figure
-from osafl_plots import dress, panels
 
 from fedcell import world
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.plots import dress, panels
 from fedcell.learn import models
 from fedcell.learn.architecture import Architecture
 from fedcell.methods.client_plan import ClientConfig, decide

@@ -4,9 +4,9 @@ import osafl_curves as curves
 import osafl_setting as setting
 from matplotlib.figure import Figure
 from osafl_plots import curves as draw
-from osafl_plots import dress, panels
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.plots import dress, panels
 
 ROUND = 40
 ORDER = ("osafl", "m_fedavg", "m_fedprox", "m_fednova", "m_afa_cd", "m_feddisco")

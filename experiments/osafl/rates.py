@@ -9,9 +9,9 @@ local rate, so `tau` alone changes. The winners stand in the scenarios.
 import numpy as np
 import osafl_setting as setting
 from matplotlib.figure import Figure
-from osafl_plots import dress, panels
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.plots import dress, panels
 from fedcell.report.figure import COLOURS
 
 LAST, SEEDS = 10, 1

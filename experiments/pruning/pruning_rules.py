@@ -15,18 +15,17 @@ from pruning_setting import (
     ahead,
     case,
     curve,
-    dress,
     gap,
     margin,
     mean,
     missing,
-    panels,
     points,
     told_all,
     verdict,
 )
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row
+from fedcell.experiment.plots import dress, panels
 
 RULES: dict[str, dict[str, Any]] = {
     "Proposed": {},

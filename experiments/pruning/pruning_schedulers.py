@@ -16,18 +16,17 @@ from pruning_setting import (
     by_seed,
     case,
     curve,
-    dress,
     gap,
     margin,
     mean,
     missing,
-    panels,
     seconds_to,
     told_all,
     verdict,
 )
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row
+from fedcell.experiment.plots import dress, panels
 
 STORE = "runs"  # of all figures from 6.4 on
 SCHEDULERS = {"Proposed": "omega", "PR": "pr", "C": "channel", "Random": "random"}

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from fedcell.data import load
 from fedcell.experiment import Case, Row
@@ -150,11 +149,6 @@ def told_all(rows: list[Row], keys: Mapping[str, str], value: Measure = final, d
 # ---------------------------------------------------------------- drawing
 
 
-def panels(n: int) -> tuple[Figure, list[Axes]]:
-    figure = Figure(figsize=(5.0 * n, 4.0), layout="constrained")
-    return figure, list(np.atleast_1d(figure.subplots(1, n)))
-
-
 def look(index: int) -> dict[str, Any]:
     return {"color": COLOURS[index % len(COLOURS)], "linestyle": LINES[index % len(LINES)]}
 
@@ -182,11 +176,3 @@ def points(
     if run:
         centre, spread = [np.mean(v) for _, v in run], [np.std(v) for _, v in run]
         ax.errorbar([x for x, _ in run], centre, spread, capsize=3, marker="o", label=label, **look(index))
-
-
-def dress(ax: Axes, x: str, y: str, title: str = "") -> None:
-    ax.set(xlabel=x, ylabel=y, title=title)
-    ax.grid(color="#dddddd", linewidth=0.7)
-    ax.spines[["top", "right"]].set_visible(False)
-    if ax.get_legend_handles_labels()[0]:
-        ax.legend(frameon=False, fontsize="small")

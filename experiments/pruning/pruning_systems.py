@@ -16,12 +16,10 @@ from pruning_setting import (
     by_seed,
     case,
     curve,
-    dress,
     gap,
     margin,
     mean,
     missing,
-    panels,
     seconds_to,
     told,
     told_all,
@@ -29,6 +27,7 @@ from pruning_setting import (
 )
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row
+from fedcell.experiment.plots import dress, panels
 
 MUS = {"mnist": {2: (0.001, 0.01, 0.1, 1.0), 3: (0.01, 0.1)}, "vgg": {2: (0.01,), 3: (0.01,)}}
 SHARDS = (2, 3)

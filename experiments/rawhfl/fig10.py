@@ -7,10 +7,11 @@ import numpy as np
 import rawhfl_setting as setting
 from matplotlib.figure import Figure
 from rawhfl_ledger import N_DEVICES
-from rawhfl_plots import dress, look, panels
+from rawhfl_plots import look
 
 from fedcell.data.video import RAWHFL, build_catalogue, draw_profiles, top_accuracy
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.plots import dress, panels
 from fedcell.types import Floats
 
 STAY = "mixed"

@@ -6,9 +6,9 @@ import numpy as np
 import rawhfl_ledger as ledger
 import rawhfl_setting as setting
 from matplotlib.figure import Figure
-from rawhfl_plots import dress, panels
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.plots import dress, panels
 from fedcell.report.figure import COLOURS, MARKERS
 from fedcell.types import Floats
 

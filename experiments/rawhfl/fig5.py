@@ -6,9 +6,10 @@ import numpy as np
 import rawhfl_ledger as ledger
 import rawhfl_setting as setting
 from matplotlib.figure import Figure
-from rawhfl_plots import dress, look, panels
+from rawhfl_plots import look
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.plots import dress, panels
 from fedcell.types import Floats
 
 RAREST = 28  # of 400 edge rounds

@@ -5,9 +5,10 @@ from itertools import pairwise
 import numpy as np
 import rawhfl_setting as setting
 from matplotlib.figure import Figure
-from rawhfl_plots import curves, dress, panels
+from rawhfl_plots import curves
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.plots import dress, panels
 from fedcell.types import Floats
 
 RULE_NEAR = 0.02  # of "most similar" on the test set

@@ -6,9 +6,10 @@ import numpy as np
 import rawhfl_ledger as ledger
 import rawhfl_setting as setting
 from matplotlib.figure import Figure
-from rawhfl_plots import distribution, dress, panels
+from rawhfl_plots import distribution
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.plots import dress, panels
 from fedcell.types import Floats
 
 PRINTED = {2: 3.7, 4: 7.1, 6: 10.3}  # joules

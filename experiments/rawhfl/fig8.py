@@ -4,9 +4,10 @@ import numpy as np
 import rawhfl_ledger as ledger
 import rawhfl_setting as setting
 from matplotlib.figure import Figure
-from rawhfl_plots import distribution, dress, panels
+from rawhfl_plots import distribution
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.plots import dress, panels
 from fedcell.types import Floats
 
 PRINTED = {2: 0.47, 4: 0.445, 6: 0.43}  # joules, total of the tables / (400 edge rounds, 4 Z clients)

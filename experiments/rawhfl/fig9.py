@@ -8,9 +8,10 @@ import numpy as np
 import rawhfl_ledger as ledger
 import rawhfl_setting as setting
 from matplotlib.figure import Figure
-from rawhfl_plots import band, curves, dress, panels
+from rawhfl_plots import band, curves
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.plots import dress, panels
 from fedcell.types import Floats
 
 STAY, ROUND, SAID = "mixed", 61, 50

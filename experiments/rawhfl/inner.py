@@ -8,9 +8,10 @@ methods end at the mean of upsilon.
 import rawhfl_setting as setting
 from fig6 import MARGIN, PLATEAU, PLATEAU_ROUND, reaches
 from matplotlib.figure import Figure
-from rawhfl_plots import curves, dress, panels
+from rawhfl_plots import curves
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.plots import dress, panels
 
 ENTRIES = tuple(f"{entry} {reading}" for entry in (setting.OURS, "central") for reading in setting.READINGS)
 STAYS = ("0.7", "mixed")

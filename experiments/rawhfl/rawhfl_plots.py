@@ -6,28 +6,10 @@ from typing import Any
 import numpy as np
 import rawhfl_setting as setting
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from fedcell.experiment import Row
 from fedcell.report.figure import COLOURS, LINES
 from fedcell.types import Floats
-
-
-def panels(n: int, columns: int = 2, height: float = 3.6) -> tuple[Figure, list[Axes]]:
-    """A figure with `n` panels."""
-    columns = min(max(n, 1), columns)
-    lines = -(-max(n, 1) // columns)
-    figure = Figure(figsize=(5.4 * columns, height * lines), layout="constrained")
-    return figure, list(np.atleast_1d(figure.subplots(lines, columns, squeeze=False)).ravel())
-
-
-def dress(axes: Axes, x: str, y: str, title: str = "") -> None:
-    axes.set(xlabel=x, ylabel=y, title=title)
-    axes.grid(color="#dddddd", linewidth=0.7)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(frameon=False, fontsize=7)
 
 
 def look(index: int) -> dict[str, Any]:

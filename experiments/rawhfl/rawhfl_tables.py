@@ -8,9 +8,9 @@ import numpy as np
 import rawhfl_ledger as ledger
 import rawhfl_setting as setting
 from matplotlib.figure import Figure
-from rawhfl_plots import dress, panels
 
 from fedcell.experiment import Claim, Finding, Row
+from fedcell.experiment.plots import dress, panels
 from fedcell.report.figure import COLOURS
 from fedcell.types import Floats
 

@@ -5,10 +5,11 @@ energy budget lets one more of the four CPU clocks compute.
 """
 
 from matplotlib.figure import Figure
-from recycling_setting import final, panels, staleness
+from recycling_setting import final, staleness
 from recycling_sweeps import MEASURES, cases, drawn, judged, sweep
 
 from fedcell.experiment import Claim, Experiment, Finding, Row, main
+from fedcell.experiment.plots import panels
 
 TRAINING_S = 150.0
 ENERGY = sweep("E", (0.4, 0.6, 0.8, 1.1), lambda joule: {"world__energy_per_round_joule": joule}, usual=1.1)

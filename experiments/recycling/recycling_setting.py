@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from fedcell.data import load
 from fedcell.experiment import Case, Row
@@ -148,11 +147,6 @@ def told(rows: list[Row], key: str, value: Callable[[Row], float] = final, digit
 # ---------------------------------------------------------------- drawing
 
 
-def panels(n: int) -> tuple[Figure, list[Axes]]:
-    figure = Figure(figsize=(5.4 * n, 4.0), layout="constrained")
-    return figure, list(np.atleast_1d(figure.subplots(1, n)))
-
-
 def curve(ax: Axes, rows: list[Row], key: str, index: int, x: str = "rounds", y: str = "accuracy") -> None:
     """Mean over seeds of one column against another; columns of all rounds are taken at the evaluated ones."""
     runs = [row for row in rows if row["case"] == key]
@@ -172,11 +166,3 @@ def points(ax: Axes, rows: list[Row], xs: Sequence[float], keys: Sequence[str], 
     ]
     if run:
         ax.errorbar([x for x, _ in run], [v.mean() for _, v in run], [v.std() for _, v in run], capsize=3, marker="o")
-
-
-def dress(ax: Axes, x: str, y: str, title: str = "") -> None:
-    ax.set(xlabel=x, ylabel=y, title=title)
-    ax.grid(color="#dddddd", linewidth=0.7)
-    ax.spines[["top", "right"]].set_visible(False)
-    if ax.get_legend_handles_labels()[0]:
-        ax.legend(frameon=False, fontsize="small")

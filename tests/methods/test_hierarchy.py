@@ -282,7 +282,7 @@ def test_own_columns_are_means_over_cells_and_the_model_is_evaluated_once(small,
     monkeypatch.setattr(Learner, "evaluate", counted)
     rows = [row for row, _ in simulate(problem, build("osafl"))]
     assert len(rows) == 4
-    assert calls["evaluate"] == 3  # the start, which lasts one round more, and the mean of rounds 2 and 4
+    assert calls["evaluate"] == 3  # the start, and the means after rounds 2 and 4
     own = FEDAVG._replace(evaluate=lambda problem, params, state: {"accuracy": 1.0, "n": problem.world.n_devices})
     assert next(iter(simulate(problem, own)))[0].metrics["n"] == 3.5
 
