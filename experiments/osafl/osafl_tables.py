@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import osafl_setting as setting
+from osafl_plots import table
 
-from fedcell.experiment import Claim, Finding, Row
+from fedcell.experiment import Claim, Experiment, Finding, Row
 
 Printed = Mapping[str, Mapping[str, tuple[float, float]]]  # model -> method -> (best accuracy, loss there)
 
@@ -319,3 +320,30 @@ def check_history(rows: list[Row], k: int, printed: Printed, accuracy: float, lo
         plateau(rows, ("lstm",), k, reach=False),
         shares(rows, ("lstm",), k, printed, setting.PUBLISHED),
     ]
+
+
+# ---------------------------------------------------------------- a whole table
+
+
+def image_table(title: str, k: int, printed: Printed) -> Experiment:
+    """A table on Dataset-1."""
+    return Experiment(
+        title=title,
+        claims=image_claims(k, printed),
+        cases=lambda quick: setting.table_cases(IMAGES, [k], quick),
+        plot=lambda rows: table(rows, IMAGES, k, printed),
+        check=lambda rows: check_images(rows, k, printed),
+        store=setting.STORE,
+    )
+
+
+def history_table(title: str, k: int, printed: Printed, accuracy: float, loss: float) -> Experiment:
+    """A table on Dataset-2, with the printed ratios of OSAFL to the second best."""
+    return Experiment(
+        title=title,
+        claims=history_claims(k, printed, accuracy, loss),
+        cases=lambda quick: setting.table_cases(["lstm"], [k], quick),
+        plot=lambda rows: table(rows, ["lstm"], k, printed),
+        check=lambda rows: check_history(rows, k, printed, accuracy, loss),
+        store=setting.STORE,
+    )

@@ -1,11 +1,8 @@
 """Table II: best accuracy, and the loss there, of every method and model on Dataset-1 with K = 1."""
 
-import osafl_setting as setting
-from matplotlib.figure import Figure
-from osafl_plots import table
-from osafl_tables import IMAGES, check_images, image_claims
+from osafl_tables import image_table
 
-from fedcell.experiment import Case, Experiment, Finding, Row, main
+from fedcell.experiment import main
 
 K = 1
 PRINTED = {
@@ -38,27 +35,7 @@ PRINTED = {
     },
 }
 
-
-def cases(quick: bool) -> list[Case]:
-    return setting.table_cases(IMAGES, [K], quick)
-
-
-def check(rows: list[Row]) -> list[Finding]:
-    return check_images(rows, K, PRINTED)
-
-
-def plot(rows: list[Row]) -> Figure:
-    return table(rows, IMAGES, K, PRINTED)
-
-
-EXPERIMENT = Experiment(
-    title="OSAFL Table II: Dataset-1, K = 1",
-    claims=image_claims(K, PRINTED),
-    cases=cases,
-    plot=plot,
-    check=check,
-    store=setting.STORE,
-)
+EXPERIMENT = image_table("OSAFL Table II: Dataset-1, K = 1", K, PRINTED)
 
 if __name__ == "__main__":
     main(EXPERIMENT)

@@ -1,11 +1,8 @@
 """Table V: best accuracy, and the loss there, of every method with the LSTM on Dataset-2 with K = 2."""
 
-import osafl_setting as setting
-from matplotlib.figure import Figure
-from osafl_plots import table
-from osafl_tables import check_history, history_claims
+from osafl_tables import history_table
 
-from fedcell.experiment import Case, Experiment, Finding, Row, main
+from fedcell.experiment import main
 
 K = 2
 PRINTED = {
@@ -21,27 +18,7 @@ PRINTED = {
 }
 RATIOS = (2.05, 0.86)  # accuracy and loss of OSAFL over those of the second best
 
-
-def cases(quick: bool) -> list[Case]:
-    return setting.table_cases(["lstm"], [K], quick)
-
-
-def check(rows: list[Row]) -> list[Finding]:
-    return check_history(rows, K, PRINTED, *RATIOS)
-
-
-def plot(rows: list[Row]) -> Figure:
-    return table(rows, ["lstm"], K, PRINTED)
-
-
-EXPERIMENT = Experiment(
-    title="OSAFL Table V: Dataset-2, K = 2",
-    claims=history_claims(K, PRINTED, *RATIOS),
-    cases=cases,
-    plot=plot,
-    check=check,
-    store=setting.STORE,
-)
+EXPERIMENT = history_table("OSAFL Table V: Dataset-2, K = 2", K, PRINTED, *RATIOS)
 
 if __name__ == "__main__":
     main(EXPERIMENT)

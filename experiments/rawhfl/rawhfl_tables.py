@@ -9,7 +9,7 @@ import rawhfl_ledger as ledger
 import rawhfl_setting as setting
 from matplotlib.figure import Figure
 
-from fedcell.experiment import Claim, Finding, Row
+from fedcell.experiment import Claim, Experiment, Finding, Row
 from fedcell.experiment.plots import dress, panels
 from fedcell.report.figure import COLOURS
 from fedcell.types import Floats
@@ -283,3 +283,15 @@ def plot(rows: Sequence[Row], stay: str, printed: Printed) -> Figure:
     for axes, entries in ((left, list(printed)), (right, list(JOULE))):
         axes.set_xticks(range(len(entries)), [setting.TITLES[e] for e in entries], rotation=90, fontsize=7)
     return figure
+
+
+def accuracy_table(title: str, stay: str, printed: Printed, gap: float, margin: float) -> Experiment:
+    """A table of one upsilon: its accuracies, and energies beside them in the figure."""
+    return Experiment(
+        title=title,
+        claims=claims(printed, stay, gap),
+        cases=lambda quick: setting.cases([stay], list(setting.TITLES), quick),
+        plot=lambda rows: plot(rows, stay, printed),
+        check=lambda rows: check(rows, stay, printed, gap, margin),
+        store=setting.STORE,
+    )

@@ -1,10 +1,8 @@
 """Table III: final accuracy and energy of every method, upsilon = 0.7."""
 
-import rawhfl_setting as setting
-import rawhfl_tables as tables
-from matplotlib.figure import Figure
+from rawhfl_tables import accuracy_table
 
-from fedcell.experiment import Case, Experiment, Finding, Row, main
+from fedcell.experiment import main
 
 STAY = "0.7"
 GAP = 0.0  # of Central-SGD over RawHFL, printed
@@ -21,27 +19,7 @@ PRINTED = {
     "top_popular": (0.0591, 0.0322),
 }
 
-
-def cases(quick: bool) -> list[Case]:
-    return setting.cases([STAY], list(setting.TITLES), quick)
-
-
-def check(rows: list[Row]) -> list[Finding]:
-    return tables.check(rows, STAY, PRINTED, GAP, MARGIN)
-
-
-def plot(rows: list[Row]) -> Figure:
-    return tables.plot(rows, STAY, PRINTED)
-
-
-EXPERIMENT = Experiment(
-    title="RawHFL Table III: upsilon = 0.7",
-    claims=tables.claims(PRINTED, STAY, GAP),
-    cases=cases,
-    plot=plot,
-    check=check,
-    store=setting.STORE,
-)
+EXPERIMENT = accuracy_table("RawHFL Table III: upsilon = 0.7", STAY, PRINTED, GAP, MARGIN)
 
 if __name__ == "__main__":
     main(EXPERIMENT)

@@ -1,10 +1,8 @@
 """Table IV: final accuracy and energy of every method, upsilon in [0.1, 0.8]; the energies are judged here."""
 
-import rawhfl_setting as setting
-import rawhfl_tables as tables
-from matplotlib.figure import Figure
+from rawhfl_tables import ENERGY_CLAIMS, accuracy_table, check_energies
 
-from fedcell.experiment import Case, Experiment, Finding, Row, main
+from fedcell.experiment import Finding, Row, main
 
 STAY = "mixed"
 GAP = 0.0695  # of Central-SGD over RawHFL, printed
@@ -20,28 +18,14 @@ PRINTED = {
     "h_fedavg relay": (0.4457, 0.2061),
     "top_popular": (0.0916, 0.0386),
 }
-
-
-def cases(quick: bool) -> list[Case]:
-    return setting.cases([STAY], list(setting.TITLES), quick)
+TABLE = accuracy_table("RawHFL Table IV: upsilon in [0.1, 0.8]", STAY, PRINTED, GAP, MARGIN)
 
 
 def check(rows: list[Row]) -> list[Finding]:
-    return [*tables.check(rows, STAY, PRINTED, GAP, MARGIN), *tables.check_energies()]
+    return [*TABLE.check(rows), *check_energies()]
 
 
-def plot(rows: list[Row]) -> Figure:
-    return tables.plot(rows, STAY, PRINTED)
-
-
-EXPERIMENT = Experiment(
-    title="RawHFL Table IV: upsilon in [0.1, 0.8]",
-    claims=(*tables.claims(PRINTED, STAY, GAP), *tables.ENERGY_CLAIMS),
-    cases=cases,
-    plot=plot,
-    check=check,
-    store=setting.STORE,
-)
+EXPERIMENT = TABLE._replace(claims=(*TABLE.claims, *ENERGY_CLAIMS), check=check)
 
 if __name__ == "__main__":
     main(EXPERIMENT)
