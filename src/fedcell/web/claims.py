@@ -37,11 +37,9 @@ def _belongs(word: str, paper: str) -> bool:
 
 def _paper(folder: Path) -> Iterator[dict[str, Any]]:
     for path in sorted(folder.glob("results/*.json")):
-        if path.stem.endswith("-quick"):
-            continue
         try:
             result = json.loads(path.read_text(encoding="utf-8"))
-            for claim in result["claims"]:
+            for claim in () if result["quick"] else result["claims"]:
                 row = {name: str(claim[name]) for name in KEPT}
                 yield {"paper": folder.name, "experiment": str(result["title"]), "seeds": len(result["seeds"]), **row}
         except (OSError, ValueError, KeyError, TypeError):
