@@ -111,8 +111,9 @@ def test_claims_of_the_paper_that_was_run(recorded, tmp_path):
     paper = tmp_path / "experiments" / "cell" / "results"
     paper.mkdir(parents=True)
     claim = {"text": "t", "printed": "p", "ours": "o", "verdict": "partly", "reason": "r", "key": "k"}
-    (paper / "fig1.json").write_text(json.dumps({"title": "Figure 1", "seeds": [1, 2], "claims": [claim]}))
-    (paper / "fig1-quick.json").write_text("{}")
+    result = {"title": "Figure 1", "quick": False, "seeds": [1, 2], "claims": [claim]}
+    (paper / "fig1.json").write_text(json.dumps(result))
+    (paper / "fig2.json").write_text(json.dumps(result | {"title": "Figure 2", "quick": True}))
     (paper / "other.json").write_text("[]")
     found = claims.rows(find(recorded), tmp_path / "experiments")
     assert [(row["experiment"], row["verdict"], row["seeds"]) for row in found] == [("Figure 1", "partly", 2)]
