@@ -5,6 +5,7 @@ import sys
 import threading
 import webbrowser
 from argparse import ArgumentParser, Namespace
+from contextlib import suppress
 
 from ..errors import BadInput
 
@@ -52,8 +53,7 @@ def dashboard(args: Namespace) -> int:
         print(f"dashboard: {address}\nCtrl-C ends it; runs go on.", flush=True)
         if not args.no_browser:
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
-        try:
+        with suppress(KeyboardInterrupt):  # which does not come where the parent process ignores Ctrl-C
             site.serve(listening)
-        except KeyboardInterrupt:
-            print("fedcell: the dashboard has ended", file=sys.stderr)
+        print("fedcell: the dashboard has ended", file=sys.stderr)
     return 0
