@@ -27,6 +27,7 @@ from torch.nn import functional
 
 from fedcell.learn import models
 from fedcell.learn.architecture import Architecture
+from fedcell.learn.engines.cohort import Replays
 from fedcell.learn.engines.common import Batches, Job
 from fedcell.learn.learner import Learner, initialise
 from fedcell.learn.samples import Samples
@@ -85,7 +86,8 @@ def plain_loop(learner: Learner, start: Start, work: Work, samples: tuple[Tensor
     """What most code does: one module, autograd, `torch.optim.SGD`, default threads."""
     architecture = learner.architectures[0]
     out = torch.empty(len(work.steps), architecture.n_params, device=learner.device)
-    job = Job(architecture, learner.train_samples, start.points, start.of_row, work, "shuffle", learner.seed, out)
+    data, seed = learner.train_samples, learner.seed
+    job = Job(architecture, data, start.points, start.of_row, work, "shuffle", seed, out, Replays())
     batches = Batches(job)
     module = architecture.replica(learner.device)
     parameters = list(module.parameters())

@@ -238,6 +238,9 @@ class Method(NamedTuple):
     `cell`: each cell is a network of its own, with its own state; `network`: `decide` sees all cells at
     once and gets the tuple of their states, everything else is done cell by cell; `server`: there are no
     edge models, base stations relay to the one server.
+
+    `own_networks` says that devices may have networks of different architectures (`model.widths`): no model of one is
+    ever used by another.
     """
 
     init: Callable[[Problem, "Tensor"], Any]
@@ -247,3 +250,4 @@ class Method(NamedTuple):
     aggregate: Callable[[Problem, "Tensor", Any, Round], tuple["Tensor", Any]]
     evaluate: Callable[[Problem, "Tensor", Any], Mapping[str, float]]
     scope: str = "cell"
+    own_networks: bool = False

@@ -7,6 +7,7 @@ from torch import nn
 
 from fedcell.learn.architecture import Architecture
 from fedcell.learn.engines import batched
+from fedcell.learn.engines.cohort import train_rows
 from fedcell.learn.learner import Learner, initialise
 from fedcell.learn.models import build
 from fedcell.learn.samples import Samples
@@ -94,10 +95,30 @@ def test_agrees_with_debug(model, engine, variant):
     agree(*both(model, engine, job, Start(points(model), np.zeros(len(job.steps), dtype=np.int64))))
 
 
+def as_cohort(job, layers, batches, rows):
+    """Dense chains as a GPU trains them, here on a CPU."""
+    train_rows(job, lambda: batched.kernel(layers), batches, rows)
+
+
+@pytest.mark.parametrize("model", ["logistic", "mlp"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_dense_cohorts_agree_with_debug(model, variant, monkeypatch):
+    monkeypatch.setattr(batched, "_train_chunk", as_cohort)
+    changes = VARIANTS[variant]
+    fast, start = learner(model, "batched", workers=1), Start(points(model), np.zeros(6, dtype=np.int64))
+    for round in range(3):  # memory of earlier rounds is used again
+        job = work(n_rows=len(changes.get("device", range(6))), **changes, round=round, lr=0.05 + 0.1 * round)
+        begin = start._replace(of_row=start.of_row[: len(job.steps)])
+        agree(fast.train(begin, job).delta, learner(model, "debug").train(begin, job).delta)
+
+
 @pytest.mark.parametrize("variant", ["plain", "full batch", "full batch, prox and momentum"])
-@pytest.mark.parametrize("engine", ["sequential", "batched", "vmap"])
-def test_inputs_that_repeat_are_trained_on_once(engine, variant):
+@pytest.mark.parametrize("engine", ["sequential", "batched", "vmap", "cohort"])
+def test_inputs_that_repeat_are_trained_on_once(engine, variant, monkeypatch):
     """Few distinct inputs with many labels each: label shares give the gradient of the plain loop."""
+    if engine == "cohort":
+        monkeypatch.setattr(batched, "_train_chunk", as_cohort)
+        engine = "batched"
     rng, seen = np.random.default_rng(6), []
     inputs = rng.integers(0, 12, 90)
     x = rng.standard_normal((12, 3, 8, 8)).astype(np.float32)[inputs]
@@ -108,8 +129,9 @@ def test_inputs_that_repeat_are_trained_on_once(engine, variant):
             return super().take(index)
 
     data = Watched(x, rng.integers(0, N_CLASSES, 90), CPU)
-    settings = TrainConfig(engine=engine, device="cpu")
-    job, start = work(**VARIANTS[variant]), Start(points("mlp"), np.zeros(6, dtype=np.int64))
+    settings = TrainConfig(engine=engine, device="cpu", workers=1)
+    job = work(**{"batch_size": 24, **VARIANTS[variant]})  # more draws than there are inputs
+    start = Start(points("mlp"), np.zeros(6, dtype=np.int64))
     found = []
     for data.inputs in (None, inputs):
         seen.clear()

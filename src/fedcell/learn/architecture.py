@@ -60,15 +60,19 @@ class Architecture:
             for start, shape in zip(self.offsets, self.shapes, strict=True)
         ]
 
-    def flops_per_sample(self, sample: Tensor) -> float:
-        """Floating-point operations of one forward pass, two per multiply-add."""
+    def flops_per_sample(self, sample: Tensor, count: str = "products") -> float:
+        """Floating-point operations of one forward pass, counted as `model.flops` says."""
         from torch.utils.flop_counter import FlopCounterMode  # takes seconds to import
 
         module = self.replica(torch.device("cpu")).eval()
         unroll(module)
         with torch.no_grad(), FlopCounterMode(display=False) as counter:
             module(sample[None])
-        return float(counter.get_total_flops())
+        total = float(counter.get_total_flops())
+        if count == "parameters":  # 2 n_in n_out of a dense layer become its parameters
+            dense = [part for part in module.modules() if isinstance(part, nn.Linear)]
+            total -= sum(2 * part.weight.numel() - sum(p.numel() for p in part.parameters()) for part in dense)
+        return total
 
 
 def trainable(module: nn.Module) -> list[nn.Parameter]:

@@ -15,13 +15,15 @@ from ..rng import SETUP, stream
 from ..types import Ints, Start, Updates
 from .architecture import Architecture, trainable
 from .buffers import Buffers
-from .engines import batched, debug, sequential, vmap
+from .engines import batched, sharded
+from .engines.cohort import Replays
 from .engines.common import Job
+from .engines.dispatch import train_with
 from .evaluation import places, spread_columns, top_columns
 from .memory import keep_freed_memory
 from .samples import Samples
 from .settings import TrainConfig
-from .work import Work
+from .work import Work, rows_of
 
 BATCHED_ON_CPU = 150_000  # parameters up to which batching dense clients beat training them one by one on 2 cores
 EVALUATION_BATCH = 2048
@@ -33,6 +35,9 @@ class Learner:
     Vectors of all architectures have the length of the largest one, `n_params`; the tail of a
     smaller one is zero and stays zero.
     """
+
+    cuts = True  # can train networks that are cut out of its own
+    told_means: Callable[[Ints], Tensor] | None = None  # class means that devices computed themselves, by device
 
     def __init__(
         self,
@@ -49,14 +54,16 @@ class Learner:
         self.of_device = of_device  # [n_devices] architecture of each device; None: all have the first
         self.n_params = max(architecture.n_params for architecture in self.architectures)
         self.device = train.y.device
-        self._buffers = Buffers()
+        self._buffers, self._replays = Buffers(), Replays()
         self._probe = self.architectures[0].replica(self.device).eval()
+        if settings.shards:
+            sharded.check(settings.shards, self.device)
 
     def with_network(self, architecture: Architecture) -> Self:
         """The same learner for one other network, such as a part of its own; for training alone."""
         other = copy(self)
         other.architectures, other.of_device, other.n_params = (architecture,), None, architecture.n_params
-        other._buffers = Buffers()
+        other._buffers, other._replays = Buffers(), Replays()
         return other
 
     def initial(self, architecture: int = 0) -> Tensor:
@@ -66,11 +73,15 @@ class Learner:
         vector[: layout.n_params] = layout.flat(layout.module)
         return vector.to(self.device)
 
+    def kinds(self, device: Ints) -> Ints:
+        """The architecture of each of some devices, as a place in `architectures`."""
+        return np.zeros(len(device), np.int64) if self.of_device is None else self.of_device[device]
+
     def train(self, start: Start, work: Work) -> Updates:
         """Local SGD of every row from its start point; one flat update per row."""
         keep_freed_memory()
         delta = self._rows(len(work.steps))
-        kinds = np.zeros(len(work.steps), np.int64) if self.of_device is None else self.of_device[work.device]
+        kinds = Learner.kinds(self, work.device)
         with precision(self.settings.tf32):
             for kind in np.unique(kinds):
                 rows = np.flatnonzero(kinds == kind)
@@ -90,7 +101,15 @@ class Learner:
         points = start.points[:, : architecture.n_params]
         part = work if alone else rows_of(work, rows, architecture.n_params)
         job = Job(
-            architecture, self.train_samples, points, start.of_row[rows], part, self.settings.sampling, self.seed, out
+            architecture=architecture,
+            samples=self.train_samples,
+            points=points,
+            of_row=start.of_row[rows],
+            work=part,
+            sampling=self.settings.sampling,
+            seed=self.seed,
+            out=out,
+            replays=self._replays,
         )
         self._engine(job)
         if not alone:
@@ -102,14 +121,10 @@ class Learner:
             name = choose_engine(job)
         if name == "batched" and (batched.chain(job.architecture) is None or job.work.objective is not None):
             raise BadInput("train.engine = 'batched' needs a chain of dense layers and cross-entropy: use 'auto'")
-        if name == "debug":
-            debug.train(job)
-        elif name == "batched":
-            batched.train(job, workers)
-        elif name == "vmap":
-            vmap.train(job)
+        if self.settings.shards and len(job.work.steps) > 1:
+            sharded.train(job, name, self.settings.shards)
         else:
-            sequential.train(job, workers)
+            train_with(name, job, workers)
 
     @torch.no_grad()
     def evaluate(self, params: Tensor, samples: Samples | None = None) -> dict[str, float]:
@@ -118,7 +133,8 @@ class Learner:
         `train.top` and `train.spread` add columns.
         """
         samples = samples or self.test_samples
-        torch.nn.utils.vector_to_parameters(params[: self.architectures[0].n_params], trainable(self._probe))
+        for parameter, value in zip(trainable(self._probe), self.architectures[0].views(params), strict=True):
+            parameter.copy_(value)
         right, loss, found = 0.0, 0.0, []
         for first in range(0, len(samples), EVALUATION_BATCH):
             index = np.arange(first, min(first + EVALUATION_BATCH, len(samples)))
@@ -177,10 +193,10 @@ def pick_device(wanted: str) -> torch.device:
     return torch.device("cuda" if present and wanted != "cpu" else "cpu")
 
 
-def initialise(build: Callable[[], nn.Module], seed: int) -> nn.Module:
-    """Call a model builder with its random start drawn from the run's own stream."""
+def initialise(build: Callable[[], nn.Module], seed: int, purpose: str = "model") -> nn.Module:
+    """Call a model builder with its random start drawn from the run's own stream of a purpose."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(stream(seed, SETUP, "model").integers(2**63)))
+        torch.manual_seed(int(stream(seed, SETUP, purpose).integers(2**63)))
         return build()
 
 
@@ -202,12 +218,3 @@ def check_fits(architecture: Architecture, samples: Samples, n_classes: int) -> 
         raise BadInput(
             f"the model has {scores.shape[1]} outputs but the labels name {n_classes} classes: widen its last layer"
         )
-
-
-def rows_of(work: Work, rows: Ints, n_params: int | None = None) -> Work:
-    """The same work for some rows and the first `n_params` entries."""
-    mask = work.mask
-    if mask is not None:
-        mask = mask[:n_params] if mask.dim() == 1 else mask[torch.from_numpy(rows), :n_params]
-    store = work.store._replace(items=work.store.items[rows], size=work.store.size[rows])
-    return work._replace(device=work.device[rows], steps=work.steps[rows], store=store, mask=mask)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..errors import BadInput, did_you_mean
+from .engines.batchable import lstm_cell
 from .settings import ModelConfig
 
 Shape = tuple[int, ...]
@@ -122,22 +123,21 @@ class TokenLSTM(nn.Module):
         last = self._unroll(tokens) if self.unrolled else self.lstm(tokens)[0][:, -1]
         return self.output(last)
 
-    def _unroll(self, inputs: Tensor) -> Tensor:
-        """The recurrence of `nn.LSTM` written out, with its parameters."""
+    def _unroll(self, tokens: Tensor) -> Tensor:
+        """The recurrence of `nn.LSTM` written out, with its parameters; the last state."""
+        inputs = tokens.transpose(0, 1)  # time first, so that the steps of a sequence lie apart
         for layer in range(self.lstm.num_layers):
             w_in, w_state, b_in, b_state = (
                 getattr(self.lstm, f"{name}_l{layer}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
             )
-            drive = inputs @ w_in.T + (b_in + b_state)
-            state = cell = drive.new_zeros(drive.shape[0], w_state.shape[1])
+            drive = functional.linear(inputs, w_in, b_in + b_state)
+            state = cell = drive.new_zeros(drive.shape[1], w_state.shape[1])
             states = []
-            for step in range(drive.shape[1]):
-                gate_in, forget, update, out = (drive[:, step] + state @ w_state.T).chunk(4, dim=1)
-                cell = forget.sigmoid() * cell + gate_in.sigmoid() * update.tanh()
-                state = out.sigmoid() * cell.tanh()
+            for gates in drive.unbind(0):
+                state, cell = lstm_cell(gates, state @ w_state.T, cell)
                 states.append(state)
-            inputs = torch.stack(states, dim=1)
-        return inputs[:, -1]
+            inputs = torch.stack(states)
+        return inputs[-1]
 
 
 def _start_deep(net: nn.Module) -> None:

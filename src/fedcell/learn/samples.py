@@ -1,5 +1,7 @@
 """Training samples on the device that trains, gathered by index."""
 
+from functools import cached_property
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -23,6 +25,11 @@ class Samples:
 
     def __len__(self) -> int:
         return len(self.y)
+
+    @cached_property
+    def n_labels(self) -> int:
+        """Labels run from 0 to before this."""
+        return int(self.labels.max()) + 1
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -1,6 +1,6 @@
 """The settings of models and local training."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..errors import BadInput
 from ..options import option
@@ -12,6 +12,15 @@ class ModelConfig:
 
     name: str = option("mlp", "a built-in model, see `fedcell list`")
     hidden: tuple[int, ...] = option((64,), "widths of the hidden dense layers (mlp, cnn, vgg11)")
+    widths: tuple[int, ...] = option(
+        (), "each device draws one of these for the hidden dense layer before its last one (mlp, cnn); empty: all alike"
+    )
+    flops: str = option(
+        "products",
+        "operations of a sample: two for each multiply-add; or that for convolutions and one for each parameter of a "
+        "dense layer",
+        choices=("products", "parameters"),
+    )
     channels: tuple[int, ...] = option((6, 16), "output channels of the convolutions (cnn)")
     kernel: int = option(5, "kernel size of the convolutions (cnn)", least=1)
     padding: int = option(0, "padding of the convolutions (cnn)", least=0)
@@ -19,6 +28,20 @@ class ModelConfig:
     embedding: int = option(64, "width of the token embedding (lstm)", least=1)
     width: int = option(256, "width of the recurrent layers (lstm)", least=1)
     layers: int = option(3, "recurrent layers (lstm)", least=1)
+
+    def __post_init__(self) -> None:
+        written = ",".join(map(str, self.widths))
+        if self.widths and (self.name not in ("mlp", "cnn") or len(self.hidden) < 2):
+            raise BadInput(f"model.widths = {written} needs an mlp or cnn with two hidden layers: set model.hidden")
+        if self.widths and min(self.widths) < 1:
+            raise BadInput(f"model.widths = {written} has a number below 1: list widths of a layer")
+
+    def variants(self) -> "list[ModelConfig]":
+        """The settings of every architecture that devices have."""
+        if not self.widths:
+            return [self]
+        *before, _, last = self.hidden
+        return [replace(self, hidden=(*before, width, last), widths=()) for width in sorted(set(self.widths))]
 
 
 @dataclass(frozen=True)
@@ -41,6 +64,7 @@ class TrainConfig:
         "auto", "where models are trained; auto: a CUDA GPU when present", choices=("auto", "cpu", "cuda")
     )
     workers: int = option(0, "training threads on a CPU; 0: one per core", least=0)
+    shards: int = option(0, "Ray workers that share the training of a round; 0: this process alone", least=0)
     tf32: bool = option(False, "TensorFloat-32 products on a GPU: faster, other results")
     top: tuple[int, ...] = option((), "also record how often the right class is among the M first, columns top<M>")
     spread: bool = option(False, "also record accuracy_std over the devices, where test samples belong to devices")

@@ -9,9 +9,9 @@ import torch
 
 from ..types import Ints, Start, Updates
 from .engines.pool import for_each
-from .learner import Learner, precision, rows_of
+from .learner import Learner, precision
 from .pruning import Units, cut, kept_units, load
-from .work import Work
+from .work import Work, rows_of
 
 
 def train(learner: Learner, units: Units, start: Start, work: Work, form: str = "extract") -> Updates:
@@ -22,13 +22,13 @@ def train(learner: Learner, units: Units, start: Start, work: Work, form: str = 
         units: of the learner's network.
         start: full vectors; entries that a row drops count as zero while it trains.
         work: its `mask` `[n_rows, n_params]` is that of `entry_masks`; None trains full models.
-        form: `extract` or `mask`.
+        form: `extract` or `mask`; a learner that cannot cut networks has the second alone.
 
     Returns: full rows, zero where an entry was dropped.
     """
     if work.mask is None:
         return learner.train(start, work)
-    if form == "mask":
+    if form == "mask" or not learner.cuts:
         points = start.points[torch.from_numpy(start.of_row).to(start.points.device)] * work.mask
         return learner.train(Start(points, np.arange(len(work.steps))), work)
     with precision(learner.settings.tf32):

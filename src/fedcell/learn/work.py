@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -47,3 +48,12 @@ def cross_entropy(module: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, weig
     if weight is None:
         return functional.cross_entropy(scores, y)
     return (functional.cross_entropy(scores, y, reduction="none") * weight).sum()
+
+
+def rows_of(work: Work, rows: Ints, n_params: int | None = None) -> Work:
+    """The same work for some rows and the first `n_params` entries."""
+    mask = work.mask
+    if mask is not None:
+        mask = mask[:n_params] if mask.dim() == 1 else mask[torch.from_numpy(rows), :n_params]
+    store = work.store._replace(items=work.store.items[rows], size=work.store.size[rows])
+    return work._replace(device=work.device[rows], steps=work.steps[rows], store=store, mask=mask)

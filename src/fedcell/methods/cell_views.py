@@ -18,7 +18,7 @@ from ..errors import ContractError
 from ..learn.learner import Learner
 from ..learn.work import Work
 from ..radio.contract import DTYPES
-from ..types import Decision, Ints, Observation, Problem, Round, Start, Topology, Updates, Uplink, World
+from ..types import Decision, Ints, Observation, Problem, Round, Start, Store, Topology, Updates, Uplink, World
 
 Evaluations = list[tuple[tuple[Any, ...], dict[str, float]]]  # what was asked, what was found
 
@@ -42,6 +42,9 @@ class CellLearner(Learner):
         updates = super().train(start, work._replace(device=self._real[work.device]))
         return updates._replace(device=work.device)
 
+    def kinds(self, device: Ints) -> Ints:
+        return super().kinds(self._real[device])
+
     def evaluate(self, params: Tensor, *which: Any, **named: Any) -> dict[str, float]:
         asked = (params, *which, *named.values())
         for before, found in self._evaluations:
@@ -61,7 +64,7 @@ def cells_of(problem: Problem) -> list[Cell]:
         device = np.flatnonzero(problem.world.topology.cell == number)
         if len(device):
             view = problem._replace(
-                world=_world(problem.world, number, device),
+                world=_world(problem.world, number, device, problem.seed),
                 learner=CellLearner(problem.learner, device, evaluations),
                 seed=cell_seed(problem.seed, number),
             )
@@ -109,14 +112,20 @@ def played(cell: Cell, whole: Round) -> Round:
     )
 
 
-def _world(world: World, number: int, device: Ints) -> World:
+def _world(world: World, number: int, device: Ints, seed: int) -> World:
     settings, law = world.settings, world.stream.law
+
+    def start(_: int) -> tuple[Store, Any]:
+        """The first stores of the cell's devices: those of the run, whatever seed the cell draws by."""
+        store, memory = world.stream.start(seed)
+        return _part(store, device), memory
+
     fast = int((device < settings.n_fast).sum())
     return world._replace(
         settings=replace(settings, n_devices=len(device), n_cells=1, devices_per_cell=(), n_fast=fast),
         devices=_part(world.devices, device),
         topology=_topology(world.topology, number, device),
-        stream=world.stream._replace(law=None if law is None else _part(law, device)),
+        stream=world.stream._replace(start=start, law=None if law is None else _part(law, device)),
     )
 
 

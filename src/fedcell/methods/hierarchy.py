@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import ContractError
+from ..errors import BadInput, ContractError
 from ..types import Decision, Floats, Method, Observation, Problem, Round, Start, Updates, Uplink
 from . import defaults, mini_batches
 from .cell_views import Cell, averaged, cells_of, decided, merged_decision, merged_updates, observed, played
@@ -42,6 +42,11 @@ def over_edges(problem: Problem, method: Method) -> Method:
     """The method as the world's tiers have it: lifted over the edges, or itself where it sees one server alone."""
     if method.scope not in SCOPES:
         raise ContractError(f"scope of the method is {method.scope!r}: use one of {', '.join(SCOPES)}")
+    if len(problem.learner.architectures) > 1 and not method.own_networks:
+        raise BadInput(
+            f"model.widths gives {len(problem.learner.architectures)} architectures and the method shares one model: "
+            "unset model.widths, or use a method in which devices keep their own networks (knowledge, fedkd)"
+        )
     if not problem.world.settings.edge_rounds or method.scope == "server":
         return method
     cells = cells_of(problem)
@@ -53,6 +58,7 @@ def over_edges(problem: Problem, method: Method) -> Method:
         aggregate=partial(aggregate, cells, method),
         evaluate=partial(evaluate, cells, method),
         scope="server",  # lifted once is enough
+        own_networks=method.own_networks,
     )
 
 

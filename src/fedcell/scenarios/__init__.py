@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from .. import rng
 from ..data import Dataset, load, partition
 from ..data.settings import DataConfig, StreamConfig
 from ..data.video import VideoConfig
@@ -25,7 +26,7 @@ from ..learn.learner import Learner, check_fits, initialise, pick_device
 from ..learn.samples import Samples
 from ..learn.settings import ModelConfig, TrainConfig
 from ..options import check, option
-from ..types import Problem, Stream
+from ..types import Ints, Problem, Stream
 from ..world import binomial_stream, build_world, markov_stream, static_stream
 from ..world.settings import WorldConfig
 
@@ -82,15 +83,39 @@ def build_problem(config: Config, dataset: Dataset | None = None, model: nn.Modu
     check(config)
     device = pick_device(config.train.device)
     train, test, stream, n_classes = _samples(config, dataset, device)
-    module = model or initialise(lambda: models.build(config.model, train.shape, n_classes), config.seed)
-    architecture = Architecture.of(module)
-    check_fits(architecture, train, n_classes)
-    learner = Learner([architecture], train, test, config.train, config.seed)
-    flops = 0.0
+    architectures = [Architecture.of(model)] if model else _architectures(config, train.shape, n_classes)
+    for architecture in architectures:
+        check_fits(architecture, train, n_classes)
+    of_device = _of_device(config, len(architectures))
+    learner = Learner(architectures, train, test, config.train, config.seed, of_device)
+    flops = np.zeros(len(architectures))
     if 0 in config.world.cycles_per_sample.values:  # counting is slow to start, so only where it is asked for
-        flops = architecture.flops_per_sample(train.take(np.zeros(1, dtype=np.int64))[0][0].cpu())
-    world = build_world(config.world, stream, architecture.n_params, flops, config.seed)
+        sample = train.take(np.zeros(1, dtype=np.int64))[0][0].cpu()
+        flops = np.array([one.flops_per_sample(sample, config.model.flops) for one in architectures])
+    each = flops[0] if of_device is None else flops[of_device]
+    world = build_world(config.world, stream, learner.n_params, each, config.seed)
     return Problem(world, learner, config.train, config.seed, config.rounds, config.eval_every)
+
+
+def _architectures(config: Config, shape: tuple[int, ...], n_classes: int) -> list[Architecture]:
+    """The networks that devices have, each with a start of its own."""
+    return [
+        Architecture.of(
+            initialise(
+                lambda one=one: models.build(one, shape, n_classes),  # type: ignore[misc]
+                config.seed,
+                f"model {one.hidden[-2]}" if config.model.widths else "model",
+            )
+        )
+        for one in config.model.variants()
+    ]
+
+
+def _of_device(config: Config, n_architectures: int) -> Ints | None:
+    """The architecture that each device draws; None where there is one."""
+    if n_architectures == 1:
+        return None
+    return rng.stream(config.seed, rng.SETUP, "model.widths").integers(n_architectures, size=config.world.n_devices)
 
 
 def _samples(config: Config, dataset: Dataset | None, device: torch.device) -> tuple[Samples, Samples, Stream, int]:

@@ -9,7 +9,7 @@ import numpy as np
 from .. import rng
 from ..errors import ContractError
 from ..options import check
-from ..types import Devices, Observation, Stream, Topology, Uplink, World, WorldState
+from ..types import Devices, Floats, Observation, Stream, Topology, Uplink, World, WorldState
 from ..units import dbm_to_watt
 from .channel import fading, interference_watt, mean_gain
 from .devices import draw_devices, redraw_cpu, switched_on
@@ -20,14 +20,16 @@ from .topology import place
 ROUNDING = 1e-12  # relative: a battery emptied up to rounding is empty
 
 
-def build_world(settings: WorldConfig, stream: Stream, n_params: int, flops_per_sample: float, seed: int) -> World:
+def build_world(
+    settings: WorldConfig, stream: Stream, n_params: int, flops_per_sample: float | Floats, seed: int
+) -> World:
     """Draw everything that is fixed for a run.
 
     Args:
         settings: the world's settings, checked here.
         stream: how samples reach the stores.
         n_params: parameters of the model, which give the payload of a full update.
-        flops_per_sample: floating-point operations of the model on one sample.
+        flops_per_sample: floating-point operations of the model on one sample, or of the model of each device.
         seed: of the run.
     """
     check(settings, "world.")

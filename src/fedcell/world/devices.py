@@ -9,12 +9,13 @@ from ..units import dbm_to_watt
 from .settings import WorldConfig
 
 
-def draw_devices(settings: WorldConfig, flops_per_sample: float, seed: int) -> Devices:
+def draw_devices(settings: WorldConfig, flops_per_sample: float | Floats, seed: int) -> Devices:
     """Draw every device's limits once; each field has its own stream, so laws can change one by one.
 
     Args:
         settings: the laws.
-        flops_per_sample: of the model; with `flops_per_cycle` it gives the cycles where the law says 0.
+        flops_per_sample: of the model, or of each device's own; with `flops_per_cycle` it gives the cycles where the
+            law says 0.
         seed: of the run.
     """
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from ...types import Ints
 from ..architecture import Architecture
 from .chunks import in_chunks
+from .cohort import Kernel, train_rows
 from .common import Batches, Job
 from .pool import for_each
 
@@ -51,6 +52,11 @@ def chain(architecture: Architecture) -> list[Layer] | None:
     return layers if layers and layers[-1].activation is None and used == architecture.n_params else None
 
 
+def rows_per_chunk(architecture: Architecture) -> int:
+    """Clients that are trained together on a CPU."""
+    return int(np.clip(CHUNK_BYTES // (4 * architecture.n_params), 1, 128))
+
+
 def train(job: Job, workers: int = 0) -> None:
     """Fill `job.out` with what every row's training moved; the result does not depend on `workers`."""
     layers = chain(job.architecture)
@@ -58,12 +64,26 @@ def train(job: Job, workers: int = 0) -> None:
     batches = Batches(job)
     order = np.argsort(-job.work.steps, kind="stable")  # so that finished clients leave at the end of a chunk
     if job.device.type != "cpu":
-        in_chunks(job, order, lambda rows: _train_chunk(job, layers, batches, rows))
+        in_chunks(job, order, lambda rows: train_rows(job, lambda: kernel(layers), batches, rows))
         return
-    size = int(np.clip(CHUNK_BYTES // (4 * job.architecture.n_params), 1, 128))
+    size = rows_per_chunk(job.architecture)
     parts = [order[first : first + size] for first in range(0, len(order), size)]
 
     for_each(lambda rows: _train_chunk(job, layers, batches, rows), parts, workers)
+
+
+def kernel(layers: list[Layer]) -> Kernel:
+    """The chain for cohorts on a GPU, whose parameters are one flat row per client."""
+
+    def gradients(parts: list[Tensor], x: Tensor, y: Tensor, weight: Tensor) -> list[Tensor]:
+        found = torch.empty_like(parts[0])
+        _step(layers, parts[0], x.flatten(2), y, weight, 0.0, found)
+        return [found]
+
+    def move(parts: list[Tensor], x: Tensor, y: Tensor, weight: Tensor) -> None:
+        _step(layers, parts[0], x.flatten(2), y, weight, 1.0, None)
+
+    return Kernel(lambda rows: [rows], gradients, move)
 
 
 def _train_chunk(job: Job, layers: list[Layer], batches: Batches, rows: Ints) -> None:
@@ -102,8 +122,8 @@ def _step(
     inputs = [x]
     for layer in layers:
         kernel, bias = _views(layer, rows)
-        product = torch.bmm(inputs[-1], kernel.transpose(1, 2))
-        outputs = product if bias is None else product.add_(bias[:, None])
+        entered, turned = inputs[-1], kernel.transpose(1, 2)
+        outputs = torch.bmm(entered, turned) if bias is None else torch.baddbmm(bias[:, None], entered, turned)
         inputs.append(_activate(layer.activation, outputs))
     towards = torch.softmax(inputs.pop(), dim=2)
     if y.is_floating_point():  # label shares of each input
@@ -142,5 +162,5 @@ def _activate(activation: type[nn.Module] | None, outputs: Tensor) -> Tensor:
 def _back(activation: type[nn.Module] | None, gradient: Tensor, outputs: Tensor) -> Tensor:
     """Through the activation, by its output: ReLU' = [h > 0], tanh' = 1 - h^2."""
     if activation is nn.ReLU:
-        return gradient.mul_(outputs > 0)
+        return torch.ops.aten.threshold_backward(gradient, outputs, 0)
     return gradient.mul_(1 - outputs * outputs) if activation is nn.Tanh else gradient

@@ -1,9 +1,10 @@
 """What the engines share: the batches of a row and the shape of an engine."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ...types import Ints
@@ -11,6 +12,12 @@ from ..architecture import Architecture
 from ..batches import draw_batches
 from ..samples import Samples
 from ..work import Work
+
+if TYPE_CHECKING:
+    from .cohort import Replays
+
+DISTINCT_ON_GPU = 64  # draws of a batch from which leaving out repeated inputs saves more there than finding them costs
+GROWTH = 8  # samples by which the padded batches of a GPU differ, so that few shapes occur
 
 
 class Job(NamedTuple):
@@ -24,10 +31,23 @@ class Job(NamedTuple):
     sampling: str
     seed: int
     out: Tensor  # [n_rows, n_params] on the training device; becomes end - start
+    replays: "Replays"  # what earlier rounds left for this one
 
     @property
     def device(self) -> torch.device:
         return self.out.device
+
+
+class Feed(NamedTuple):
+    """The samples of several rows and steps; one batch serves every step where each takes the whole store.
+
+    `number` is there where draws that share an input were made one sample. It says of every draw which label of which
+    sample of the batch it counts for: `(row * width + sample) * n_labels + label`.
+    """
+
+    sample: Ints  # [n_batches, n_rows, width]
+    share: NDArray[np.float32]  # [n_rows, n_draws], weight of a draw in the loss of its row; zero on padding
+    number: Ints | None = None  # [n_batches, n_rows, n_draws]
 
 
 class Batches:
@@ -41,7 +61,7 @@ class Batches:
         work = job.work
         self._samples = job.samples
         self._inputs = job.samples.inputs if work.objective is None else None
-        self._n_labels = int(job.samples.labels.max()) + 1
+        self._growth = 1 if job.device.type == "cpu" else GROWTH
         self.full = work.batch_size == 0
         self.size = work.store.size if self.full else np.full(len(work.steps), work.batch_size)
         if self.full:
@@ -60,49 +80,66 @@ class Batches:
         """(x, y) of one step of one row, given its sample indices."""
         if self._inputs is None:
             return self._samples.take(index)
-        _, first, place = np.unique(self._inputs[index], return_index=True, return_inverse=True)
-        return self._samples.take(index[first])[0], self._shares(place, index, len(first), len(index))
-
-    def _shares(self, place: Ints, index: Ints, n_places: int, n_samples: int | Ints) -> Tensor:
-        """`[n_places, n_labels]`: which share of the samples has this input and this label."""
-        at = torch.from_numpy(place * self._n_labels + self._samples.labels[index])
-        share = torch.from_numpy(np.broadcast_to(1 / n_samples, index.shape).astype(np.float32))
-        flat = torch.zeros(n_places * self._n_labels, device=self._samples.y.device)
-        return flat.index_add_(0, at.to(flat.device), share.to(flat.device)).view(n_places, self._n_labels)
+        share = np.full((1, len(index)), 1 / len(index), dtype=np.float32)
+        x, y, _ = self._batch(self._distinct(index[None, None], share, self._inputs[index]))
+        return x[0], y[0]
 
     def gather(self, rows: Ints, step: int) -> tuple[Tensor, Tensor, Tensor]:
-        """One step of several rows: x `[n_rows, batch, ...]`, y and the weight of each sample, `[n_rows, batch]`.
+        """One step of several rows: x `[n_rows, width, ...]`, y and the weight of each sample, as `batch_of` says."""
+        return self._batch(self.feed(rows, step, step + 1))
 
-        Full batches are padded to the largest store; padding has weight zero.
-        """
-        if self._inputs is not None:
-            return self._gather_distinct(rows, step)
-        width = int(self.size[rows].max())
-        real = np.arange(width) < self.size[rows][:, None]
-        if self.full:
-            index = np.where(real, self._store[rows, :width], 0)
-        else:
-            index = self._flat[(self._start[rows] + step * width)[:, None] + np.arange(width)]
-        x, y = self._samples.take(index.reshape(-1))
-        weight = torch.from_numpy((real / self.size[rows][:, None]).astype(np.float32))
-        return x.reshape(*index.shape, *x.shape[1:]), y.view(index.shape), weight.to(x.device)
+    def _batch(self, feed: Feed) -> tuple[Tensor, Tensor, Tensor]:
+        sample, share = self._there(feed.sample[0]), self._there(feed.share)
+        return batch_of(self._samples, sample, share, None if feed.number is None else self._there(feed.number[0]))
 
-    def _gather_distinct(self, rows: Ints, step: int) -> tuple[Tensor, Tensor, Tensor]:
-        """As `gather`, each input of a row once and padded to the most that a row has; `y` are label shares."""
-        assert self._inputs is not None
+    def _there(self, values: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(values).to(self._samples.y.device)
+
+    def feed(self, rows: Ints, first: int, end: int) -> Feed:
+        """The steps from `first` to before `end`. Full batches are padded to the largest store."""
         size = self.size[rows]
-        row = np.repeat(np.arange(len(rows)), size)
+        width = int(size.max())
+        real = np.arange(width) < size[:, None]
+        share = (real / size[:, None]).astype(np.float32)
         if self.full:
-            index = np.concatenate([self._store[r, :n] for r, n in zip(rows, size, strict=True)])
+            draws = np.where(real, self._store[rows, :width], self._store[rows, :1])[None]
         else:
-            index = self._flat[((self._start[rows] + step * size)[:, None] + np.arange(size[0])).ravel()]
-        span = int(self._inputs.max()) + 1
-        _, first, distinct = np.unique(row * span + self._inputs[index], return_index=True, return_inverse=True)
-        of = row[first]  # ascending, so each row's inputs lie together
-        width = int(np.bincount(of, minlength=len(rows)).max())
-        slot = of * width + np.arange(len(of)) - np.searchsorted(of, of)
-        padded = np.repeat(index[first[np.searchsorted(of, np.arange(len(rows)))]], width)
-        padded[slot] = index[first]
-        x = self._samples.take(padded)[0]
-        y = self._shares(slot[distinct], index, len(rows) * width, size[row])
-        return x.reshape(len(rows), width, *x.shape[1:]), y.view(len(rows), width, -1), y.sum(1).view(len(rows), width)
+            at = self._start[rows][:, None] + np.arange(first * width, end * width).reshape(-1, 1, width)
+            draws = self._flat[np.minimum(at, len(self._flat) - 1)]  # rows with fewer steps: anything, nobody takes it
+        if self._inputs is None or (width < DISTINCT_ON_GPU and self._growth > 1):
+            return Feed(draws, share)
+        return self._distinct(draws, share, self._inputs[draws])
+
+    def _distinct(self, draws: Ints, share: NDArray[np.float32], inputs: NDArray[np.integer]) -> Feed:
+        """Each input of a row and step once, padded to the most that a row has."""
+        n_batches, n_rows, n_draws = draws.shape
+        group = np.arange(n_batches * n_rows)
+        key = group[:, None] * (int(inputs.max()) + 1) + inputs.reshape(len(group), n_draws)
+        _, first, distinct = np.unique(key, return_index=True, return_inverse=True)
+        of = first // n_draws  # ascending, so each group's inputs lie together
+        place = np.arange(len(of)) - np.searchsorted(of, of)
+        width = int(place.max()) + 1
+        width += -width % self._growth
+        index = np.repeat(draws.reshape(len(group), n_draws)[:, :1], width, axis=1)
+        index[of, place] = draws.reshape(-1)[first]
+        slot = np.arange(n_rows)[:, None] * width + place[distinct].reshape(draws.shape)
+        number = slot * self._samples.n_labels + self._samples.labels[draws]
+        return Feed(index.reshape(n_batches, n_rows, width), share, number)
+
+
+def batch_of(samples: Samples, index: Tensor, share: Tensor, number: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """x `[n_rows, width, ...]` of samples, and their `targets`; `index`, `share` and `number` as in a `Feed`."""
+    x, y = samples.take(index.reshape(-1))
+    return x.reshape(*index.shape, *x.shape[1:]), *targets(y.view(index.shape), share, number, samples.n_labels)
+
+
+def targets(y: Tensor, share: Tensor, number: Tensor | None, n_labels: int) -> tuple[Tensor, Tensor]:
+    """(y, weight of each sample `[n_rows, width]`).
+
+    Where `number` is given, y becomes shares of labels, `[n_rows, width, n_labels]`.
+    """
+    if number is None:
+        return y, share
+    flat = torch.zeros(y.numel() * n_labels, device=share.device)
+    shares = flat.index_add_(0, number.reshape(-1), share.reshape(-1)).view(*y.shape, n_labels)
+    return shares, shares.sum(2)

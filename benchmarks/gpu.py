@@ -1,0 +1,87 @@
+"""Cohorts on one GPU: milliseconds per round against what memory and arithmetic allow, with and without graphs.
+
+The workloads of `engine.py` with 100, 1,000 and 10,000 clients, every client with 3 steps of its batch. `graphs` is
+the replay of a recorded step, `eager` launches its kernels one by one; both train the same clients, and their updates
+are compared. The floor is the larger of two times: weights read and written once per step at the GPU's memory rate,
+and the multiply-adds of forward and backward pass at its float32 rate.
+
+    python benchmarks/gpu.py [--rounds 5] [--clients 100 1000 10000] [--only lenet] [--tf32]
+
+The rates of the floor are those of an H200 unless `--memory-tbps` and `--tflops` say otherwise.
+"""
+
+import argparse
+from dataclasses import replace
+
+import numpy as np
+import torch
+from engine import LOADS, Load, once, setting
+
+from fedcell.learn.engines.cohort import Cohort
+from fedcell.learn.learner import Learner
+from fedcell.learn.work import Work
+from fedcell.types import Start
+
+STEPS = 3
+POOL = {"fcn": 1_000}  # most clients of a workload whose updates alone fill a GPU
+
+
+def floor_s(learner: Learner, work: Work, memory_tbps: float, tflops: float) -> float:
+    """Seconds that a round must take."""
+    layout, n_steps = learner.architectures[0], float(work.steps.sum())
+    sample = learner.train_samples.take(np.zeros(1, dtype=np.int64))[0][0].cpu()
+    traffic = 2 * 4 * layout.n_params * n_steps / (memory_tbps * 1e12)
+    return max(traffic, 3 * layout.flops_per_sample(sample) * work.batch_size * n_steps / (tflops * 1e12))
+
+
+def timed(learner: Learner, start: Start, work: Work, rounds: int, graphs: bool) -> tuple[float, torch.Tensor]:
+    """(median seconds of a round, its updates); graphs come with the second round."""
+    record = Cohort._record
+    if not graphs:
+        Cohort._record = lambda self, counts: None  # type: ignore[method-assign]
+    try:
+        for _ in range(2):
+            delta = learner.train(start, work).delta
+        seconds = [once(lambda: learner.train(start, work).delta, learner.device) for _ in range(rounds)]
+    finally:
+        Cohort._record = record  # type: ignore[method-assign]
+    return float(np.median(seconds)), delta
+
+
+def measure(name: str, load: Load, options: argparse.Namespace) -> None:
+    learner, start, work = setting(load, torch.device("cuda"))
+    learner.settings = replace(learner.settings, tf32=options.tf32)
+    work = work._replace(steps=np.full(load.n_clients, STEPS))
+    torch.cuda.reset_peak_memory_stats()
+    found = {way: timed(learner, start, work, options.rounds, way == "graphs") for way in ("eager", "graphs")}
+    apart = float((found["graphs"][1] - found["eager"][1]).norm() / found["eager"][1].norm())
+    least = floor_s(learner, work, options.memory_tbps, options.tflops)
+    print(
+        f"{name:10s} {load.n_clients:6d} clients   graphs {found['graphs'][0] * 1e3:9.2f} ms   "
+        f"eager {found['eager'][0] * 1e3:9.2f} ms   floor {least * 1e3:8.2f} ms   graphs / floor "
+        f"{found['graphs'][0] / least:6.1f}   peak {torch.cuda.max_memory_allocated() / 2**30:5.1f} GiB   "
+        f"updates differ by {apart:.0e}",
+        flush=True,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--clients", type=int, nargs="+", default=[100, 1000, 10_000])
+    parser.add_argument("--only", choices=list(LOADS), action="append")
+    parser.add_argument("--tf32", action="store_true")
+    parser.add_argument("--memory-tbps", type=float, default=4.8)
+    parser.add_argument("--tflops", type=float, default=67.0)
+    options = parser.parse_args()
+    if not torch.cuda.is_available():
+        raise SystemExit("this machine shows no CUDA GPU: benchmarks/engine.py measures CPUs")
+    print(f"torch {torch.__version__}, {torch.cuda.get_device_name()}, median of {options.rounds}, tf32 {options.tf32}")
+    for name in options.only or LOADS:
+        for n_clients in options.clients:
+            if n_clients <= POOL.get(name, n_clients):
+                measure(name, LOADS[name]._replace(n_clients=n_clients), options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""A network as feature extractor and predictor: everything before its last dense layer, and that layer.
+
+Reference: chen-ch4, section 2.1
+"""
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import BadInput
+from .architecture import Architecture
+
+
+def split(module: nn.Module) -> tuple[list[nn.Module], nn.Linear]:
+    """The layers of the extractor, and the predictor."""
+    if isinstance(module, nn.Sequential) and len(module) and isinstance(module[-1], nn.Linear):
+        return list(module)[:-1], module[-1]
+    raise BadInput(
+        f"a {type(module).__name__} has no features to share: use a Sequential that ends with a dense layer (mlp, cnn)"
+    )
+
+
+def features(module: nn.Module, x: Tensor) -> Tensor:
+    """What the extractor makes of samples, `[n_samples, n_features]`."""
+    layers, _ = split(module)
+    for layer in layers:
+        x = layer(x)
+    return x
+
+
+def features_and_scores(module: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Features, and what the predictor makes of them, in one pass."""
+    h = features(module, x)
+    return h, split(module)[1](h)
+
+
+def feature_width(module: nn.Module) -> int:
+    """Number of features of a sample."""
+    return split(module)[1].in_features
+
+
+@torch.no_grad()
+def class_means(module: nn.Module, x: Tensor, y: Tensor, n_classes: int) -> tuple[Tensor, Tensor]:
+    """Mean features of the samples of each class, and how many there are.
+
+    `Omega_c = (1 / D_c) sum h(x)` over the samples of class `c`; zero for a class without samples.
+
+    Args:
+        module: a network that `split` takes.
+        x, y: samples and their labels, `[n_samples, ...]` and `[n_samples]`.
+        n_classes: labels are below it.
+
+    Returns: `[n_classes, n_features]` and `[n_classes]`.
+
+    Reference: chen-ch4, Eq. (4.4)
+    """
+    h = features(module, x)
+    of_class = (y == torch.arange(n_classes, device=y.device)[:, None]).to(h.dtype)  # a product is the same every time
+    count = of_class.sum(1)
+    return of_class @ h / count.clamp(min=1)[:, None], count
+
+
+def head_entries(architecture: Architecture, n_layers: int) -> Tensor:
+    """Which entries of the flat vector belong to the last dense layers, bool `[n_params]`.
+
+    Args:
+        architecture: of any kind.
+        n_layers: so many of them; one layer at least is left for the body, so a single layer is all body.
+    """
+    layers = [name for name, part in architecture.module.named_modules() if isinstance(part, nn.Linear)]
+    weighted = {name.rpartition(".")[0] for name in architecture.names}
+    head = layers[max(len(layers) - n_layers, 1 if len(weighted) == len(layers) else 0) :]
+    mask = torch.zeros(architecture.n_params, dtype=torch.bool)
+    ends = [*architecture.offsets[1:], architecture.n_params]
+    for name, first, last in zip(architecture.names, architecture.offsets, ends, strict=True):
+        mask[first:last] = name.rpartition(".")[0] in head
+    return mask

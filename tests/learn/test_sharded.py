@@ -1,0 +1,178 @@
+"""Rows split over Ray workers against the same rows in one process."""
+
+import os
+import signal
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional
+
+from fedcell.errors import BadInput, FedcellError
+from fedcell.learn.architecture import Architecture
+from fedcell.learn.engines import batched, cluster, sharded
+from fedcell.learn.engines.common import Job
+from fedcell.learn.learner import Learner
+from fedcell.learn.samples import Samples
+from fedcell.learn.settings import TrainConfig
+from fedcell.learn.work import Work
+from fedcell.methods import fedavg
+from fedcell.options import override
+from fedcell.scenarios import build_problem, get
+from fedcell.simulate import simulate
+from fedcell.types import Start, Store
+
+CPU = torch.device("cpu")
+N_SAMPLES, N_ROWS = 80, 150  # more rows than `batched` computes together
+
+
+def networks():
+    torch.manual_seed(3)
+    return {
+        "dense": nn.Sequential(nn.Flatten(), nn.Linear(36, 12), nn.ReLU(), nn.Linear(12, 5)),
+        "convolution": nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 5)),
+        "dropout": nn.Sequential(nn.Flatten(), nn.Linear(36, 12), nn.Dropout(0.5), nn.Linear(12, 5)),
+    }
+
+
+def learner(name, shards, **settings):
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((N_SAMPLES, 1, 6, 6)).astype(np.float32)
+    data = Samples(x, rng.integers(0, 5, N_SAMPLES), CPU)
+    config = TrainConfig(device="cpu", shards=shards, **settings)
+    return Learner([Architecture.of(networks()[name])], data, data, config, seed=4)
+
+
+def work(n_rows=N_ROWS, **changes):
+    rng = np.random.default_rng(8)
+    store = Store(rng.integers(0, N_SAMPLES, (n_rows, 20)), rng.integers(3, 20, n_rows))
+    steps = rng.integers(1, 4, n_rows)
+    return Work(np.arange(n_rows) * 2, store, steps, lr=0.05, batch_size=4, round=3)._replace(**changes)
+
+
+def start(of, n_points=1, n_rows=N_ROWS):
+    noise = torch.randn(n_points, of.n_params, generator=torch.Generator().manual_seed(0))
+    return Start(of.initial() + 0.02 * noise, np.arange(n_rows) % n_points)
+
+
+def both(name, shards, n_points=1, n_rows=N_ROWS, settings=None, **changes):
+    """Updates in one process and from shards."""
+    found = []
+    for number in (0, shards):
+        made = learner(name, number, **(settings or {}))
+        found.append(made.train(start(made, n_points, n_rows), work(n_rows, **changes)).delta.clone())
+    return found
+
+
+@pytest.fixture(scope="module")
+def workers(ray_cluster):
+    """A cluster; its CPUs are free again after these tests."""
+    yield
+    sharded.dismiss()
+
+
+def test_shards_change_no_bit(workers):
+    masks = torch.rand(N_ROWS, learner("dense", 0).n_params, generator=torch.Generator().manual_seed(1)) < 0.7
+    cases = [
+        ("dense", {}),
+        ("dense", {"n_points": N_ROWS}),
+        ("dense", {"n_points": 3, "batch_size": 0, "momentum": 0.5}),
+        ("dense", {"mask": masks, "prox": 0.3}),
+        ("dense", {"settings": {"engine": "sequential"}}),
+        ("convolution", {}),
+        ("dropout", {"n_rows": 5}),
+        ("convolution", {"n_rows": 1}),
+    ]
+    for name, changes in cases:
+        one, many = both(name, 3, **changes)
+        assert one.abs().max() > 1e-4, "nothing was trained"
+        assert torch.equal(one, many), (name, list(changes))
+
+
+def test_runs_repeat_whatever_the_number_of_shards_and_send_their_data_once(workers, small):
+    rows = {}
+    for shards in (0, 2):
+        problem = small({"train.shards": shards, "world.n_devices": 9})
+        rows[shards] = [row for row, _ in simulate(problem, fedavg.build(fedavg.Config()))]
+    assert rows[0] == rows[2]
+    (crew,) = sharded._crews.values()
+    assert set(crew.sent) == {problem.learner.train_samples, problem.learner.architectures[0]}
+
+
+def test_an_error_of_an_engine_arrives(workers):
+    def wrong(module, x, y, weight):
+        raise BadInput("no such loss")
+
+    made = learner("convolution", 2)
+    with pytest.raises(BadInput, match="no such loss"):
+        made.train(start(made, 1, 4), work(4, objective=wrong))
+
+
+def test_a_lost_worker_is_replaced_and_its_rows_are_trained_again(workers, tmp_path, monkeypatch):
+    mark = tmp_path / "killed"
+
+    def deadly(module, x, y, weight):
+        if not mark.exists() and os.getpid() != here:
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return functional.cross_entropy(module(x), y)
+
+    here = os.getpid()
+    one, many = both("convolution", 2, n_rows=20, objective=deadly)
+    assert mark.exists()
+    assert torch.equal(one, many)
+
+    def always(module, x, y, weight):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    made = learner("convolution", 2)
+    monkeypatch.setattr(sharded, "TRIES", 2)
+    with pytest.raises(FedcellError, match=r"a worker of train\.shards was lost 2 times in one place"):
+        made.train(start(made, 1, 2), work(2, objective=always))
+
+
+@given(st.integers(2, 700), st.integers(1, 9), st.sampled_from(["batched", "sequential"]), st.integers(1, 3))
+def test_pieces_hold_every_row_once_and_never_cut_a_chunk(n_rows, shards, engine, n_steps):
+    made = learner("dense", 0)
+    steps = np.random.default_rng(n_rows).integers(1, n_steps + 1, n_rows)
+    job = Job(made.architectures[0], None, None, np.zeros(n_rows, int), work(n_rows, steps=steps), "", 0, None, None)
+    pieces = sharded.cut(job, engine, shards)
+    assert sorted(np.concatenate(pieces)) == list(range(n_rows))
+    size = batched.rows_per_chunk(made.architectures[0]) if engine == "batched" else 1
+    order = list(np.argsort(-steps, kind="stable"))
+    whole = {tuple(order[first : first + size]) for first in range(0, n_rows, size)}
+    for piece in pieces:
+        again = piece[np.argsort(-steps[piece], kind="stable")]  # as the engine of a worker orders them
+        assert {tuple(again[first : first + size]) for first in range(0, len(piece), size)} <= whole
+    assert len(pieces) == min(sharded.PIECES * shards, -(-n_rows // size))
+
+
+def test_pieces_stay_small(monkeypatch):
+    made = learner("dense", 0)
+    monkeypatch.setattr(sharded, "PIECE_BYTES", 4 * made.n_params * 10)
+    job = Job(made.architectures[0], None, None, np.zeros(95, int), work(95), "", 0, None, None)
+    assert max(map(len, sharded.cut(job, "sequential", 1))) <= 10
+
+
+def test_samples_of_every_kind_arrive_as_they_were():
+    config = override(get("video").config, {"world.n_devices": 3, "rounds": 2})
+    for samples in (learner("dense", 0).train_samples, build_problem(config).learner.train_samples):
+        arrived = sharded.Packed.of(samples).unpack()
+        assert type(arrived) is type(samples)
+        index = np.arange(len(samples))[:50]
+        for sent, found in zip(samples.take(index), arrived.take(index), strict=True):
+            assert torch.equal(sent, found)
+        assert arrived.shape == samples.shape
+        assert (arrived.inputs is None) == (samples.inputs is None)
+
+
+def test_what_cannot_be_sharded_is_refused(monkeypatch):
+    with pytest.raises(BadInput, match=r"train.shards = 2 splits rows over CPUs.*: set train.device=cpu"):
+        sharded.check(2, torch.device("cuda"))
+    monkeypatch.setattr(cluster, "find_spec", lambda name: None if name == "ray" else find_spec(name))
+    with pytest.raises(BadInput, match=r"train.shards = 2 needs Ray: pip install 'fedcell\[ray\]'"):
+        learner("dense", 2)
