@@ -2,11 +2,13 @@
 
 import os
 from dataclasses import replace
+from importlib.util import find_spec
 
 import hypothesis
 import pytest
 
 from fedcell.data.settings import DataConfig
+from fedcell.learn.engines import cluster
 from fedcell.learn.settings import ModelConfig, TrainConfig
 from fedcell.options import override
 from fedcell.scenarios import Config, build_problem
@@ -38,3 +40,14 @@ def small():
         return built[config]
 
     return build
+
+
+@pytest.fixture(scope="session")
+def ray_cluster():
+    """A local Ray cluster of two CPUs, started once for all tests that need one."""
+    if find_spec("ray") is None:
+        missing = pytest.fail if "FEDCELL_REQUIRE_RAY" in os.environ else pytest.skip
+        missing("Ray is not installed: pip install 'fedcell[ray]'")
+    leave = cluster.connect(None, cpus=2, store_bytes=200 << 20)
+    yield
+    leave()

@@ -1,4 +1,4 @@
-"""The command line: `fedcell list | run | sweep | show | compare | report | dashboard | plan | reproduce | data`.
+"""The command line: `fedcell list | run | sweep | show | compare | report | dashboard | plan | reproduce | ...`.
 
 Results go to stdout, progress and notices to stderr. Heavy libraries are imported by the command
 that needs them.
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ..errors import FedcellError
 from ..version import __version__
-from . import compare, pages, plan, reproduce, show, sweep
+from . import compare, deploy, pages, plan, reproduce, show, sweep
 
 EXIT_CODES = """exit codes:
   0    done
@@ -66,6 +66,7 @@ def parser() -> ArgumentParser:
         ("list", "methods, scenarios, models, data sets and settings", _list_flags),
         ("plan", "parameters of a method from closed forms, without training", plan.flags),
         ("reproduce", "run the experiments of the papers, and see which claims hold", reproduce.flags),
+        ("deploy", "methods on real devices, in a Flower federation", deploy.flags),
         ("data", "fetch data sets, and see how they are split over devices", _data_flags),
     ):
         sub = commands.add_parser(

@@ -51,7 +51,14 @@ def flags(sub: ArgumentParser) -> None:
     sub.add_argument(
         "--workers", metavar="N", type=int, default=0, help="processes side by side (default: one per core or run)"
     )
-    sub.add_argument("--engine", metavar="NAME", default="local", help="who does the runs (default: local)")
+    sub.add_argument(
+        "--engine", metavar="NAME", default="local", help="who does the runs: local or ray (default: local)"
+    )
+    sub.add_argument(
+        "--address",
+        metavar="HOST:PORT",
+        help="Ray cluster to join, or auto for this machine's (default: RAY_ADDRESS where set, else one of its own)",
+    )
     sub.add_argument("--log", metavar="LOGGER=PLACE", action="append", default=[], help=LOG_HELP)
     sub.add_argument(
         "--checkpoint-every",
@@ -86,6 +93,7 @@ def sweep(args: Namespace) -> int:
                 plan,
                 workers=args.workers,
                 engine=args.engine,
+                address=args.address,
                 log=args.log,
                 watch=watch,
                 checkpoint_s=args.checkpoint_every,

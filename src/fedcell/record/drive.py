@@ -1,6 +1,6 @@
 """Recorded runs: start them, and go on with them after any interruption."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from . import checkpoint
 from .files import LOCK, DiskError, explained, locked, present
 from .folder import (
     ENDED,
+    FEDERATION,
     RUN,
     Record,
     changes,
@@ -24,7 +25,7 @@ from .folder import (
     write_comparison,
     write_run,
 )
-from .prepare import Asked, Job, check_own, fingerprint, prepare, rebuild, reconfigure
+from .prepare import Asked, Job, check_own, check_same, fingerprint, prepare, rebuild, reconfigure
 from .recorder import PERIOD, Period, Recorder
 from .rows import Journal
 from .stop import Requests
@@ -44,6 +45,7 @@ class Progress(NamedTuple):
 
 
 Watch = Callable[[Progress], None]
+Play = Callable[[Problem, Method, Snapshot | None], Iterator[tuple[Row, Snapshot]]]  # as `simulate`
 
 
 def silent(progress: Progress) -> None:
@@ -154,6 +156,44 @@ def run_one(
     _run(Job(claim(folder, ""), spec, built), problem, folder, watch, period)
 
 
+def run_real(
+    config: Config,
+    method: str,
+    folder: str | Path,
+    problem: Problem,
+    play: Play,
+    *,
+    defaults: Mapping[str, Mapping[str, Any]] | None = None,
+    watch: Watch = silent,
+) -> None:
+    """Record rounds of real devices, from wherever the folder stands to the end; they cannot be repeated.
+
+    Every round is a checkpoint. A row whose state was not saved any more is dropped, and its round is played again.
+
+    Args:
+        config: world, model, training, seed and rounds.
+        method: text `NAME[:key=value,...]`.
+        folder: of this run; made with its parents where it is not there.
+        problem: of the same settings, without the data of devices.
+        play: plays the rounds that are left.
+        defaults: settings by method name.
+        watch: told after every round.
+    """
+    folder = Path(folder)
+    _, ((spec, built),) = prepare(config, [method], defaults or {}, None, None, problem)
+    spec = spec._replace(folder=folder.name)
+    if present(folder / RUN):
+        ((_, spec),) = specs(folder)
+        check_same(folder, spec, config, method, defaults or {})
+        if (status := read_status(folder, problem.n_rounds)).state in ENDED:
+            note = f"{folder} has {status.state} already: nothing to do"
+            watch(Progress(spec.label, status.rounds, status.total, status.state, note=note, folder=folder))
+            return
+    else:
+        claim(folder, "")
+    _run(Job(folder, spec, built), problem, folder, watch, Period(rounds=1), play)
+
+
 def claim(out: str | Path | None, name: str) -> Path:
     """Make the folder of a new comparison."""
     if out is not None:
@@ -180,7 +220,7 @@ def _refuse_used(folder: Path) -> None:
         raise BadInput(f"{folder} is not empty: choose another folder, or go on with `{how_to_resume(folder, ())}`")
 
 
-def _run(job: Job, problem: Problem, top: Path, watch: Watch, period: Period) -> None:
+def _run(job: Job, problem: Problem, top: Path, watch: Watch, period: Period, play: Play = simulate) -> None:
     """Run one method from where its folder stands to its end."""
     spec, total, again = job.spec, problem.n_rounds, how_to_resume(top, job.spec.own)
 
@@ -205,7 +245,9 @@ def _run(job: Job, problem: Problem, top: Path, watch: Watch, period: Period) ->
         with closing(journal), closing(requests):
             recorder = Recorder(job.folder, journal, template, period, total, again)
             newest = checkpoint.newest(job.folder, template, len(journal.lines), say)
-            _play(recorder, job, problem, newest, watch, requests)
+            if FEDERATION in spec.own and (dropped := journal.cut(newest.round if newest else 0)):
+                say(f"{dropped} rows of {job.folder} had no state any more: their rounds are played again")
+            _play(recorder, job, problem, newest, watch, requests, play)
 
 
 def _tidy(job: Job, device: str, say: Callable[[str], None]) -> None:
@@ -219,16 +261,22 @@ def _tidy(job: Job, device: str, say: Callable[[str], None]) -> None:
 
 
 def _play(
-    recorder: Recorder, job: Job, problem: Problem, snapshot: Snapshot | None, watch: Watch, requests: Requests
+    recorder: Recorder,
+    job: Job,
+    problem: Problem,
+    snapshot: Snapshot | None,
+    watch: Watch,
+    requests: Requests,
+    play: Play,
 ) -> None:
-    """Simulate and record; leave a status and a checkpoint however it ends."""
+    """Play and record; leave a status and a checkpoint however it ends."""
     label, total = job.spec.label, problem.n_rounds
     recorder.saved_round = snapshot.round if snapshot else 0
     recorder.status("running")
     watch(Progress(label, recorder.saved_round, total, again=recorder.resume, folder=job.folder))
     state, message = "finished", ""
     try:
-        for row, after in simulate(problem, job.method, snapshot):
+        for row, after in play(problem, job.method, snapshot):
             recorder.put(row, after)
             watch(Progress(label, after.round, total, row=row, again=recorder.resume, folder=job.folder))
             if after.round < total:

@@ -21,6 +21,7 @@ from .files import in_use, present, read_json, write_json
 FORMAT = 1
 COMPARISON, RUN, STATUS, SWEEP = "comparison.json", "run.json", "status.json", "sweep.json"
 ENDED = ("finished", "diverged")  # nothing is left to simulate
+FEDERATION = "federation"  # among the caller's own objects: the run is of real devices
 
 
 class Spec(NamedTuple):
@@ -33,7 +34,7 @@ class Spec(NamedTuple):
     sha256: str  # of that file; empty for a built-in method
     settings: Mapping[str, Any]  # every option of the method
     config: Mapping[str, Any]  # every option of world, data, model and training
-    own: tuple[str, ...]  # which of "model", "dataset", "method" were the caller's own objects
+    own: tuple[str, ...]  # which of "model", "dataset", "method", "federation" were the caller's own objects
     start: str  # checksum of the state before round 0
 
 
@@ -120,6 +121,8 @@ def read_status(folder: Path, total: int) -> Status:
 
 def how_to_resume(folder: Path, own: tuple[str, ...]) -> str:
     """The command that goes on with a run."""
+    if FEDERATION in own:
+        return f"`flwr run` of the same app with out = {str(folder)!r}"
     if own:
         objects = "".join(f", {'methods=[...]' if name == 'method' else name + '=...'}" for name in own)
         return f"fedcell.record.resume({str(folder)!r}{objects}) in Python"

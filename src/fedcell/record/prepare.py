@@ -16,7 +16,7 @@ from ..simulate import begin
 from ..types import Method, Problem, Snapshot
 from . import tree
 from .checkpoint import Template
-from .folder import Spec, how_to_resume
+from .folder import FEDERATION, Spec, how_to_resume
 
 PROBED = 256  # samples in the checksum of a data set
 Asked = str | tuple[str, Method]  # `NAME[:key=value,...]`, or a label and a method object
@@ -31,13 +31,23 @@ class Job(NamedTuple):
 
 
 def prepare(
-    config: Config, asked: Sequence[Asked], defaults: Mapping[str, Mapping[str, Any]], dataset: Any, model: Any
+    config: Config,
+    asked: Sequence[Asked],
+    defaults: Mapping[str, Mapping[str, Any]],
+    dataset: Any,
+    model: Any,
+    problem: Problem | None = None,
 ) -> tuple[Problem, list[tuple[Spec, Method]]]:
-    """Build the problem and every method, and start each once; raises BadInput on the first thing that does not fit."""
+    """Build the problem and every method, and start each once; raises BadInput on the first thing that does not fit.
+
+    `problem` is that of a federation, whose devices have the data.
+    """
     if not asked:
         raise BadInput("no method was named: name at least one (fedcell list methods shows all)")
-    problem = build_problem(config, dataset, model)
     own = tuple(name for name, value in (("model", model), ("dataset", dataset)) if value is not None)
+    if problem is not None:
+        own = (FEDERATION,)
+    problem = problem or build_problem(config, dataset, model)
     ready: list[tuple[Spec, Method]] = []
     for one in asked:
         spec, method = _one(one, defaults)
@@ -77,6 +87,10 @@ def reconfigure(spec: Spec) -> Config:
 
 def check_own(folder: Path, spec: Spec, dataset: Any, model: Any, own: Mapping[str, Method]) -> None:
     """Refuse to go on unless the caller brings exactly the kinds of own objects that the run began with."""
+    if FEDERATION in spec.own:
+        raise BadInput(
+            f"{folder} is of real devices and cannot be simulated: go on with {how_to_resume(folder, spec.own)}"
+        )
     given = {"dataset": dataset is not None, "model": model is not None, "method": spec.label in own}
     missing = [name for name in spec.own if not given[name]]
     extra = [name for name, here in given.items() if here and name not in spec.own]
@@ -87,6 +101,19 @@ def check_own(folder: Path, spec: Spec, dataset: Any, model: Any, own: Mapping[s
             f"{folder} was run from Python with an own {' and '.join(missing)}: resume it with "
             f"{how_to_resume(folder, spec.own)}"
         )
+
+
+def check_same(
+    folder: Path, spec: Spec, config: Config, method: str, defaults: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Refuse to go on with other settings than those that a run of real devices began with."""
+    asked, _ = _one(method, defaults)
+    pairs = zip(options.keys(reconfigure(spec)), options.keys(config), strict=True)
+    changed = [key for (key, _, old), (_, _, new) in pairs if old != new]
+    if asked.source != spec.source or asked.settings != spec.settings:
+        changed.append(f"method {method!r}")
+    if changed:
+        raise BadInput(f"{folder} began with another {', '.join(changed)}: set it back, or name another folder")
 
 
 def _one(asked: Asked, defaults: Mapping[str, Mapping[str, Any]]) -> tuple[Spec, Method]:

@@ -151,6 +151,15 @@ class Journal:
         self.size += len(line)
         self.lines.append(line)
 
+    def cut(self, n_rows: int) -> int:
+        """Drop all rows after the first so many, whose rounds cannot be repeated; return how many were dropped."""
+        dropped = self.lines[n_rows:]
+        if dropped:
+            del self.lines[n_rows:]
+            self.size -= sum(map(len, dropped))
+            self.file.truncate(self.size)
+        return len(dropped)
+
     def sync(self) -> None:
         """Make every row survive a power cut."""
         os.fsync(self.file.fileno())

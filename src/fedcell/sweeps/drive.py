@@ -5,14 +5,15 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from .. import options
 from ..errors import BadInput, FedcellError
-from ..learn.engines.pool import cores
+from ..learn.engines.cluster import require
 from ..loggers import Log
 from ..record import Progress, RunInfo, Watch, silent
 from ..record.drive import claim
@@ -20,12 +21,13 @@ from ..record.files import explained, locked, present, read_json, write_json
 from ..record.folder import ENDED, RUN, SWEEP
 from ..record.index import look
 from ..scenarios import Config
-from . import local
+from . import local, on_ray
 from .grid import Plan, expand
 from .task import Orders, Outcome, Task
 
 FORMAT = 1
-ENGINES = {"local": local.run}  # name -> (tasks, orders, workers, tell) -> outcomes as they come
+ENGINES = ("local", "ray")
+Engine = Callable[[Sequence[Task], Orders, int, local.Tell], Generator[Outcome]]  # outcomes as they come
 
 
 def sweep(
@@ -38,6 +40,7 @@ def sweep(
     out: str | Path | None = None,
     workers: int = 0,
     engine: str = "local",
+    address: str | None = None,
     log: str | Sequence[str] = (),
     watch: Watch = silent,
 ) -> list[RunInfo]:
@@ -54,7 +57,8 @@ def sweep(
         grid: keys with several, such as `{"world.radius_m": [200, 400], "fedprox.mu": [0.1, 1]}`: all combinations.
         out: folder of the sweep; None: the next free one in `runs/`.
         workers: processes side by side; 0: as many as there are cores or runs. Cores are shared out among them.
-        engine: who does the runs: `local`, processes on this machine.
+        engine: who does the runs: `local`, processes on this machine, or `ray`, workers of a Ray cluster.
+        address: of the Ray cluster, `host:port` or `auto`; None: `RAY_ADDRESS` where it is set, else one of its own.
         log: `tensorboard=DIR` or `mlflow=URI`.
         watch: called with a `fedcell.record.Progress` whose label is the run's folder; of fast runs not every round.
 
@@ -64,7 +68,7 @@ def sweep(
     Raises BadInput, before anything is written, for methods and settings that do not fit.
     """
     planned = plan(methods, scenarios, seeds, settings, grid, out)
-    return carry_out(planned, workers=workers, engine=engine, log=log, watch=watch)[0]
+    return carry_out(planned, workers=workers, engine=engine, address=address, log=log, watch=watch)[0]
 
 
 def plan(
@@ -100,6 +104,7 @@ def carry_out(
     *,
     workers: int = 0,
     engine: str = "local",
+    address: str | None = None,
     log: str | Sequence[str] = (),
     watch: Watch = silent,
     checkpoint_s: float = 10.0,
@@ -108,8 +113,7 @@ def carry_out(
 
     Returns: the runs of the plan, and the exit code: 1 or 2 when runs failed, 3 when some diverged, else 0.
     """
-    if engine not in ENGINES:
-        raise BadInput(f"unknown engine {engine!r}: choose one of {', '.join(ENGINES)}")
+    chosen = _engine(engine, address)
     if workers < 0:
         raise BadInput(f"{workers} workers are too few: give 1 or more, or 0 for as many as there are cores")
     texts = (log,) if isinstance(log, str) else tuple(log)
@@ -129,7 +133,7 @@ def carry_out(
         left = [task for task, info in zip(plan.tasks, before, strict=True) if info.state not in ENDED]
         orders = Orders(str(folder), checkpoint_s, texts)
         _skip(plan, before, orders, watch)
-        outcomes = _play(left, orders, workers, engine, watch)
+        outcomes = _play(left, orders, workers, chosen, watch)
     infos = [_final(info, outcomes.get(task.name)) for task, info in zip(plan.tasks, states(plan), strict=True)]
     return infos, _exit_code(infos, outcomes)
 
@@ -150,7 +154,19 @@ def how_to_go_on(folder: Path) -> str:
     return f"fedcell sweep --resume {shlex.quote(str(folder))}"
 
 
-def _play(tasks: Sequence[Task], orders: Orders, workers: int, engine: str, watch: Watch) -> dict[str, Outcome]:
+def _engine(name: str, address: str | None) -> Engine:
+    """The engine of a name; refuses one that cannot work here."""
+    if name not in ENGINES:
+        raise BadInput(f"unknown engine {name!r}: choose one of {', '.join(ENGINES)}")
+    if name == "ray":
+        require("--engine ray")
+        return partial(on_ray.run, address=address)
+    if address:
+        raise BadInput(f"--address {address} is that of a Ray cluster: add --engine ray, or drop it")
+    return local.run
+
+
+def _play(tasks: Sequence[Task], orders: Orders, workers: int, engine: Engine, watch: Watch) -> dict[str, Outcome]:
     again = how_to_go_on(Path(orders.folder))
     if not tasks:
         return {}
@@ -160,7 +176,7 @@ def _play(tasks: Sequence[Task], orders: Orders, workers: int, engine: str, watc
 
     watch(Progress("sweep", 0, 0, again=again))
     found: dict[str, Outcome] = {}
-    with closing(ENGINES[engine](tasks, orders, min(workers or cores(), len(tasks)), tell)) as outcomes:
+    with closing(engine(tasks, orders, workers, tell)) as outcomes:
         for outcome in outcomes:
             found[outcome.task.name] = outcome
             if outcome.code:

@@ -71,7 +71,9 @@ class Site:
             Route("/api/stop", self.stop, methods=["POST"]),
         ]
         app = Guard(Starlette(routes=routes), {f"{HOST}:{port}", f"localhost:{port}"})
-        config = uvicorn.Config(app, log_level="error", access_log=False, timeout_graceful_shutdown=3, lifespan="off")
+        config = uvicorn.Config(
+            app, log_level="error", access_log=False, timeout_graceful_shutdown=3, lifespan="off", ws="none"
+        )
         self.server = uvicorn.Server(config)
 
     def serve(self, listening: socket.socket) -> None:

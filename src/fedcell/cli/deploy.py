@@ -1,0 +1,30 @@
+"""`fedcell deploy`: methods on real devices."""
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+
+def flags(sub: ArgumentParser) -> None:
+    """The flags of every action."""
+    actions = sub.add_subparsers(title="actions", metavar="ACTION", required=True)
+    example = actions.add_parser("example", help="write a small Flower app that is ready to run", allow_abbrev=False)
+    example.add_argument("folder", metavar="DIR", nargs="?", default="fedcell-digits", help="(default: fedcell-digits)")
+    example.add_argument("--method", metavar="METHOD", default="fedavg", help="NAME[:key=value,...] (default: fedavg)")
+    example.add_argument("--devices", metavar="N", type=int, default=3, help="devices of the federation (default: 3)")
+    example.add_argument("--port", metavar="N", type=int, default=8000, help="of the server (default: 8000)")
+    example.set_defaults(command=run)
+
+
+def run(args: Namespace) -> int:
+    """Write the app and print the commands."""
+    from ..deploy.example import commands, write
+
+    folder = Path(args.folder)
+    write(folder, args.method, args.devices, args.port)
+    link, *nodes, start, look = commands(folder, args.devices, args.port)
+    print(f"wrote {folder}; in that folder, each in a terminal of its own (pip install 'fedcell[flower]' first):\n")
+    print("  export FLWR_HOME=$PWD/flwr FLWR_TELEMETRY_ENABLED=0   # in all of them")
+    for line in (link, *nodes, start):
+        print(f"  {line}")
+    print(f"\nthen look at what it came to:\n\n  {look}")
+    return 0

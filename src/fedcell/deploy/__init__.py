@@ -1,0 +1,1 @@
+"""What carries methods and runs to other processes and machines."""

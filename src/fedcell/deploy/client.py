@@ -1,0 +1,205 @@
+"""A device in a Flower federation: it trains what it is asked to on samples that never leave it.
+
+What leaves it: the update, how many samples of each label it holds, and how long it computed. Where the method has
+devices keep models of their own, class means leave it instead of the update.
+"""
+
+import secrets
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from flwr.app import Context, Message
+from flwr.clientapp import ClientApp
+from torch import from_numpy, nn
+
+from ..data import load, partition
+from ..errors import BadInput
+from ..learn import models
+from ..learn.architecture import Architecture
+from ..learn.learner import Learner, check_fits, initialise, pick_device
+from ..learn.samples import Samples
+from ..learn.settings import ModelConfig, TrainConfig
+from ..learn.work import Work
+from ..options import from_dict
+from ..record.files import write_atomic
+from ..types import Ints, Start, Store
+from . import wire
+from .cache import DiskCache
+from .own_model import Kept, keep, kept_in, means_of, pull_of, right_of
+from .settings import read
+from .wire import Facts, Task, Vector
+
+Data = Callable[[Context, int], tuple[np.ndarray, Ints]]  # node and run, round -> samples, labels
+Network = Callable[[tuple[int, ...], int], nn.Module]  # shape of a sample, number of classes
+
+
+class CacheSettings(NamedTuple):
+    """What a device keeps of samples that stream in."""
+
+    capacity: int
+    rule: str = "drsr"
+    theta: float = 2 / 3
+
+
+def client_app(
+    data: Data, *, cache: CacheSettings | None = None, model: Network | None = None, test: Data | None = None
+) -> ClientApp:
+    """A ClientApp that trains for a server of `fedcell.deploy.flower`.
+
+    Args:
+        data: float32 samples and whole-number labels of this device. Without `cache`, all that it holds in a round;
+            with it, what arrives in a round. The node configuration is `context.node_config`.
+        cache: how samples that stream in are kept, in the folder `state-dir` of the node configuration.
+        model: network instead of the one that the server's settings name; it must have as many parameters, unless
+            devices keep models of their own.
+        test: samples that a device judges a model of its own on, and says how many it has right.
+    """
+    app = ClientApp()
+
+    @app.query()
+    def hello(message: Message, context: Context) -> Message:
+        round, n_classes = wire.unpack_hello(message.content)
+        _, labels = held(data, cache, context, round)
+        facts = Facts(device_of(context), round, counted(labels, n_classes), 0.0, identity(context))
+        return Message(wire.pack_facts(facts), reply_to=message)
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        task = wire.unpack_task(message.content)
+        samples, labels = held(data, cache, context, task.round)
+        begun_s = time.perf_counter()
+        learner = learner_of(task, samples, labels, model)
+        right, tested = 0, 0
+        if task.n_features:
+            update, own = shared(task, learner, state_folder(context))
+            if test is not None:
+                x, y = test(context, task.round)
+                right, tested = right_of(learner, own, Samples(x, y, learner.device)), len(y)
+        else:
+            update = trained(task, learner, task.start)
+        compute_s = time.perf_counter() - begun_s
+        counts, name = counted(labels, task.n_classes), identity(context)
+        facts = Facts(device_of(context), task.round, counts, compute_s, name, right, tested)
+        return Message(wire.pack_facts(facts, update, task.mask), reply_to=message)
+
+    return app
+
+
+def learner_of(task: Task, samples: np.ndarray, labels: Ints, model: Network | None = None) -> Learner:
+    """The engine that simulated devices are trained with, for one device, its samples and its network."""
+    settings: TrainConfig = from_dict(TrainConfig(), task.train)
+    here = Samples(samples, labels, pick_device(settings.device))
+    build = model or partial(_named, task)
+    architecture = Architecture.of(initialise(lambda: build(here.shape, task.n_classes), task.seed))
+    check_fits(architecture, here, task.n_classes)
+    if architecture.n_params != task.n_params and not task.n_features:
+        raise BadInput(
+            f"the network of this device has {architecture.n_params} parameters and the server's has {task.n_params}: "
+            "give both the same one"
+        )
+    return Learner([architecture], here, here, settings, task.seed)
+
+
+def trained(task: Task, learner: Learner, start: Vector) -> Vector:
+    """The update of one task from a start point."""
+    size, mask = len(learner.train_samples), None
+    if task.mask is not None:
+        mask = from_numpy(task.mask).to(learner.device)
+    work = Work(
+        device=np.array([task.device]),
+        store=Store(np.arange(size)[None], np.array([size])),
+        steps=np.array([task.steps]),
+        lr=task.lr,
+        batch_size=task.batch_size,
+        round=task.round,
+        momentum=task.momentum,
+        prox=task.prox,
+        mask=mask,
+        objective=pull_of(task, learner.device),
+    )
+    point = from_numpy(start.copy()).to(learner.device)[None]
+    found = learner.train(Start(point, np.zeros(1, dtype=np.int64)), work)
+    update: Vector = found.delta[0].cpu().numpy().copy()
+    return update
+
+
+def shared(task: Task, learner: Learner, folder: Path | None) -> tuple[Vector, Vector]:
+    """(class means, model) of a device after it has trained the model that it keeps in its folder."""
+    kept = kept_in(folder, learner.initial())
+    begin = kept.start(task.round)
+    own = begin + trained(task, learner, begin)
+    means = means_of(learner, own, task.n_classes)
+    if np.isfinite(own).all() and folder is not None:
+        keep(folder, Kept(task.round, begin, own))
+    return means, own
+
+
+def _named(task: Task, shape: tuple[int, ...], n_classes: int) -> nn.Module:
+    settings: ModelConfig = from_dict(ModelConfig(), task.model)
+    return models.build(settings, shape, n_classes)
+
+
+# ---------------------------------------------------------------- what a device holds and who it is
+
+
+def held(data: Data, cache: CacheSettings | None, context: Context, round: int) -> tuple[np.ndarray, Ints]:
+    """What a device trains on in a round; with a cache, all rounds since the last one are offered in their order."""
+    if cache is None:
+        samples, labels = data(context, round)
+        return np.ascontiguousarray(samples, dtype=np.float32), np.asarray(labels, dtype=np.int64)
+    folder = state_folder(context)
+    if folder is None:
+        raise BadInput("a cache needs state-dir in the node configuration: name a folder that survives a restart")
+    kept = DiskCache(folder / "cache.safetensors", cache.capacity, cache.rule, cache.theta, seed=device_of(context))
+    for passed in range(kept.next_round, round + 1):
+        samples, labels = data(context, passed)
+        kept.offer(passed, np.asarray(samples, dtype=np.float32), np.asarray(labels, dtype=np.int64))
+    return kept.contents()
+
+
+def device_of(context: Context) -> int:
+    """The number of this device: `partition-id` of the node configuration, as Flower's own tools set it."""
+    number = context.node_config.get("partition-id")
+    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+        raise BadInput(f"partition-id = {number!r} in the node configuration is no device: give a number from 0")
+    return number
+
+
+def state_folder(context: Context) -> Path | None:
+    """Where this device keeps what must survive a restart; None where the node configuration has no `state-dir`."""
+    place = context.node_config.get("state-dir")
+    return Path(str(place)).expanduser() if place else None
+
+
+def identity(context: Context) -> str:
+    """A random name that a device keeps in its folder, by which the server knows it again after a restart."""
+    folder = state_folder(context)
+    if folder is None:
+        return ""
+    path = folder / "identity"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, secrets.token_hex(16).encode())
+    return path.read_text()
+
+
+def counted(labels: Ints, n_classes: int) -> Ints:
+    """Samples of each label, `[n_classes]`."""
+    if len(labels) and (labels.min() < 0 or labels.max() >= n_classes):
+        raise BadInput(f"labels go from {labels.min()} to {labels.max()} but the server knows {n_classes} classes")
+    return np.bincount(labels, minlength=n_classes).astype(np.int64)
+
+
+def share_of(context: Context, round: int = 0) -> tuple[np.ndarray, Ints]:
+    """This device's part of the data set that the run configuration names, split as in a simulation of it."""
+    config, device = read(context.run_config).config, device_of(context)
+    found = load(config.data.name)
+    store = partition(config.data, found.y_train, config.world.n_devices, found.n_classes, config.seed)
+    if device >= len(store.size):
+        raise BadInput(f"partition-id = {device} but world.n_devices = {len(store.size)}: number devices from 0")
+    mine = store.items[device, : store.size[device]]
+    return found.x_train[mine], found.y_train[mine]

@@ -1,0 +1,100 @@
+"""A small Flower app that is ready to run: written to a folder, with the commands that run it on this machine."""
+
+from pathlib import Path
+
+from .. import methods, options, scenarios
+from ..errors import BadInput
+from ..record.files import explained
+
+PROJECT = """[project]
+name = "fedcell-digits"
+version = "1.0.0"
+description = "Handwritten digits on real devices with a method of fedcell"
+license = "Apache-2.0"
+requires-python = ">=3.11"
+dependencies = ["fedcell[flower]"]
+
+[build-system]
+requires = ["setuptools"]
+build-backend = "setuptools.build_meta"
+
+[tool.flwr.app]
+publisher = "example"
+
+[tool.flwr.app.components]
+serverapp = "digits.server:app"
+clientapp = "digits.client:app"
+
+# Read by fedcell.deploy on the server and on every device. `settings` are those of `fedcell run --set`.
+[tool.flwr.app.config]
+method = "{method}"
+scenario = "cell"
+settings = "{settings}"
+out = "{out}"
+min-devices = 0
+join-s = 120.0
+patience-s = 120.0
+wait = "quorum"
+"""
+
+SERVER = '''"""The server: the method, the settings and the folder of the record come from the run configuration."""
+
+from fedcell.deploy.flower import server_app
+
+app = server_app()
+'''
+
+CLIENT = '''"""A device: it trains on its own samples, here a part of the digits that come with scikit-learn."""
+
+from fedcell.deploy.client import client_app, share_of
+
+# share_of splits the digits as a simulation does. A device with samples of its own gives a function of its own:
+# data(context, round) -> (float32 samples, whole-number labels).
+app = client_app(share_of)
+'''
+
+CONNECTION = """[superlink]
+default = "here"
+
+[superlink.here]
+address = "127.0.0.1:{port}"
+insecure = true
+"""
+
+SETTINGS = {"rounds": 5, "train.lr": 0.3, "train.steps": 20, "world.deadline_s": 60}
+
+
+def write(folder: Path, method: str, n_devices: int, port: int) -> dict[str, str]:
+    """Write the app into a new folder; returns its files by name. Raises BadInput before anything is written."""
+    if not 1 <= n_devices <= 100:
+        raise BadInput(f"--devices {n_devices} is out of range: give 1 to 100")
+    methods.parse(method)
+    own = {**SETTINGS, "world.n_devices": n_devices}
+    options.override(scenarios.get("cell").config, own)
+    if folder.exists() and any(folder.iterdir()):
+        raise BadInput(f"{folder} is not empty: choose another folder")
+    text = " ".join(f"{key}={value}" for key, value in own.items())
+    files = {
+        "pyproject.toml": PROJECT.format(method=method, settings=text, out=folder.resolve() / "runs" / "digits"),
+        "digits/__init__.py": '"""A Flower app with a method of fedcell."""\n',
+        "digits/server.py": SERVER,
+        "digits/client.py": CLIENT,
+        "flwr/config.toml": CONNECTION.format(port=port),
+    }
+    with explained(folder, "or choose another folder"):
+        for name, body in files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(body, encoding="utf-8")
+    return files
+
+
+def commands(folder: Path, n_devices: int, port: int) -> list[str]:
+    """What to type, one line each: the server, every device, the run, and a look at its record."""
+    link = f"flower-superlink --insecure --disable-runtime-dependency-installation --port {port}"
+    nodes = [
+        f"flower-supernode --insecure --superlink 127.0.0.1:{port} --port {port + 1 + device} "
+        f"--node-config 'partition-id={device} state-dir=\"{folder.resolve()}/device{device}\"'"
+        for device in range(n_devices)
+    ]
+    return [link, *nodes, "flwr run . here --stream", "fedcell show runs/digits"]

@@ -1,0 +1,186 @@
+"""Sending work to devices and waiting for their answers: deadline, quorum, and answers that come too late."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from flwr.app import Message
+from flwr.serverapp import Grid
+
+from ..errors import FedcellError
+from ..types import Bools, Outcome
+from . import wire
+from .roster import Roster, Say
+from .wire import Facts, MessageError, Task, Vector
+
+GONE = 5  # Flower's code for a node that is no longer connected
+SPARE_S = 60.0  # how long after the end of its round a late answer is still told
+
+
+class Answer(NamedTuple):
+    """What became of one task."""
+
+    device: int
+    outcome: Outcome
+    update: Vector | None  # [n_params] of one that was delivered
+    compute_s: float
+    response_s: float  # from sending the task to having the answer; the time waited where there is none
+    down_bit: float
+    up_bit: float
+
+
+class Sent(NamedTuple):
+    """A message that has not been answered."""
+
+    node: int
+    round: int
+    sent_s: float
+    down_bit: float
+    task: Task | None  # None: it asks who the node is
+
+
+class Exchange:
+    """The messages of one run.
+
+    Args:
+        grid: Flower's way to the nodes.
+        roster: who is there.
+        poll_s: time between two looks for answers.
+        say: told what goes wrong.
+        clock: seconds that never go back.
+    """
+
+    def __init__(
+        self, grid: Grid, roster: Roster, poll_s: float, say: Say, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.grid, self.roster, self.poll_s, self.say, self.clock = grid, roster, poll_s, say, clock
+        self._open: dict[str, Sent] = {}
+
+    @property
+    def free(self) -> Bools:
+        """Devices that are there and not busy with an earlier round, `[n_devices]`."""
+        here = self.roster.present
+        for sent in self._open.values():
+            if sent.task is not None and self.roster.node_of(sent.task.device) == sent.node:
+                here[sent.task.device] = False
+        return here
+
+    def gather(self, round: int, wanted: int, longest_s: float) -> None:
+        """Wait until so many devices are there, free and hold samples; raises FedcellError after `longest_s`."""
+        end_s = self.clock() + longest_s
+        while True:
+            self._meet(round)
+            self._look()
+            here = int((self.free & (self.roster.counts.sum(axis=1) > 0)).sum())
+            if here >= wanted:
+                return
+            if self.clock() >= end_s:
+                raise FedcellError(
+                    f"{here} of {wanted} devices with samples came within {longest_s:g} s: start their nodes, lower "
+                    "min-devices or raise join-s, and start the app again"
+                )
+            time.sleep(self.poll_s)
+
+    def ask(self, tasks: Sequence[Task], deadline_s: float, enough: int | None) -> list[Answer]:
+        """Send every device its task, and wait until all have answered, `enough` have, or the deadline is over."""
+        begun_s = self.clock()
+        self._send([(self.roster.node_of(task.device), task) for task in tasks], deadline_s)
+        answers: dict[int, Answer] = {}
+        while len(answers) < len(tasks):
+            for sent, reply, seen_s in self._replies():
+                if sent.task is not None and sent.task.round == tasks[0].round:
+                    answers[sent.task.device] = self._judge(sent, reply, seen_s)
+                else:
+                    self._late(sent, reply, seen_s)
+            delivered = sum(one.outcome == Outcome.DELIVERED for one in answers.values())
+            waited_s = self.clock() - begun_s
+            if waited_s >= deadline_s or (enough is not None and delivered >= enough):
+                break
+            time.sleep(min(self.poll_s, max(deadline_s - waited_s, 0.0)))
+        waited_s = self.clock() - begun_s
+        return [answers.get(task.device) or self._unheard(task, waited_s) for task in tasks]
+
+    # ---------------------------------------------------------------- sending
+
+    def _meet(self, round: int) -> None:
+        for node in self.roster.refresh(self.grid.get_node_ids()):
+            content = wire.pack_hello(round, self.roster.n_classes)
+            message = Message(content, node, wire.HELLO, ttl=10 * SPARE_S, group_id=str(round))
+            self._push([message], [Sent(node, round, self.clock(), 0.0, None)])
+
+    def _send(self, tasks: Iterable[tuple[int, Task]], deadline_s: float) -> None:
+        messages, sent = [], []
+        for node, task in tasks:
+            content = wire.pack_task(task)
+            ttl_s = deadline_s + SPARE_S
+            messages.append(Message(content, node, wire.TRAIN, ttl=ttl_s, group_id=str(task.round)))
+            sent.append(Sent(node, task.round, self.clock(), wire.bits(content), task))
+        self._push(messages, sent)
+
+    def _push(self, messages: list[Message], sent: list[Sent]) -> None:
+        for name, about in zip(self.grid.push_messages(messages), sent, strict=True):
+            if name:
+                self._open[name] = about
+            else:
+                self.say(f"round {about.round}: Flower took no message for node {about.node}")
+
+    # ---------------------------------------------------------------- receiving
+
+    def _replies(self) -> Iterable[tuple[Sent, Message, float]]:
+        if not self._open:
+            return
+        for reply in self.grid.pull_messages(list(self._open)):
+            sent = self._open.pop(reply.metadata.reply_to_message_id, None)
+            if sent is not None:
+                yield sent, reply, self.clock()
+
+    def _look(self) -> None:
+        """Take what came while no answer was waited for."""
+        for sent, reply, seen_s in self._replies():
+            self._late(sent, reply, seen_s)
+
+    def _late(self, sent: Sent, reply: Message, seen_s: float) -> None:
+        """An answer to who a node is, or to a round that went on without it."""
+        if sent.task is None:
+            self._greet(sent, reply)
+        elif not reply.has_error():
+            after = seen_s - sent.sent_s
+            self.say(f"round {sent.round}: device {sent.task.device} answered late, after {after:.1f} s")
+
+    def _greet(self, sent: Sent, reply: Message) -> None:
+        try:
+            self.roster.admit(sent.node, self._facts(reply))
+        except MessageError as error:
+            self.say(f"node {sent.node} is refused: {error}")
+            if reply.has_error():
+                self.roster.forget(sent.node)
+
+    def _judge(self, sent: Sent, reply: Message, seen_s: float) -> Answer:
+        """The answer to a task of the present round; a bad one is told and turned away."""
+        task = sent.task
+        assert task is not None
+        took_s = seen_s - sent.sent_s
+        up_bit = 0.0 if reply.has_error() else wire.bits(reply.content)
+        try:
+            facts = self._facts(reply)
+            if (facts.device, facts.round) != (task.device, task.round):
+                raise MessageError(f"the answer is of device {facts.device} in round {facts.round}")
+            update = wire.unpack_update(reply.content, task)
+        except MessageError as error:
+            lost = reply.has_error() and reply.error.code == GONE
+            self.say(f"round {sent.round}: device {task.device} was turned away: {error}")
+            outcome = Outcome.OUTAGE if lost else Outcome.INVALID
+            return Answer(task.device, outcome, None, 0.0, took_s, sent.down_bit, up_bit)
+        self.roster.learn(facts)
+        compute_s = min(facts.compute_s, took_s)
+        return Answer(task.device, Outcome.DELIVERED, update, compute_s, took_s, sent.down_bit, up_bit)
+
+    def _facts(self, reply: Message) -> Facts:
+        if reply.has_error():
+            raise MessageError(f"it failed ({(reply.error.reason or f'code {reply.error.code}')[:200]})")
+        return wire.unpack_facts(reply.content, self.roster.n_classes)
+
+    def _unheard(self, task: Task, waited_s: float) -> Answer:
+        down_bit = next((sent.down_bit for sent in self._open.values() if sent.task is task), 0.0)
+        self.say(f"round {task.round}: device {task.device} was not heard within {waited_s:.1f} s")
+        return Answer(task.device, Outcome.LATE, None, 0.0, waited_s, down_bit, 0.0)

@@ -1,0 +1,218 @@
+"""The server's side of learning: a learner whose training is done by others, and a problem without their data.
+
+A method hands its learner a `Start` and a `Work`; here every row of them becomes a message to a device, and the
+answers become the rows of `Updates`. So `decide`, `broadcast`, `local`, `aggregate` and `evaluate` of a method run as
+they are. Of the training data the server knows how many samples of each label a device holds.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from .. import options
+from ..data import Dataset, load
+from ..data.settings import DataConfig, StreamConfig
+from ..errors import BadInput
+from ..learn.learner import Learner
+from ..learn.samples import Samples
+from ..learn.work import Objective, Work
+from ..methods.knowledge_means import pulled_loss
+from ..scenarios import Config, build_problem
+from ..types import Bools, Floats, Ints, Outcome, Problem, Start, Store, Stream, Updates, Uplink
+from .exchange import Answer
+from .wire import Task, Vector
+
+Ask = Callable[[Sequence[Task]], list[Answer]]
+
+
+class Reported(NamedTuple):
+    """What devices last said: the memory of the stream of a federation."""
+
+    counts: Ints  # [n_devices, n_classes], samples of each label
+    response_s: Floats  # [n_devices], of the last answer; 0 before the first
+    scores: Ints  # [n_devices, 2], test samples that its own model had right, of how many
+
+
+class Unseen(Samples):
+    """Training samples of which the labels alone are known."""
+
+    def take(self, index: Ints | Tensor) -> NoReturn:
+        raise BadInput("this method looks at samples that only devices have: choose another one, or other settings")
+
+    at = take
+
+
+class Remote(Learner):
+    """A learner that has no training samples of its own."""
+
+    cuts = False  # devices have the whole network, and get a mask
+    n_features = 0  # where devices keep models of their own and send class means of so many features
+    n_classes: int
+    sections: Mapping[str, Mapping[str, Any]]  # settings that devices need
+    ask: Ask | None = None  # there while a method does its local training
+    answers: list[Answer]
+
+    def train(self, start: Start, work: Work) -> Updates:
+        """Have every row trained by its device; rows of devices that were not heard are zero."""
+        if self.ask is None:
+            raise BadInput(
+                "this method trains outside of local(), on samples that only devices have: choose another method or "
+                "other settings of it"
+            )
+        if work.objective is not None and not (self.n_features and _pulls(work.objective)):
+            raise BadInput("this method trains with a loss of its own, which devices do not have: choose another one")
+        if len(work.device):
+            self.answers = self.ask(self._tasks(start, work))
+        return Updates(work.device, self._rows_of(work.device))
+
+    def with_network(self, architecture: Any) -> NoReturn:
+        raise BadInput("this method trains networks other than the one that devices have: choose another one")
+
+    @contextmanager
+    def blind(self) -> Iterator[None]:
+        """Looking at training samples is an error for as long as the context lasts."""
+        known, self.train_samples = self.train_samples, copy(self.train_samples)
+        self.train_samples.__class__ = Unseen
+        try:
+            yield
+        finally:
+            self.train_samples = known
+
+    @contextmanager
+    def asking(self, ask: Ask) -> Iterator[None]:
+        """Training is done by `ask` for as long as the context lasts; `answers` are kept."""
+        self.ask, self.answers = ask, []
+        try:
+            yield
+        finally:
+            self.ask = None
+
+    def _tasks(self, start: Start, work: Work) -> list[Task]:
+        points = start.points.detach().cpu().numpy()
+        mask = None if work.mask is None else work.mask.cpu().numpy()
+        pull, knowledge, known = _pulled(work.objective)
+        return [
+            Task(
+                device=int(device),
+                round=work.round,
+                seed=self.seed,
+                n_params=self.n_params,
+                n_classes=self.n_classes,
+                steps=int(work.steps[row]),
+                batch_size=work.batch_size,
+                lr=work.lr,
+                momentum=work.momentum,
+                prox=work.prox,
+                start=points[start.of_row[row], : 0 if self.n_features else None],
+                mask=mask if mask is None or mask.ndim == 1 else mask[row],
+                model=self.sections["model"],
+                train=self.sections["train"],
+                n_features=self.n_features,
+                pull=pull,
+                knowledge=knowledge,
+                known=known,
+            )
+            for row, device in enumerate(work.device)
+        ]
+
+    def _rows_of(self, device: Ints) -> Tensor:
+        rows = np.zeros((len(device), self.n_params), dtype=np.float32)
+        for answer in self.answers:
+            if answer.update is not None and not self.n_features:
+                rows[np.searchsorted(device, answer.device)] = answer.update
+        return torch.from_numpy(rows).to(self.device)
+
+    def keep_models(self, n_features: int) -> None:
+        """Devices keep models of their own: what they send are class means of so many features."""
+        self.n_features, self.told_means = n_features, self._means_of
+
+    def _means_of(self, device: Ints) -> Tensor:
+        """What the devices of this round uploaded, `[n_rows, n_classes, n_features]`; zero of those not heard."""
+        told = {one.device: one.update for one in self.answers if one.update is not None}
+        if len(device) != len(self.answers):
+            raise BadInput("class means of devices that were not asked: use initial=none or zero")
+        nothing = np.zeros(self.n_classes * self.n_features, dtype=np.float32)
+        rows = np.stack([told.get(int(one), nothing) for one in device]) if len(device) else nothing[None][:0]
+        return torch.from_numpy(rows).to(self.device).view(len(device), self.n_classes, self.n_features)
+
+
+def _pulls(objective: Objective) -> bool:
+    return isinstance(objective, partial) and objective.func is pulled_loss
+
+
+def _pulled(objective: Objective | None) -> tuple[float, Vector | None, Bools | None]:
+    """Strength, shared class means and known classes of the pull in a loss."""
+    if objective is None:
+        return 0.0, None, None
+    assert isinstance(objective, partial)
+    pull, knowledge, known = objective.args
+    return float(pull), knowledge.detach().cpu().numpy().reshape(-1), known.cpu().numpy() > 0
+
+
+# ---------------------------------------------------------------- the problem of a server
+
+
+def federated_problem(config: Config, dataset: Dataset | None = None, model: nn.Module | None = None) -> Problem:
+    """World, network, test samples: everything but training data.
+
+    Args:
+        config: the settings; `data.name` gives the test samples, `data` and `stream` have no other part.
+        dataset: to test on instead; its training samples are not looked at.
+        model: network instead of `model.name`; its present weights are the start.
+    """
+    found = dataset or load(config.data.name)
+    n_known = max(found.n_classes, config.world.n_devices)  # one for every label, and for every store that is drawn
+    labels = np.arange(n_known, dtype=np.int64) % found.n_classes
+    samples = np.zeros((n_known, *found.x_test.shape[1:]), dtype=found.x_test.dtype)
+    known = found._replace(x_train=samples, y_train=labels)
+    plain = replace(config, data=DataConfig(name=config.data.name, partition="iid"), stream=StreamConfig())
+    problem = build_problem(plain, known, model)
+    local = problem.learner
+    if len(local.architectures) > 1:
+        raise BadInput("several architectures cannot be deployed: give every device the same network")
+    learner = Remote(local.architectures, local.train_samples, local.test_samples, config.train, config.seed)
+    learner.n_classes = found.n_classes
+    alone = replace(config.train, shards=0)  # a device has itself
+    learner.sections = {"model": options.to_dict(config.model), "train": options.to_dict(alone)}
+    stream = reported_stream(config.world.n_devices, found.n_classes)
+    return problem._replace(learner=learner, world=problem.world._replace(stream=stream))
+
+
+def reported_stream(n_devices: int, n_classes: int, each: int = 0) -> Stream:
+    """Nothing arrives by itself: devices say what they hold, and hold `each` samples of every label before."""
+
+    def start(seed: int) -> tuple[Store, Reported]:
+        counts = np.full((n_devices, n_classes), each, dtype=np.int64)
+        return store_of(counts), Reported(counts, np.zeros(n_devices), np.zeros((n_devices, 2), dtype=np.int64))
+
+    def arrive(seed: int, round: int, store: Store, memory: Reported) -> tuple[Store, Reported]:
+        return store, memory
+
+    return Stream(start, arrive)
+
+
+def store_of(counts: Ints) -> Store:
+    """A store whose labels are counted so: sample `c` stands for all samples of label `c`."""
+    size = counts.sum(axis=1)
+    items = np.zeros((len(size), int(size.max(initial=0))), dtype=np.int64)
+    for row, of_label in enumerate(counts):
+        items[row, : size[row]] = np.repeat(np.arange(len(of_label)), of_label)
+    return Store(items, size)
+
+
+def measured(n_devices: int, answers: Sequence[Answer], round_s: float) -> Uplink:
+    """What was measured in a round. Joules are not: they are 0."""
+    zero = np.zeros(n_devices)
+    compute_s, upload_s, sent_bit = zero.copy(), zero.copy(), zero.copy()
+    outcome = np.full(n_devices, int(Outcome.IDLE), dtype=np.int64)
+    for one in answers:
+        compute_s[one.device], upload_s[one.device] = one.compute_s, one.response_s - one.compute_s
+        sent_bit[one.device], outcome[one.device] = one.up_bit, int(one.outcome)
+    return Uplink(compute_s, upload_s, zero, zero, sent_bit, outcome, round_s)

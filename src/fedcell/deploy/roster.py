@@ -1,0 +1,100 @@
+"""Who is there: Flower's nodes, which are new after every restart, and the devices that they say they are."""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from ..types import Bools, Ints
+from .wire import Facts, MessageError
+
+Say = Callable[[str], None]
+
+
+class Member(NamedTuple):
+    """A node that has said which device it is."""
+
+    node: int
+    identity: str
+
+
+class Roster:
+    """One node per device, and what each device last said that it holds.
+
+    Args:
+        n_devices: devices are numbered from 0.
+        n_classes: labels that are counted.
+        say: told who comes, goes and is refused.
+    """
+
+    def __init__(self, n_devices: int, n_classes: int, say: Say) -> None:
+        self.n_devices, self.n_classes, self.say = n_devices, n_classes, say
+        self.members: dict[int, Member] = {}  # by device
+        self.counts: Ints = np.zeros((n_devices, n_classes), dtype=np.int64)
+        self.scores: Ints = np.zeros((n_devices, 2), dtype=np.int64)  # right, of how many, of own models
+        self._refused: dict[int, tuple[int, Facts]] = {}  # by node: the node that has its place, what it said
+        self._met: set[int] = set()  # nodes that were asked, or have answered
+
+    @property
+    def present(self) -> Bools:
+        """Devices that have a node, `[n_devices]`."""
+        here = np.zeros(self.n_devices, dtype=np.bool_)
+        here[list(self.members)] = True
+        return here
+
+    def node_of(self, device: int) -> int:
+        """The node of a device, 0 where it has none."""
+        member = self.members.get(device)
+        return member.node if member else 0
+
+    def refresh(self, nodes: Iterable[int]) -> list[int]:
+        """Forget nodes that are gone; return those that must be asked who they are."""
+        connected = set(nodes)
+        for device, member in list(self.members.items()):
+            if member.node not in connected:
+                del self.members[device]
+                self.say(f"device {device} is gone (node {member.node})")
+        self._refused = {node: about for node, about in self._refused.items() if node in connected}
+        for node, (holder, facts) in list(self._refused.items()):
+            if holder not in connected:  # its place is free now
+                del self._refused[node]
+                self.admit(node, facts)
+        self._met &= connected
+        new = sorted(connected - self._met)
+        self._met |= connected
+        return new
+
+    def forget(self, node: int) -> None:
+        """Ask a node again, whose answer was lost."""
+        self._met.discard(node)
+
+    def admit(self, node: int, facts: Facts) -> None:
+        """Take a node as the device that it says it is, unless another one has that place."""
+        device = facts.device
+        if not 0 <= device < self.n_devices:
+            raise MessageError(
+                f"node {node} says it is device {device}: give it a partition-id from 0 to {self.n_devices - 1}"
+            )
+        holder = self.members.get(device)
+        if holder is not None and holder.node != node and not _same(holder.identity, facts.identity):
+            self._refused[node] = (holder.node, facts)
+            self.say(
+                f"node {node} is refused: it says it is device {device}, as node {holder.node} does, so give every "
+                "node a partition-id of its own"
+            )
+            return
+        again = holder is not None and holder.node != node
+        self.members[device] = Member(node, facts.identity)
+        self.learn(facts)
+        self.say(f"device {device} is {'back' if again else 'here'} (node {node}, {facts.counts.sum()} samples)")
+
+    def learn(self, facts: Facts) -> None:
+        """Note what a device holds now, and how good its own model is where it has one."""
+        self.counts[facts.device] = facts.counts
+        if facts.tested:
+            self.scores[facts.device] = facts.right, facts.tested
+
+
+def _same(left: str, right: str) -> bool:
+    """Whether two nodes share what a device keeps on its disk."""
+    return bool(left) and left == right

@@ -1,0 +1,201 @@
+"""What travels between the server and a device: flat float32 vectors and plain numbers, no pickle.
+
+A device that keeps a model of its own (knowledge-aided learning) gets the shared class means instead of a model, and
+sends its own. A device that trains part of the entries (`mask`) sends the values of those entries alone, and gets them
+alone where all others are zero, as those of a pruned model are.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
+from numpy.typing import NDArray
+
+from ..errors import FedcellError
+from ..types import Bools, Ints
+
+TRAIN, HELLO = "train", "query"  # types of messages
+NUMBERS = ("device", "round", "seed", "n_params", "n_classes", "n_features", "steps", "batch_size")
+RATIOS = ("lr", "momentum", "prox", "pull")
+Vector = NDArray[np.float32]
+
+
+class MessageError(FedcellError):
+    """A message that does not say what it must; its text is the reason."""
+
+
+class Task(NamedTuple):
+    """What one device has to train: one row of a `Work`, and what it needs to make sense of it."""
+
+    device: int
+    round: int
+    seed: int
+    n_params: int
+    n_classes: int
+    steps: int
+    batch_size: int
+    lr: float
+    momentum: float
+    prox: float
+    model: Mapping[str, Any]  # the sections of the settings
+    train: Mapping[str, Any]
+    start: Vector  # [n_params]; empty where the device goes on from a model of its own
+    mask: Bools | None  # [n_params]
+    n_features: int = 0  # of a device with a model of its own, which sends class means instead of an update
+    pull: float = 0.0  # strength of the pull of features to `knowledge`
+    knowledge: Vector | None = None  # [n_classes * n_features], shared class means
+    known: Bools | None = None  # [n_classes], classes that have one
+
+    @property
+    def n_values(self) -> int:
+        """Numbers in the answer, before a mask."""
+        return self.n_classes * self.n_features or self.n_params
+
+
+class Facts(NamedTuple):
+    """What a device says of itself."""
+
+    device: int
+    round: int
+    counts: Ints  # [n_classes], samples that it holds of each label
+    compute_s: float
+    identity: str  # the same after a restart; empty where nothing is kept on disk
+    right: int = 0  # test samples that its own model has right
+    tested: int = 0  # of so many
+
+
+# ---------------------------------------------------------------- to the device
+
+
+def pack_task(task: Task) -> RecordDict:
+    """The content of a message that asks a device to train."""
+    pruned = task.mask is not None and len(task.start) > 0 and not task.start[~task.mask].any()
+    arrays = {"start": _array(_part(task.start, task.mask if pruned else None))}
+    if task.mask is not None:
+        arrays["mask"] = _array(np.packbits(task.mask))
+    if task.knowledge is not None and task.known is not None:
+        arrays |= {"knowledge": _array(task.knowledge), "known": _array(task.known)}
+    values: dict[str, Any] = {name: int(getattr(task, name)) for name in NUMBERS}
+    values |= {name: float(getattr(task, name)) for name in RATIOS}
+    values |= {name: json.dumps(dict(getattr(task, name))) for name in ("model", "train")}
+    return RecordDict({"arrays": ArrayRecord(arrays), "task": ConfigRecord(values)})
+
+
+def unpack_task(content: RecordDict) -> Task:
+    """The task of a message."""
+    values, arrays = _record(content, "task"), content.array_records["arrays"]
+    mask = None
+    if "mask" in arrays:
+        mask = np.unpackbits(arrays["mask"].numpy(), count=int(values["n_params"])).astype(np.bool_)
+    known: dict[str, Any] = {name: values[name] for name in (*NUMBERS, *RATIOS)}
+    known |= {name: json.loads(str(values[name])) for name in ("model", "train")}
+    if "knowledge" in arrays:
+        known |= {"knowledge": arrays["knowledge"].numpy(), "known": arrays["known"].numpy().astype(np.bool_)}
+    start = arrays["start"].numpy()
+    if not values["n_features"]:
+        pruned = mask if len(start) != int(values["n_params"]) else None
+        start = _whole(start, pruned, int(values["n_params"]), "start")
+    return Task(**known, start=start, mask=mask)
+
+
+def pack_hello(round: int, n_classes: int) -> RecordDict:
+    """The content of a message that asks a node who it is."""
+    return RecordDict({"hello": ConfigRecord({"round": round, "n_classes": n_classes})})
+
+
+def unpack_hello(content: RecordDict) -> tuple[int, int]:
+    """(round, number of classes) of such a message."""
+    values = _record(content, "hello")
+    return int(values["round"]), int(values["n_classes"])
+
+
+# ---------------------------------------------------------------- to the server
+
+
+def pack_facts(facts: Facts, update: Vector | None = None, mask: Bools | None = None) -> RecordDict:
+    """The content of an answer, with the update of one that trained."""
+    values: dict[str, Any] = {**facts._asdict(), "counts": [int(count) for count in facts.counts]}
+    content = RecordDict({"facts": ConfigRecord(values)})
+    if update is not None:
+        content["arrays"] = ArrayRecord({"update": _array(_part(update, mask))})
+    return content
+
+
+def unpack_facts(content: RecordDict, n_classes: int) -> Facts:
+    """What a device said of itself; raises MessageError with the reason where it makes no sense."""
+    values = _record(content, "facts")
+    try:
+        counts = np.asarray(values["counts"], dtype=np.int64).reshape(-1)
+        facts = Facts(
+            device=int(values["device"]),
+            round=int(values["round"]),
+            counts=counts,
+            compute_s=float(values["compute_s"]),
+            identity=str(values["identity"])[:64],
+            right=int(values["right"]),
+            tested=int(values["tested"]),
+        )
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise MessageError(f"the answer lacks a fact ({type(error).__name__}: {error})") from None
+    if len(counts) != n_classes or counts.min(initial=0) < 0 or counts.sum() > 2**40:
+        raise MessageError(f"the answer counts {len(counts)} labels of {n_classes}, or a negative or absurd number")
+    if not 0 <= facts.right <= facts.tested < 2**40:
+        raise MessageError(f"the answer has {facts.right} of {facts.tested} test samples right")
+    if not 0 <= facts.compute_s < 1e9:
+        raise MessageError(f"the answer says that computing took {facts.compute_s:g} s")
+    return facts
+
+
+def unpack_update(content: RecordDict, task: Task) -> Vector:
+    """The update of an answer `[n_params]`, or its class means, flat.
+
+    Raises MessageError with the reason where it cannot be used.
+    """
+    record = content.array_records.get("arrays")
+    if record is None or "update" not in record:
+        raise MessageError("the answer holds no update")
+    try:
+        values = record["update"].numpy()
+    except (TypeError, ValueError, OSError, EOFError) as error:
+        raise MessageError(f"the update cannot be read ({error})") from None
+    found = _whole(values, task.mask, task.n_values, "update")
+    if not np.isfinite(found).all():
+        raise MessageError(f"the update holds {int((~np.isfinite(found)).sum())} numbers that are not finite")
+    return found
+
+
+def bits(content: RecordDict) -> float:
+    """What the arrays of a message weigh on the wire, without the headers around them."""
+    return 8.0 * sum(len(array.data) for record in content.array_records.values() for array in record.values())
+
+
+# ---------------------------------------------------------------- helpers
+
+
+def _array(values: NDArray[Any]) -> Array:
+    return Array(np.ascontiguousarray(values))
+
+
+def _part(vector: Vector, mask: Bools | None) -> Vector:
+    return vector if mask is None else vector[mask]
+
+
+def _whole(values: NDArray[Any], mask: Bools | None, n_params: int, name: str) -> Vector:
+    """A full vector of the values of its entries; raises MessageError where they do not fit."""
+    wanted = n_params if mask is None else int(mask.sum())
+    if values.dtype != np.float32 or values.shape != (wanted,):
+        raise MessageError(f"the {name} is {values.dtype} {list(values.shape)}, not float32 [{wanted}]")
+    if mask is None:
+        return values
+    whole = np.zeros(n_params, dtype=np.float32)
+    whole[mask] = values
+    return whole
+
+
+def _record(content: RecordDict, name: str) -> dict[str, Any]:
+    found = content.config_records.get(name)
+    if found is None:
+        raise MessageError(f"the message holds no {name}")
+    return dict(found)

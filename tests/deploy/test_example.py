@@ -1,0 +1,47 @@
+"""`fedcell deploy example`: what it writes, and what it refuses."""
+
+import tomllib
+
+import pytest
+
+from fedcell.cli import main
+from fedcell.deploy import settings
+from fedcell.errors import BadInput
+
+
+def test_the_app_reads_its_own_settings(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["deploy", "example", "--devices", "5", "--method", "cafe:quorum=3", "--port", "9100"]) == 0
+    out = capsys.readouterr().out
+    assert [f"partition-id={device} " in out for device in range(6)] == [True] * 5 + [False]
+    assert "--superlink 127.0.0.1:9100 --port 9105" in out
+    project = tomllib.loads((tmp_path / "fedcell-digits" / "pyproject.toml").read_text())
+    asked = settings.read(project["tool"]["flwr"]["app"]["config"])
+    assert asked.method == "cafe:quorum=3"
+    assert asked.config.world.n_devices == 5
+    assert asked.out == str(tmp_path / "fedcell-digits" / "runs" / "digits")
+    assert asked.federation.patience_s == 120
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--devices", "0"], "--devices 0 is out of range: give 1 to 100"),
+        (["--method", "fedavgg"], "did you mean 'fedavg'?"),
+        (["--method", "fedavg:lr=-1"], "out of range"),
+        (["full"], "is not empty: choose another folder"),
+    ],
+)
+def test_bad_input_writes_nothing(arguments, reason, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    assert main(["deploy", "example", *arguments]) == 2
+    assert reason in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "full"]
+
+
+@pytest.mark.parametrize(("text", "reason"), [("rounds", "without a value"), ("round=3", "did you mean 'rounds'")])
+def test_settings_of_a_run_configuration(text, reason):
+    with pytest.raises(BadInput, match=reason):
+        settings.read({"settings": text})

@@ -1,0 +1,427 @@
+"""Methods on devices behind a Flower grid: the numbers of the simulation, and nothing that devices do ends a run."""
+
+import numpy as np
+import pytest
+import torch
+from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message
+from inside import federation, notices, play, run_config, share
+from safetensors.numpy import load_file
+from test_client import context
+
+from fedcell import methods, record
+from fedcell.deploy import flower, settings
+from fedcell.deploy.client import CacheSettings, client_app
+from fedcell.errors import BadInput, FedcellError
+from fedcell.learn.samples import Samples
+from fedcell.record import checkpoint, prepare
+from fedcell.scenarios import build_problem
+from fedcell.simulate import begin, simulate
+from fedcell.world import StreamingCache
+
+REFUSED = {  # what a federation cannot have, and why
+    "apfl": "networks other than",
+    "central": "no device train",
+    "fedkd": "samples that only devices have",
+    "knowledge:initial=upload": "not asked",
+    "representativity": "outside of local",
+    "top_popular": "no device train",
+    "osafl:diagnose=true": "outside of local",
+    "recycling:scheduler=gradient": "outside of local",
+}
+SETTINGS = (
+    "representativity:start=round",
+    "pruning:keep=0.5",
+    "cafe:scheme=agu,quorum=3",
+    "fedavg:scheduler=random,n_selected=2",
+    "osafl:score=kkt",
+)
+DEPLOYED = (*(name for name in methods.names() if name not in (*REFUSED, "knowledge")), *SETTINGS)
+TOLERANCE = 2e-5  # one row and several are multiplied in different orders
+
+
+def simulated(config):
+    asked = settings.read(config)
+    problem = build_problem(asked.config)
+    return problem, list(simulate(problem, methods.parse(asked.method, asked.defaults).build()))
+
+
+def last_state(config):
+    """The snapshot that a deployed run ended with."""
+    asked = settings.read(config)
+    problem = flower.federated_problem(asked.config)
+    first = begin(problem, methods.parse(asked.method, asked.defaults).build())
+    return checkpoint.newest(record.read(config["out"]).folder, checkpoint.Template.of(first), 10**6, print)
+
+
+def is_train(message):
+    return message.metadata.message_type == "train"
+
+
+def round_of(message):
+    return int(message.metadata.group_id)
+
+
+# ---------------------------------------------------------------- the same method
+
+
+@pytest.mark.parametrize("method", DEPLOYED)
+def test_a_deployed_method_is_the_simulated_one(method, tmp_path):
+    """Bit-identical mini-batches; the pages, ages and queues of its state are those of the simulation, too."""
+    config = run_config(method, tmp_path / "run")
+    found = play(config)
+    _, history = simulated(config)
+    assert found.status.state == "finished"
+    assert found.columns["outcome"] == [row.outcome for row, _ in history]
+    expected = [row.metrics["accuracy"] for row, _ in history]
+    assert np.allclose(found.columns["accuracy"], expected, atol=0.006)  # two of 355 test samples
+    assert np.allclose(last_state(config).params.numpy(), history[-1][1].params.numpy(), atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("method", REFUSED)
+def test_what_needs_the_data_of_devices_is_refused_before_anything_is_written(method, tmp_path):
+    config = run_config(method, tmp_path / "run")
+    with pytest.raises(BadInput, match=f"^{method} cannot be deployed: .*{REFUSED[method]}"):
+        play(config)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [({"world.edge_rounds": "2"}, "no base stations"), ({"world.outage_threshold_db": "5"}, "real channels")],
+)
+def test_what_only_a_simulation_can_have_is_refused(changes, reason, tmp_path):
+    with pytest.raises(BadInput, match=reason):
+        play(run_config(out=tmp_path / "run", **changes))
+
+
+def test_a_folder_and_a_method_that_devices_know_are_needed(tmp_path):
+    with pytest.raises(BadInput, match="out names no folder"):
+        play(run_config())
+    with pytest.raises(BadInput, match="is a file"):
+        play(run_config("./mine.py", tmp_path / "run"))
+
+
+def test_rows_hold_what_was_measured(tmp_path):
+    config = run_config(out=tmp_path / "run")
+    found = play(config)
+    n_params = last_state(config).params.numel()
+    header = 128  # of a NumPy array
+    assert found.columns["uplink_bit"].tolist() == [4 * 8 * (4 * n_params + header)] * 3
+    assert (found.columns["downlink_bit"] == found.columns["uplink_bit"]).all()
+    assert (found.columns["n_connected"] == 4).all()
+    assert (found.columns["compute_s"] > 0).all()
+    assert (found.columns["transfer_s"] >= 0).all()
+    assert (found.columns["compute_s"] + found.columns["transfer_s"] <= found.columns["round_s"] + 1e-9).all()
+    assert np.allclose(np.cumsum(found.columns["round_s"]), found.columns["clock_s"])
+    assert found.columns["compute_joule"].sum() == found.columns["radio_joule"].sum() == 0
+
+
+def test_a_pruned_model_sends_less(tmp_path):
+    part, whole = (play(run_config(f"pruning:keep={keep}", tmp_path / str(keep))) for keep in (0.5, 1))
+    assert part.columns["uplink_bit"].sum() < 0.6 * whole.columns["uplink_bit"].sum()
+    assert part.columns["downlink_bit"].sum() < 0.65 * whole.columns["downlink_bit"].sum()
+
+
+# ---------------------------------------------------------------- devices that misbehave
+
+
+def spoiled(reply, kind):
+    """The answer of a device that has gone wrong."""
+    values = reply.content.array_records["arrays"]["update"].numpy().copy()
+    facts = reply.content.config_records["facts"]
+    if kind == "nan":
+        values[3] = np.nan
+    elif kind == "shape":
+        values = values[:-1]
+    elif kind == "type":
+        values = values.astype(np.float64)
+    elif kind == "device":
+        reply.content["facts"] = ConfigRecord({**facts, "device": 0})
+    elif kind == "round":
+        reply.content["facts"] = ConfigRecord({**facts, "round": 77})
+    elif kind == "facts":
+        del reply.content["facts"]
+    reply.content["arrays"] = ArrayRecord({"update": Array(values)})
+    return reply
+
+
+@pytest.mark.parametrize("kind", ["nan", "shape", "type", "device", "round", "facts"])
+def test_a_bad_update_is_turned_away_and_told(kind, tmp_path):
+    def spoil(node, message, reply):
+        return spoiled(reply, kind) if is_train(message) and node == 101 and round_of(message) == 1 else reply
+
+    config = run_config("m_fedavg", tmp_path / "run")
+    found = play(config, federation(config, spoil))
+    assert found.columns["outcome"] == ["DDDD", "DXDD", "DDDD"]
+    assert "round 1: device 1 was turned away" in notices(config)
+    assert np.isfinite(last_state(config).params.numpy()).all()
+
+
+def test_everybody_bad_is_a_round_without_anybody(tmp_path):
+    def spoil(node, message, reply):
+        return spoiled(reply, "nan") if is_train(message) and round_of(message) == 1 else reply
+
+    config = run_config(out=tmp_path / "run")
+    found = play(config, federation(config, spoil))
+    assert found.columns["outcome"] == ["DDDD", "XXXX", "DDDD"]
+    assert found.columns["accuracy"][1] == found.columns["accuracy"][0]
+
+
+def test_a_device_that_raises_and_one_that_is_gone(tmp_path):
+    def spoil(node, message, reply):
+        if is_train(message) and round_of(message) == 0 and node == 102:
+            return Message(Error(2, "out of memory"), reply_to=message)
+        if is_train(message) and round_of(message) == 0 and node == 103:
+            return Message(Error(5, "node is gone"), reply_to=message)
+        return reply
+
+    config = run_config(out=tmp_path / "run")
+    found = play(config, federation(config, spoil))
+    assert found.columns["outcome"] == ["DDXO", "DDDD", "DDDD"]
+    assert "out of memory" in notices(config)
+
+
+def test_a_late_device_is_told_and_comes_back(tmp_path):
+    """Late in round 0; still busy when round 1 begins, so nobody sends it work; heard again afterwards."""
+
+    def next_round():
+        return any(round_of(message) == 1 for _, message in grid.sent if is_train(message))
+
+    def spoil(node, message, reply):
+        return (reply, next_round) if is_train(message) and round_of(message) == 0 and node == 103 else reply
+
+    config = run_config(out=tmp_path / "run", **{"world.deadline_s": "0.4", "rounds": "4"})
+    grid = federation(config, spoil)
+    found = play(config, grid)
+    assert found.columns["outcome"][:2] == ["DDDT", "DDD."]
+    assert found.columns["outcome"][2:] == ["DDDD", "DDDD"]
+    assert "round 0: device 3 was not heard" in notices(config)
+    assert "round 0: device 3 answered late" in notices(config)
+    asked = [(round_of(message), node) for node, message in grid.sent if is_train(message)]
+    assert (1, 103) not in asked
+
+
+def test_a_device_that_never_answers_holds_nobody_up(tmp_path):
+    def spoil(node, message, reply):
+        return None if is_train(message) and node == 101 else reply
+
+    config = run_config("recycling", tmp_path / "run", **{"world.deadline_s": "0.5"})
+    found = play(config, federation(config, spoil))
+    assert found.columns["outcome"][0] == "DTDD"
+    assert set(found.columns["outcome"][1:]) == {"D.DD"}, "busy: it has the work of round 0"
+    assert last_state(config).method.staleness.tolist() == [0, 3, 0, 0]
+
+
+# ---------------------------------------------------------------- waiting
+
+
+def never(node, message, reply):
+    """Devices 2 and 3 do not answer."""
+    return None if is_train(message) and node in (102, 103) else reply
+
+
+def cafe(out, **changes):
+    own = {"world.response": "exponential", "world.deadline_s": "30", "rounds": "2"} | changes
+    return run_config("cafe:quorum=2", out, **own)
+
+
+def test_the_quorum_of_cafe_is_enough(tmp_path):
+    config = cafe(tmp_path / "run")
+    found = play(config, federation(config, never))
+    assert found.columns["outcome"] == ["DDTT", "DD.."]
+    assert (found.columns["round_s"] < 30).all(), "nobody waits for the deadline"
+    assert found.columns["success"].tolist() == [1, 1]
+    assert found.columns["responders"].tolist() == [2, 2]
+    age = last_state(config).method.age_rounds
+    assert (age[:2] == 0).all()
+    assert (age[2:] == 2).all()
+
+
+def test_waiting_for_everyone_until_the_deadline(tmp_path):
+    looks = iter(range(10**6))
+
+    def slow(node, message, reply):
+        return (reply, lambda: next(looks) > 20) if is_train(message) and node in (102, 103) else reply
+
+    config = {**cafe(tmp_path / "run"), "wait": "deadline"}
+    found = play(config, federation(config, slow))
+    assert found.columns["outcome"] == ["DDDD", "DDDD"]
+    assert found.columns["responders"].tolist() == [4, 4]
+
+
+def test_a_round_of_cafe_without_a_quorum_fails_and_age_grows(tmp_path):
+    def silent(node, message, reply):
+        return None if is_train(message) and node != 100 and round_of(message) == 0 else reply
+
+    config = cafe(tmp_path / "run", **{"world.deadline_s": "0.5", "rounds": "1"})
+    found = play(config, federation(config, silent))
+    assert found.columns["outcome"] == ["DTTT"]
+    assert found.columns["success"].tolist() == [0]
+    assert found.columns["waste_s"][0] == pytest.approx(4 * found.columns["round_s"][0])
+    first = flower.federated_problem(settings.read(config).config).learner.initial()
+    assert np.array_equal(last_state(config).params.numpy(), first.numpy()), "the model stays"
+    assert (last_state(config).method.age_rounds == 1).all()
+
+
+def test_too_few_devices(tmp_path):
+    config = run_config(out=tmp_path / "run") | {"join-s": 0.2}
+    two = {100: {"partition-id": 0}, 101: {"partition-id": 1}, 102: {"partition-id": 1}}
+    with pytest.raises(FedcellError, match=r"2 of 4 devices .* lower min-devices or raise join-s"):
+        play(config, federation(config, nodes=two))
+    assert record.read(tmp_path / "run").status.state == "failed"
+    assert "node 102 is refused" in notices(config)
+    found = play(config | {"min-devices": 2}, federation(config, nodes=two))
+    assert found.status.state == "finished"
+    assert found.columns["outcome"] == ["DD.."] * 3
+
+
+# ---------------------------------------------------------------- restarts
+
+
+class KilledError(Exception):
+    """Stands for a process that is no more."""
+
+
+@pytest.mark.parametrize(("method", "lost_row"), [("recycling", False), ("osafl", True), ("cafe:scheme=agu", False)])
+def test_a_restarted_server_ends_as_if_nothing_had_happened(method, lost_row, tmp_path):
+    config = run_config(method, tmp_path / "run")
+
+    def die(node, message, reply):
+        if is_train(message) and round_of(message) == 2 and node == 102:
+            raise KilledError
+        return reply
+
+    with pytest.raises(KilledError):
+        play(config, federation(config, die))
+    folder = record.read(tmp_path / "run").folder
+    if lost_row:  # killed between the row of a round and its state
+        (folder / "checkpoint-000002.safetensors").unlink()
+    found = play(config)
+    _, history = simulated(config)
+    assert found.status.state == "finished"
+    assert found.columns["round"].tolist() == [0, 1, 2]
+    assert np.allclose(last_state(config).params.numpy(), history[-1][1].params.numpy(), atol=TOLERANCE)
+    assert ("1 rows" in notices(config)) == lost_row
+
+
+def test_a_finished_run_is_left_alone(tmp_path):
+    config = run_config(out=tmp_path / "run")
+    play(config)
+    before = (tmp_path / "run" / "rounds.jsonl").read_bytes()
+    grid = federation(config)
+    play(config, grid)
+    assert not grid.sent
+    assert (tmp_path / "run" / "rounds.jsonl").read_bytes() == before
+    assert "nothing to do" in notices(config)
+
+
+def test_a_run_goes_on_with_its_own_settings_alone(tmp_path):
+    play(run_config(out=tmp_path / "run"))
+    with pytest.raises(BadInput, match=r"began with another train.lr: set it back"):
+        play(run_config(out=tmp_path / "run", **{"train.lr": "0.2"}))
+    with pytest.raises(BadInput, match="began with another method 'fedprox'"):
+        play(run_config("fedprox", tmp_path / "run"))
+
+
+def test_the_simulation_does_not_go_on_with_real_devices(tmp_path):
+    config = run_config(out=tmp_path / "run")
+    with pytest.raises(KilledError):
+        play(config, federation(config, lambda node, message, reply: (_ for _ in ()).throw(KilledError)))
+    with pytest.raises(BadInput, match="flwr run"):
+        record.resume(tmp_path / "run")
+
+
+def test_a_node_that_restarts_in_mid_run_takes_its_place(tmp_path):
+    config = run_config(out=tmp_path / "run", **{"rounds": "4"})
+    nodes = {100 + k: {"partition-id": k, "state-dir": str(tmp_path / f"device{k}")} for k in range(4)}
+
+    def restart(node, message, reply):
+        if is_train(message) and round_of(message) == 1 and node == 101:
+            grid.nodes[201] = nodes[101]  # Flower still takes the old one for connected
+            return None
+        return reply
+
+    config["settings"] += " world.deadline_s=0.5"
+    grid = federation(config, restart, nodes=nodes)
+    found = play(config, grid)
+    assert found.columns["outcome"] == ["DDDD", "DTDD", "DDDD", "DDDD"]
+    assert "device 1 is back (node 201" in notices(config)
+
+
+# ---------------------------------------------------------------- data that streams in
+
+
+def test_devices_with_caches_say_what_they_hold(tmp_path):
+    def data(context, round):
+        x, y = share(context, round)
+        part = np.arange(10 * round, 10 * round + 10) % len(y)
+        return x[part], y[part]
+
+    config = run_config("streaming", tmp_path / "run")
+    nodes = {100 + k: {"partition-id": k, "state-dir": str(tmp_path / f"device{k}")} for k in range(4)}
+    app = client_app(data, cache=CacheSettings(capacity=15, rule="fifo"))
+    found = play(config, federation(config, app=app, nodes=nodes))
+    assert found.status.state == "finished"
+    counts = last_state(config).world.memory.counts
+    assert counts.sum(axis=1).tolist() == [15] * 4
+    for device in range(4):
+        plain = StreamingCache(15, "fifo", seed=device)
+        for round in range(3):
+            plain.offer(*data(context({"partition-id": device}, config), round))
+        assert counts[device].tolist() == np.bincount(plain.contents()[1], minlength=10).tolist()
+
+
+# ---------------------------------------------------------------- models that stay on devices
+
+
+def own_nodes(tmp_path):
+    return {100 + k: {"partition-id": k, "state-dir": str(tmp_path / f"device{k}")} for k in range(4)}
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_knowledge_is_shared_and_models_stay_on_devices(restart, tmp_path):
+    """Class means end where those of the simulation end; what travels is means alone, also when the server dies."""
+    config = run_config("knowledge:scheduler=all", tmp_path / "run", **{"rounds": "4", "train.lr": "0.05"})
+
+    def die(node, message, reply):
+        if restart and is_train(message) and round_of(message) == 2 and node == 102:
+            raise KilledError
+        return reply
+
+    grid = federation(config, die, client_app(share, test=share), own_nodes(tmp_path))
+    if restart:
+        with pytest.raises(KilledError):
+            play(config, grid)
+        grid = federation(config, app=client_app(share, test=share), nodes=own_nodes(tmp_path))
+    found = play(config, grid)
+    problem, history = simulated(config)
+    theirs, mine = history[-1][1].method, last_state(config).method
+    assert found.columns["outcome"] == ["DDDD"] * 4
+    assert theirs.known.tolist() == mine.known.tolist()
+    assert np.allclose(mine.knowledge.numpy(), theirs.knowledge.numpy(), atol=TOLERANCE)
+    assert float(theirs.knowledge.abs().max()) > 0.1
+    header, means = 128, 4 * theirs.knowledge.numel()
+    assert found.columns["uplink_bit"].tolist() == [4 * 8 * (means + header)] * 4
+    assert (found.columns["downlink_bit"] < 4 * 8 * (means + 600)).all()
+    assert problem.learner.n_params * 4 > 2 * means, "a model would weigh more"
+    right = tested = 0
+    for device in range(4):
+        model = load_file(tmp_path / f"device{device}" / "model.safetensors")["after"]
+        x, y = share(context({"partition-id": device}, config), 0)
+        score = problem.learner.evaluate(torch.from_numpy(model), Samples(x, y, torch.device("cpu")))["accuracy"]
+        right, tested = right + score * len(y), tested + len(y)
+    assert found.columns["accuracy"][-1] == pytest.approx(right / tested), "each on the samples it has trained on"
+
+
+def test_a_model_of_ones_own_needs_a_folder(tmp_path):
+    config = run_config("knowledge:scheduler=all", tmp_path / "run", **{"rounds": "1"})
+    found = play(config)
+    assert found.columns["outcome"] == ["XXXX"]
+    assert "needs state-dir" in notices(config)
+
+
+def test_prepare_marks_a_run_of_real_devices(tmp_path):
+    asked = settings.read(run_config(out=tmp_path / "run"))
+    problem = flower.federated_problem(asked.config)
+    _, ((spec, _),) = prepare.prepare(asked.config, ["fedavg"], {}, None, None, problem)
+    assert spec.own == ("federation",)

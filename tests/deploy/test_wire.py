@@ -1,0 +1,109 @@
+"""What travels: tasks and answers come back as they went, and answers that make no sense are turned away."""
+
+import numpy as np
+import pytest
+from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedcell.deploy import wire
+from fedcell.deploy.wire import Facts, MessageError, Task
+
+
+def task(n_params=6, mask=None, start=None):
+    start = np.arange(n_params, dtype=np.float32) + 1 if start is None else start
+    return Task(2, 7, 11, n_params, 3, 5, 16, 0.1, 0.9, 0.01, {"name": "mlp"}, {"lr": 0.1}, start, mask)
+
+
+def facts(**changes):
+    return Facts(2, 7, np.array([1, 0, 4]), 0.25, "me")._replace(**changes)
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(width=32, allow_nan=False, allow_infinity=False), st.booleans()), min_size=1, max_size=40
+    ),
+    st.booleans(),
+    st.booleans(),
+)
+def test_tasks_and_updates_come_back_as_they_went(entries, masked, pruned):
+    start = np.array([value for value, _ in entries], dtype=np.float32)
+    mask = np.array([kept for _, kept in entries]) if masked else None
+    if pruned and mask is not None:
+        start[~mask] = 0
+    sent = task(len(start), mask, start)
+    got = wire.unpack_task(wire.pack_task(sent))
+    assert got._replace(start=None, mask=None) == sent._replace(start=None, mask=None)
+    assert np.array_equal(got.start, start)
+    assert (got.mask is None) == (mask is None)
+    assert mask is None or np.array_equal(got.mask, mask)
+    update = start if mask is None else np.where(mask, start, 0).astype(np.float32)
+    content = wire.pack_facts(facts(), update, mask)
+    assert np.array_equal(wire.unpack_update(content, sent), update)
+    heard = wire.unpack_facts(content, 3)
+    assert heard._replace(counts=None) == facts(counts=None)
+    assert heard.counts.tolist() == [1, 0, 4]
+
+
+def test_a_pruned_model_costs_what_it_keeps():
+    mask = np.arange(4000) % 4 == 0
+    start = np.where(mask, 1, 0).astype(np.float32)
+    whole, part = (wire.bits(wire.pack_task(task(4000, one, start))) for one in (None, mask))
+    assert part < 0.3 * whole  # a quarter of the numbers, one bit for every entry, and headers
+    assert wire.bits(wire.pack_facts(facts(), start, mask)) < 0.27 * whole
+    start[~mask] = 3  # entries that do not train but matter are sent
+    assert wire.bits(wire.pack_task(task(4000, mask, start))) > whole
+    assert np.array_equal(wire.unpack_task(wire.pack_task(task(4000, mask, start))).start, start)
+
+
+def test_class_means_travel_without_a_model():
+    means, known = np.arange(6, dtype=np.float32), np.array([True, False, True])
+    sent = task(start=np.empty(0, np.float32))._replace(n_features=2, pull=0.5, knowledge=means, known=known)
+    got = wire.unpack_task(wire.pack_task(sent))
+    assert (got.n_features, got.pull, len(got.start)) == (2, 0.5, 0)
+    assert np.array_equal(got.knowledge, means)
+    assert np.array_equal(got.known, known)
+    assert np.array_equal(wire.unpack_update(wire.pack_facts(facts(), means), sent), means)
+    with pytest.raises(MessageError, match=r"not float32 \[6\]"):
+        wire.unpack_update(wire.pack_facts(facts(), means[:4]), sent)
+
+
+def answer(update=None, **values):
+    content = wire.pack_facts(facts())
+    content["facts"] = ConfigRecord({**content.config_records["facts"], **values})
+    if update is not None:
+        content["arrays"] = ArrayRecord({"update": Array(update)})
+    return content
+
+
+@pytest.mark.parametrize(
+    ("update", "reason"),
+    [
+        (None, "holds no update"),
+        (np.zeros(5, np.float32), r"float32 \[5\], not float32 \[6\]"),
+        (np.zeros((2, 3), np.float32), r"\[2, 3\], not"),
+        (np.zeros(6), "float64"),
+        (np.array([0, 1, np.nan, 3, 4, np.inf], np.float32), "2 numbers that are not finite"),
+    ],
+)
+def test_updates_that_cannot_be_used(update, reason):
+    with pytest.raises(MessageError, match=reason):
+        wire.unpack_update(answer(update), task())
+
+
+def test_bytes_that_are_no_array():
+    content = answer()
+    content["arrays"] = ArrayRecord({"update": Array("float32", (6,), "numpy.ndarray", b"\x80\x04cos\nsystem\n")})
+    with pytest.raises(MessageError, match="cannot be read"):
+        wire.unpack_update(content, task())
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"counts": [1, 2]}, {"counts": [1, -2, 3]}, {"device": "two"}, {"compute_s": -1.0}, {"compute_s": float("nan")}],
+)
+def test_facts_that_make_no_sense(values):
+    with pytest.raises(MessageError):
+        wire.unpack_facts(answer(**values), 3)
+    with pytest.raises(MessageError, match="holds no facts"):
+        wire.unpack_facts(RecordDict(), 3)
