@@ -33,6 +33,7 @@ from ..types import Decision, Ints, Method, Observation, Outcome, Problem, Round
 from . import defaults, fedavg
 from .contributions import Contributions, nothing, remember, rows_of
 from .defaults import mean_update, work_of
+from .personal import judge
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,13 @@ class Config(fedavg.Config):
     effort: str = option("fixed", "every device does `steps`", choices=("fixed",))
     mixture: float = option(0.5, "share of the own model in what a device uses, a", least=0, most=1)
     cost: float = option(2.0, "computing per sample, in units of training one model", above=0)
-    judged: int = option(100, "test samples on which each device's mixture is judged", least=1)
+    judged: int = option(100, "test samples on which each device's mixture is judged (tests=drawn)", least=1)
+    tests: str = option(
+        "drawn",
+        "drawn: `accuracy` is the global model's, mixtures are judged on samples drawn for each device; split: "
+        "`accuracy` is the mixtures', on a split of the test set over the devices",
+        choices=("drawn", "split"),
+    )
 
 
 class State(NamedTuple):
@@ -144,6 +151,8 @@ def aggregate(config: Config, problem: Problem, params: Tensor, state: State, pl
 def evaluate(config: Config, problem: Problem, params: Tensor, state: State) -> Mapping[str, float]:
     """The global model; and the mean over devices of their mixtures, on labels as they hold them and on all."""
     learner, a = problem.learner, config.mixture
+    if config.tests == "split":
+        return _judge_split(config, problem, params, state)
     network, found = learner.architectures[0].replica(learner.device).eval(), []
     for device in np.flatnonzero(state.labels.sum(axis=1)):
         own = state.origin + rows_of(state.own, np.array([device]), params)[0]
@@ -155,6 +164,17 @@ def evaluate(config: Config, problem: Problem, params: Tensor, state: State) -> 
         "personal_accuracy": float(personal),
         "personal_overall_accuracy": float(overall),
     }
+
+
+def _judge_split(config: Config, problem: Problem, params: Tensor, state: State) -> Mapping[str, float]:
+    """The mixtures on test sets of the devices' own; the global model in columns of its own."""
+    a, whole = config.mixture, problem.learner.evaluate(params)
+
+    def model_of(device: int) -> Tensor:
+        return a * (state.origin + rows_of(state.own, np.array([device]), params)[0]) + (1 - a) * params
+
+    found = judge(problem, state.labels, state.own.seen, model_of)
+    return {**found, **{f"global_{name}": value for name, value in whole.items()}}
 
 
 @torch.no_grad()

@@ -1,0 +1,94 @@
+"""How runs are compared: numbers of a run, paired differences over seeds, verdicts, and curves.
+
+One case is ahead of another when the mean of their paired differences over seeds exceeds its standard error.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from ..report.figure import COLOURS, LINES
+from ..types import Floats
+from .runs import Row
+
+Measure = Callable[[Row], float]
+TAIL, HEAD = 0.1, 1 / 3  # shares of the rounds: those that make a final accuracy, and the early ones
+
+
+def final(row: Row) -> float:
+    """Mean accuracy in the last tenth of the rounds."""
+    at = np.array(row["rounds"])
+    return float(np.mean(np.array(row["accuracy"])[at > at[-1] * (1 - TAIL)]))
+
+
+def early(row: Row) -> float:
+    """Mean accuracy in the first third of the rounds: how soon it is learned."""
+    at = np.array(row["rounds"])
+    return float(np.mean(np.array(row["accuracy"])[at <= max(at[-1] * HEAD, at[0])]))
+
+
+def by_seed(rows: Sequence[Row], key: str, value: Measure = final) -> dict[int, float]:
+    """A number of one case for every seed it was run on."""
+    return {row["seed"]: value(row) for row in rows if row["case"] == key}
+
+
+def mean(rows: Sequence[Row], key: str, value: Measure = final) -> float:
+    """The mean of a number over seeds."""
+    return float(np.mean(list(by_seed(rows, key, value).values())))
+
+
+def gap(rows: Sequence[Row], high: str, low: str, value: Measure = final) -> Floats:
+    """Paired differences over the seeds both cases have."""
+    left, right = by_seed(rows, high, value), by_seed(rows, low, value)
+    return np.array([left[seed] - right[seed] for seed in sorted(left.keys() & right.keys())])
+
+
+def beyond(differences: Floats) -> bool:
+    """Whether paired differences are positive by more than the standard error of their mean."""
+    error = differences.std(ddof=1) / np.sqrt(len(differences)) if len(differences) > 1 else 0.0
+    return bool(differences.mean() > error)
+
+
+def ahead(rows: Sequence[Row], high: str, low: str, value: Measure = final) -> bool:
+    """Whether one case has the higher value by more than the standard error of the paired difference."""
+    return beyond(gap(rows, high, low, value))
+
+
+def margin(differences: Floats, printed: float) -> str:
+    """Half of a printed margin at least; its sign beyond the standard error; or neither."""
+    if differences.mean() >= printed / 2 and beyond(differences):
+        return "reproduced"
+    return "partly" if beyond(differences) else "not reproduced"
+
+
+def verdict(holds: Sequence[bool]) -> str:
+    """All orderings, some of them, or none."""
+    return "reproduced" if all(holds) else "partly" if any(holds) else "not reproduced"
+
+
+def missing(rows: Sequence[Row], keys: Sequence[str]) -> bool:
+    """Whether a case was not run."""
+    return not set(keys) <= {row["case"] for row in rows}
+
+
+def told(rows: Sequence[Row], key: str, value: Measure = final, digits: int = 3) -> str:
+    """Mean and standard deviation over seeds."""
+    values = np.array(list(by_seed(rows, key, value).values()))
+    spread = f"±{values.std(ddof=1):.{digits}f}" if len(values) > 1 else ""
+    return f"{values.mean():.{digits}f}{spread}"
+
+
+def told_all(rows: Sequence[Row], keys: Mapping[str, str], value: Measure = final, digits: int = 3) -> str:
+    """The same of several cases, by their names."""
+    return ", ".join(f"{name} {told(rows, key, value, digits)}" for name, key in keys.items())
+
+
+def curve(ax: Axes, rows: Sequence[Row], key: str, index: int, label: str, y: str = "accuracy") -> None:
+    """Mean over seeds of a column against the round, where the case was run."""
+    runs = [row for row in rows if row["case"] == key]
+    if not runs:
+        return
+    x = runs[0]["rounds"] if len(runs[0][y]) == len(runs[0]["rounds"]) else np.arange(1, len(runs[0][y]) + 1)
+    look = {"color": COLOURS[index % len(COLOURS)], "linestyle": LINES[index % len(LINES)]}
+    ax.plot(x, np.mean([row[y] for row in runs], axis=0), label=label, **look)

@@ -1,0 +1,176 @@
+"""FedKD (FedMD): devices with networks of their own agree on what these say of public samples.
+
+With `z_k` the scores of device `k` on the public samples and `z` their mean over the devices heard, a device first
+lowers the mean squared distance of its scores from `z`, then its loss on its own data, and uploads its new scores.
+Public samples are training samples that nobody trains on otherwise.
+
+Reference: Li, Wang, FedMD: Heterogenous Federated Learning via Model Distillation, 2019; chen-ch4, section 5 (FedKD)
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import vector_to_parameters
+
+from ..data.partition import histogram
+from ..learn.architecture import trainable
+from ..learn.work import Work
+from ..options import option
+from ..rng import SETUP, stream
+from ..types import Decision, Ints, Method, Observation, Problem, Round, Start, Store, Updates
+from . import defaults
+from .contributions import Contributions, nothing
+from .defaults import LocalConfig, work_of
+from .personal import judge_own, kept, n_classes_of, own_starts, starts
+
+
+@dataclass(frozen=True)
+class Config(LocalConfig):
+    """Settings of FedKD."""
+
+    batch_size: int | None = option(0, "samples per local step on own data; 0: the whole store", least=0)
+    effort: str = option("fixed", "every device does `steps`", choices=("fixed",))
+    public_per_class: int = option(50, "public samples of each class, half of a class at most", least=1)
+    digest_steps: int | None = option(None, "local steps on the public samples; none: as many as on own data", least=1)
+
+
+class State(NamedTuple):
+    """What devices and server remember between rounds."""
+
+    own: Contributions  # models of devices that have trained
+    origin: Tensor  # [n_architectures, n_params], models of those that have not
+    public: Ints  # [n_public], training samples that all see
+    scores: Tensor  # [n_public, n_outputs], the mean of the last round with an upload
+    agreed: bool  # whether there was one
+    labels: Ints  # [n_devices, n_classes], samples that devices hold
+
+
+def build(config: Config) -> Method:
+    return Method(
+        init=partial(init, config),
+        decide=partial(decide, config),
+        broadcast=broadcast,
+        local=partial(local, config),
+        aggregate=aggregate,
+        evaluate=evaluate,
+        own_networks=True,
+    )
+
+
+def init(config: Config, problem: Problem, params: Tensor) -> State:
+    n, learner = problem.world.n_devices, problem.learner
+    public, origin = public_samples(config.public_per_class, problem), starts(problem)
+    n_outputs = scores_of(problem, origin[:1], np.zeros(1, dtype=np.int64), public[:1]).shape[2]
+    return State(
+        own=nothing(n, learner.n_params),
+        origin=origin,
+        public=public,
+        scores=torch.zeros(len(public), n_outputs, device=learner.device),
+        agreed=False,
+        labels=np.zeros((n, n_classes_of(problem)), dtype=np.int64),
+    )
+
+
+def public_samples(per_class: int, problem: Problem) -> Ints:
+    """Training samples that all devices see, ascending: so many of each class, half of the class at most."""
+    labels, chosen = problem.learner.train_samples.labels, []
+    for label in np.unique(labels):
+        of_class = np.flatnonzero(labels == label)
+        size = min(per_class, len(of_class) // 2)
+        chosen.append(stream(problem.seed, SETUP, f"public {label}").permutation(of_class)[:size])
+    return np.sort(np.concatenate(chosen))
+
+
+def private(store: Store, public: Ints) -> Store:
+    """The stores without public samples; the order of the others stays."""
+    inside = np.arange(store.items.shape[1]) < store.size[:, None]
+    mine = inside & ~np.isin(store.items, public)
+    order = np.argsort(~mine, axis=1, kind="stable")
+    return Store(np.take_along_axis(store.items, order, axis=1), mine.sum(axis=1).astype(np.int64))
+
+
+def decide(config: Config, problem: Problem, state: State, observation: Observation) -> Decision:
+    """A scheduler's choice of those who hold private samples; public ones cost computing, too, and scores are sent."""
+    mine = private(observation.store, state.public)
+    seen = observation._replace(store=mine, available=observation.available & (mine.size > 0))
+    decision = defaults.decide(config, problem, state, seen)
+    digested = len(state.public) * _digest_steps(config, decision) / decision.steps if state.agreed else 0.0
+    bit = state.scores.numel() * problem.world.settings.bits_per_parameter
+    return decision._replace(
+        samples_per_step=decision.samples_per_step + digested, payload_bit=np.full(problem.world.n_devices, bit)
+    )
+
+
+def _digest_steps(config: Config, decision: Decision) -> Ints:
+    return decision.steps if config.digest_steps is None else np.full_like(decision.steps, config.digest_steps)
+
+
+def broadcast(problem: Problem, params: Tensor, state: State, observation: Observation, decision: Decision) -> Start:
+    """Every device goes on from its own model."""
+    return own_starts(problem, state.own, state.origin, decision)
+
+
+def distance(target: Tensor, module: nn.Module, x: Tensor, y: Tensor, weight: Tensor | None) -> Tensor:
+    """Mean squared distance of scores from the agreed ones; `x` are all public samples in their order, then padding."""
+    return (module(x)[: len(target)] - target).square().mean()
+
+
+def local(
+    config: Config, problem: Problem, state: State, start: Start, observation: Observation, decision: Decision
+) -> Updates:
+    """Rows of `n_params + n_public n_outputs`: what moved the own model, then the scores that are uploaded."""
+    learner = problem.learner
+    mine = observation._replace(store=private(observation.store, state.public))
+    work, points = work_of(config, problem, mine, decision), start.points
+    if state.agreed and len(work.device):
+        points = points + learner.train(start, _digest(config, state, work, decision)).delta
+    after = points + learner.train(start._replace(points=points), work).delta
+    scores = scores_of(problem, after, work.device, state.public)
+    return Updates(work.device, torch.cat([after - start.points, scores.flatten(1)], dim=1))
+
+
+def _digest(config: Config, state: State, work: Work, decision: Decision) -> Work:
+    """Full-batch steps on the public samples towards the agreed scores."""
+    n, n_public = len(work.device), len(state.public)
+    store = Store(np.tile(state.public, (n, 1)), np.full(n, n_public))
+    steps = _digest_steps(config, decision)[work.device]
+    return work._replace(store=store, steps=steps, batch_size=0, objective=partial(distance, state.scores))
+
+
+@torch.no_grad()
+def scores_of(problem: Problem, models: Tensor, device: Ints, public: Ints) -> Tensor:
+    """What some devices' models say of the public samples, `[n_rows, n_public, n_outputs]`."""
+    learner = problem.learner
+    nets, x = (
+        [one.replica(learner.device).eval() for one in learner.architectures],
+        learner.train_samples.take(public)[0],
+    )
+    found = [nets[0](x)[None][:0]]
+    for model, kind in zip(models, learner.kinds(device), strict=True):
+        vector_to_parameters(model[: learner.architectures[kind].n_params], trainable(nets[kind]))
+        found.append(nets[kind](x)[None])
+    return torch.cat(found)
+
+
+def aggregate(problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
+    """Average the scores that arrived; devices keep their models, heard or not."""
+    n = problem.learner.n_params
+    device, rows = played.received()
+    scores = rows[:, n:].mean(dim=0).view_as(state.scores) if len(device) else state.scores
+    store = private(played.observation.store, state.public)
+    return params, state._replace(
+        own=kept(problem, state.own, state.origin, played),
+        scores=scores,
+        agreed=state.agreed or len(device) > 0,
+        labels=histogram(store, problem.learner.train_samples.labels, state.labels.shape[1]),
+    )
+
+
+def evaluate(problem: Problem, params: Tensor, state: State) -> Mapping[str, float]:
+    """Every device's own model on its own test samples."""
+    return judge_own(problem, state.labels, state.own, state.origin)

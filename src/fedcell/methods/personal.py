@@ -1,0 +1,123 @@
+"""Devices that keep models of their own: who has which, and how they are judged on test sets of their own.
+
+Every device gets test samples of the classes it holds, in the shares in which it holds them; nobody's overlap.
+Accuracy is the share of right answers over all of them together, devices that never trained included. Not a method
+itself: it has no `build`.
+
+Reference: chen-ch4, section 3 (evaluation)
+"""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.nn.utils import vector_to_parameters
+
+from ..learn.architecture import trainable
+from ..rng import SETUP, stream
+from ..types import Bools, Decision, Ints, Outcome, Problem, Round, Start
+from .contributions import Contributions, remember, rows_of
+
+NOBODY = -1
+
+
+def n_classes_of(problem: Problem) -> int:
+    """Classes that the training labels name."""
+    return int(problem.learner.train_samples.labels.max()) + 1
+
+
+def starts(problem: Problem) -> Tensor:
+    """The model every architecture starts from, `[n_architectures, n_params]`."""
+    learner = problem.learner
+    return torch.stack([learner.initial(kind) for kind in range(len(learner.architectures))])
+
+
+def models_of(problem: Problem, kept: Contributions, origin: Tensor, device: Ints) -> Tensor:
+    """The present models of some devices, `[n_rows, n_params]`: as last kept, or the start of their architecture."""
+    first = origin[torch.from_numpy(problem.learner.kinds(device)).to(origin.device)]
+    trained = torch.from_numpy(kept.seen[device]).to(origin.device)[:, None]
+    return torch.where(trained, rows_of(kept, device, origin[0]), first)
+
+
+def own_starts(problem: Problem, own: Contributions, origin: Tensor, decision: Decision) -> Start:
+    """Every selected device goes on from its own model."""
+    device = np.flatnonzero(decision.selected)
+    return Start(models_of(problem, own, origin, device), np.arange(len(device)))
+
+
+def kept(problem: Problem, own: Contributions, origin: Tensor, played: Round) -> Contributions:
+    """The models of devices after a round; a model with numbers that are not finite is not kept."""
+    fine = played.uplink.outcome[played.updates.device] != Outcome.INVALID
+    trained = played.updates.device[fine]
+    moved = played.updates.delta[torch.from_numpy(fine).to(origin.device), : problem.learner.n_params]
+    after = models_of(problem, own, origin, trained) + moved
+    return remember(own, trained, after, played.decision.steps[trained], np.ones(len(trained)))
+
+
+# ---------------------------------------------------------------- evaluation
+
+
+def owners(labels: Ints, held: Ints, seed: int) -> Ints:
+    """The device that every test sample belongs to, `[n_samples]`; -1 where no device holds its class.
+
+    Args:
+        labels: of the test samples.
+        held: `[n_devices, n_classes]`, training samples of each class on each device.
+        seed: of the run.
+    """
+    owner = np.full(len(labels), NOBODY, dtype=np.int64)
+    for label in np.flatnonzero(held.sum(axis=0)):
+        samples = stream(seed, SETUP, f"test split {label}").permutation(np.flatnonzero(labels == label))
+        cuts = np.rint(np.cumsum(held[:, label]) / held[:, label].sum() * len(samples))[:-1]
+        owner[samples] = np.searchsorted(cuts, np.arange(len(samples)), side="right")
+    return owner
+
+
+@torch.no_grad()
+def judge(problem: Problem, held: Ints, trained: Bools, model_of: Callable[[int], Tensor]) -> Mapping[str, float]:
+    """Columns of the models of all devices, each on its own test samples.
+
+    `accuracy` and `loss` over all; `covered`, the share of the test samples whose device has trained;
+    `covered_accuracy` over those alone.
+
+    Args:
+        problem: data, networks and seed.
+        held: `[n_devices, n_classes]`, what devices hold.
+        trained: `[n_devices]`, who has trained by now.
+        model_of: the flat model of a device.
+    """
+    learner, owner = problem.learner, owners(problem.learner.test_samples.labels, held, problem.seed)
+    nets = [one.replica(learner.device).eval() for one in learner.architectures]
+    judged = np.unique(owner[owner != NOBODY])
+    kinds, right, loss = learner.kinds(judged), [], []
+    for device, kind in zip(judged.tolist(), kinds, strict=True):
+        x, y = learner.test_samples.take(np.flatnonzero(owner == device))
+        vector_to_parameters(model_of(device)[: learner.architectures[kind].n_params], trainable(nets[kind]))
+        scores = nets[kind](x)
+        right.append((scores.argmax(1) == y).sum())
+        loss.append(functional.cross_entropy(scores, y, reduction="sum"))
+    if not len(judged):
+        return {"accuracy": 0.0, "loss": 0.0, "covered": 0.0, "covered_accuracy": 0.0}
+    hits = torch.stack(right).cpu().numpy()  # one transfer for all devices
+    size, through = np.bincount(owner[owner != NOBODY], minlength=len(trained))[judged], trained[judged]
+    return {
+        "accuracy": float(hits.sum() / size.sum()),
+        "loss": float(torch.stack(loss).sum()) / float(size.sum()),
+        "covered": float(size[through].sum() / size.sum()),
+        "covered_accuracy": float(hits[through].sum() / max(size[through].sum(), 1)),
+    }
+
+
+def judge_own(problem: Problem, held: Ints, own: Contributions, origin: Tensor) -> Mapping[str, float]:
+    """`judge` of models that devices keep whole."""
+    kinds = problem.learner.kinds(np.arange(len(own.seen)))
+
+    def model_of(device: int) -> Tensor:
+        page = own.pages[device // own.height]
+        if page is None or not own.seen[device]:
+            return origin[kinds[device]]
+        return page[device % own.height]  # in place: nothing is copied
+
+    return judge(problem, held, own.seen, model_of)

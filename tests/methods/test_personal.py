@@ -1,0 +1,68 @@
+"""Test sets of the devices' own: whose they are, and how models are judged on them."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from knowledge_worlds import MIXED, SHARDS, TRAIN
+
+from fedcell import methods
+from fedcell.data.partition import histogram
+from fedcell.methods.personal import judge, owners
+from fedcell.simulate import simulate
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_split_follows_what_devices_hold(seed):
+    rng = np.random.default_rng(seed)
+    held = rng.integers(0, 50, (5, 4)) * (rng.random((5, 4)) < 0.6)
+    labels = rng.integers(0, 4, 400)
+    owner = owners(labels, held, 3)
+    assert (owner == owners(labels, held, 3)).all()
+    for label in range(4):
+        mine = owner[labels == label]
+        if held[:, label].sum() == 0:
+            assert (mine == -1).all()
+            continue
+        share = held[:, label] / held[:, label].sum() * len(mine)
+        got = np.bincount(mine, minlength=5)
+        assert np.abs(got - share).max() <= 1 + 1e-9
+        assert (got[held[:, label] == 0] == 0).all()
+        assert got.sum() == len(mine), "every sample has one owner"
+
+
+def test_judged_as_in_a_plain_loop(small):
+    problem = small(data=SHARDS, model=MIXED, train=TRAIN)
+    store = problem.world.stream.start(problem.seed)[0]
+    held = histogram(store, problem.learner.train_samples.labels, 10)
+    trained = np.array([True, False, True, True, False, False])
+    kinds = problem.learner.kinds(np.arange(6))
+    models = [problem.learner.initial(int(kind)) * (1 + 0.1 * k) for k, kind in enumerate(kinds)]
+    found = judge(problem, held, trained, lambda device: models[device])
+    owner, right, size = owners(problem.learner.test_samples.labels, held, problem.seed), np.zeros(6), np.zeros(6)
+    for index, device in enumerate(owner):
+        layout = problem.learner.architectures[kinds[device]]
+        net = layout.replica(torch.device("cpu"))
+        torch.nn.utils.vector_to_parameters(models[device][: layout.n_params], net.parameters())
+        x, y = problem.learner.test_samples.take(np.array([index]))
+        right[device] += float(net(x).argmax(1) == y)
+        size[device] += 1
+    assert found["accuracy"] == pytest.approx(right.sum() / len(owner))
+    assert found["covered"] == pytest.approx(size[trained].sum() / len(owner))
+    assert found["covered_accuracy"] == pytest.approx(right[trained].sum() / size[trained].sum())
+
+
+def test_nothing_held_is_nothing_judged(small):
+    problem = small(data=SHARDS, model=MIXED, train=TRAIN)
+    found = judge(problem, np.zeros((6, 10), dtype=np.int64), np.zeros(6, bool), lambda device: torch.zeros(1))
+    assert set(found.values()) == {0.0}
+
+
+def test_apfl_judges_its_mixtures_on_the_split(small):
+    """A mixture of 0 is the global model: on the whole test set, split or not, it is as good."""
+    problem = small({"rounds": 3}, data=SHARDS, train=TRAIN)
+    found = list(simulate(problem, methods.parse("apfl:tests=split,mixture=0").build()))[-1][0].metrics
+    assert found["accuracy"] == pytest.approx(found["global_accuracy"])
+    own = list(simulate(problem, methods.parse("apfl:tests=split,mixture=1").build()))[-1][0].metrics
+    assert own["accuracy"] > own["global_accuracy"], "devices hold two classes each"
