@@ -12,7 +12,7 @@ import torch
 from . import radio, world
 from .errors import ContractError, Diverged
 from .methods.hierarchy import over_edges, relayed
-from .types import Decision, Method, Outcome, Problem, Round, Row, Snapshot, Updates, Uplink
+from .types import Decision, Method, Problem, Round, Row, Snapshot, Updates, Uplink
 
 HOPELESS_LOSS = 1e6  # nats per sample; guessing costs a few
 
@@ -94,6 +94,6 @@ def measure(problem: Problem, method: Method, after: Snapshot, decision: Decisio
         compute_joule=float(uplink.compute_joule.sum()),
         radio_joule=float(uplink.radio_joule.sum()),
         uplink_bit=float(uplink.sent_bit.sum()),
-        outcome="".join(Outcome(code).letter for code in uplink.outcome),
+        outcome=uplink.letters,
         metrics=metrics,
     )

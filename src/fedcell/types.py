@@ -154,7 +154,10 @@ class Outcome(IntEnum):
 
     @property
     def letter(self) -> str:
-        return ".DTEOX"[self]
+        return LETTERS[self]
+
+
+LETTERS = ".DTEOX"
 
 
 class Uplink(NamedTuple):
@@ -171,6 +174,11 @@ class Uplink(NamedTuple):
     @property
     def delivered(self) -> Bools:
         return np.asarray(self.outcome == Outcome.DELIVERED)
+
+    @property
+    def letters(self) -> str:
+        """The outcomes as one text, a letter per device."""
+        return np.frombuffer(LETTERS.encode(), dtype=np.uint8)[self.outcome].tobytes().decode()
 
 
 class Round(NamedTuple):
