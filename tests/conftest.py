@@ -6,26 +6,15 @@ from importlib.util import find_spec
 
 import hypothesis
 import pytest
+from small_config import SMALL
 
-from fedcell.data.settings import DataConfig
 from fedcell.learn.engines import cluster
-from fedcell.learn.settings import ModelConfig, TrainConfig
 from fedcell.options import override
-from fedcell.scenarios import Config, build_problem
-from fedcell.world.settings import WorldConfig
+from fedcell.scenarios import build_problem
 
 # A busy machine is not a bug. CI tries the same examples every time; at home they are new in every run.
 hypothesis.settings.register_profile("fedcell", deadline=None, derandomize="CI" in os.environ)
 hypothesis.settings.load_profile("fedcell")
-
-SMALL = Config(
-    rounds=4,
-    seed=11,
-    world=WorldConfig(n_devices=6, bandwidth_hz=1e6),
-    data=DataConfig(partition="iid"),
-    model=ModelConfig(name="logistic"),
-    train=TrainConfig(steps=2, batch_size=8, device="cpu"),
-)
 
 
 @pytest.fixture(scope="session")

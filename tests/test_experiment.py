@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import SMALL
 from matplotlib.figure import Figure
+from small_config import SMALL
 
 from fedcell.errors import BadInput
 from fedcell.experiment import Case, Claim, Experiment, Finding, judge, main, run_cases, runs
