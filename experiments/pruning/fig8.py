@@ -4,9 +4,10 @@ from itertools import pairwise
 
 from matplotlib.figure import Figure
 from pruning_schedulers import STORE, base
-from pruning_setting import TITLES, age, ahead, case, mean, missing, points, told_all, verdict
+from pruning_setting import TITLES, age, case, points
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.judging import ahead, mean, missing, told_all, verdict
 from fedcell.experiment.plots import dress, panels
 
 BLOCKS = {"mnist": (2, 5, 10, 20), "vgg": (5, 10, 20)}

@@ -8,23 +8,10 @@ from itertools import pairwise
 from typing import Any
 
 from matplotlib.figure import Figure
-from pruning_setting import (
-    NO_RADIO,
-    TITLES,
-    VGG_ROUNDS,
-    ahead,
-    case,
-    curve,
-    gap,
-    margin,
-    mean,
-    missing,
-    points,
-    told_all,
-    verdict,
-)
+from pruning_setting import NO_RADIO, TITLES, VGG_ROUNDS, case, curve, points
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row
+from fedcell.experiment.judging import ahead, gap, margin, mean, missing, told_all, verdict
 from fedcell.experiment.plots import dress, panels
 
 RULES: dict[str, dict[str, Any]] = {

@@ -9,23 +9,10 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from pruning_setting import (
-    TITLES,
-    age,
-    ahead,
-    by_seed,
-    case,
-    curve,
-    gap,
-    margin,
-    mean,
-    missing,
-    seconds_to,
-    told_all,
-    verdict,
-)
+from pruning_setting import TITLES, age, case, curve, seconds_to
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row
+from fedcell.experiment.judging import ahead, by_seed, gap, margin, mean, missing, told_all, verdict
 from fedcell.experiment.plots import dress, panels
 
 STORE = "runs"  # of all figures from 6.4 on

@@ -18,14 +18,14 @@ from matplotlib.axes import Axes
 
 from fedcell.data import load
 from fedcell.experiment import Case, Row
+from fedcell.experiment.judging import Measure, by_seed, final
 from fedcell.options import override
 from fedcell.report.figure import COLOURS, LINES
 from fedcell.scenarios import Config, build_problem, get
-from fedcell.types import Floats, Problem
+from fedcell.types import Problem
 
 SCENARIOS = {"mnist": "pruning", "vgg": "pruning_vgg"}
 TITLES = {"mnist": "MNIST", "vgg": "VGG-11 on CIFAR-10"}
-TAIL = 0.1  # share of the rounds whose evaluations make the final accuracy
 VGG_ROUNDS = 400
 QUICK = {"rounds": 6, "eval_every": 2}  # MNIST; the reduced grid has no VGG-11
 NO_RADIO = {"world.access": "own_band"}  # nothing is late or lost; who trains is drawn
@@ -54,12 +54,6 @@ def case(key: str, quick: bool, changes: Mapping[str, Any], method: str = "pruni
 # ---------------------------------------------------------------- measures
 
 
-def final(row: Row) -> float:
-    """Mean accuracy in the last tenth of the rounds."""
-    at = np.array(row["rounds"])
-    return float(np.mean(np.array(row["accuracy"])[at > at[-1] * (1 - TAIL)]))
-
-
 def age(row: Row) -> float:
     """Mean age of a unit in the second half of the run."""
     values = [value for value in row["age_mean"] if value is not None]
@@ -84,66 +78,6 @@ def at_seconds(clock_s: float) -> Callable[[Row], float]:
         return float(np.mean(row["accuracy"][max(before - 3, 0) : max(before, 1)]))
 
     return measure
-
-
-# ---------------------------------------------------------------- judging
-
-Measure = Callable[[Row], float]
-
-
-def by_seed(rows: list[Row], key: str, value: Measure = final) -> dict[int, float]:
-    """A number of one case for every seed it was run on."""
-    return {row["seed"]: value(row) for row in rows if row["case"] == key}
-
-
-def mean(rows: list[Row], key: str, value: Measure = final) -> float:
-    return float(np.mean(list(by_seed(rows, key, value).values())))
-
-
-def gap(rows: list[Row], high: str, low: str, value: Measure = final, low_value: Measure | None = None) -> Floats:
-    """Paired differences over the seeds both cases have."""
-    left, right = by_seed(rows, high, value), by_seed(rows, low, low_value or value)
-    return np.array([left[seed] - right[seed] for seed in sorted(left.keys() & right.keys())])
-
-
-def beyond(differences: Floats) -> bool:
-    """Whether paired differences are positive by more than the standard error of their mean."""
-    error = differences.std(ddof=1) / np.sqrt(len(differences)) if len(differences) > 1 else 0.0
-    return bool(differences.mean() > error)
-
-
-def ahead(rows: list[Row], high: str, low: str, value: Measure = final) -> bool:
-    return beyond(gap(rows, high, low, value))
-
-
-def margin(differences: Floats, printed: float) -> str:
-    """Half of a printed margin at least; its sign beyond the standard error; or neither."""
-    if differences.mean() >= printed / 2 and beyond(differences):
-        return "reproduced"
-    return "partly" if beyond(differences) else "not reproduced"
-
-
-def verdict(holds: Sequence[bool]) -> str:
-    """All orderings, some of them, or none."""
-    return "reproduced" if all(holds) else "partly" if any(holds) else "not reproduced"
-
-
-def missing(rows: list[Row], keys: Sequence[str]) -> bool:
-    """Whether a case was not run."""
-    return not set(keys) <= {row["case"] for row in rows}
-
-
-def told(rows: list[Row], key: str, value: Measure = final, digits: int = 3) -> str:
-    """Mean and standard deviation over seeds."""
-    values = np.array(list(by_seed(rows, key, value).values()))
-    if np.isinf(values).any():
-        return "never" if np.isinf(values).all() else "not on every seed"
-    spread = f"±{values.std(ddof=1):.{digits}f}" if len(values) > 1 else ""
-    return f"{values.mean():.{digits}f}{spread}"
-
-
-def told_all(rows: list[Row], keys: Mapping[str, str], value: Measure = final, digits: int = 3) -> str:
-    return ", ".join(f"{name} {told(rows, key, value, digits)}" for name, key in keys.items())
 
 
 # ---------------------------------------------------------------- drawing

@@ -10,23 +10,10 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 from pruning_schedulers import STORE, base
-from pruning_setting import (
-    TITLES,
-    at_seconds,
-    by_seed,
-    case,
-    curve,
-    gap,
-    margin,
-    mean,
-    missing,
-    seconds_to,
-    told,
-    told_all,
-    verdict,
-)
+from pruning_setting import TITLES, at_seconds, case, curve, seconds_to
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row
+from fedcell.experiment.judging import by_seed, gap, margin, mean, missing, told, told_all, verdict
 from fedcell.experiment.plots import dress, panels
 
 MUS = {"mnist": {2: (0.001, 0.01, 0.1, 1.0), 3: (0.01, 0.1)}, "vgg": {2: (0.01,), 3: (0.01,)}}

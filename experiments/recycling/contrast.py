@@ -2,9 +2,10 @@
 
 from matplotlib.figure import Figure
 from recycling_schedulers import SCHEDULERS, STORE
-from recycling_setting import ahead, case, config, curve, missing, told, verdict
+from recycling_setting import case, config, curve
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.judging import ahead, missing, told, verdict
 from fedcell.experiment.plots import dress, panels
 
 NAMES = ("Random", "STP", "GI", "GI cached")

@@ -3,9 +3,10 @@
 import numpy as np
 from matplotlib.figure import Figure
 from recycling_rules import DATA, HEARD, RULES, STORE, baselines, cases, drawn, name, ran
-from recycling_setting import TITLES, ahead, base_of, beyond, curve, gap, told, verdict, wobble
+from recycling_setting import TITLES, base_of, curve, wobble
 
 from fedcell.experiment import Claim, Experiment, Finding, Row, main
+from fedcell.experiment.judging import ahead, beyond, gap, told, verdict
 from fedcell.experiment.plots import dress, panels
 
 GAINS = {"mnist": "1.37 (S = 5), 0.89 (S = 10)", "cifar": "3.41, 2.83", "vgg": "4.08, 2.87"}  # points over W/GR

@@ -5,10 +5,11 @@ energy budget lets one more of the four CPU clocks compute.
 """
 
 from matplotlib.figure import Figure
-from recycling_setting import final, staleness
+from recycling_setting import staleness
 from recycling_sweeps import MEASURES, cases, drawn, judged, sweep
 
 from fedcell.experiment import Claim, Experiment, Finding, Row, main
+from fedcell.experiment.judging import final
 from fedcell.experiment.plots import panels
 
 TRAINING_S = 150.0

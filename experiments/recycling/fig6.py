@@ -4,10 +4,10 @@ The swept values are ours: below 20 dB hardly an upload is lost in this cell.
 """
 
 from matplotlib.figure import Figure
-from recycling_setting import final
 from recycling_sweeps import cases, drawn, judged, sweep
 
 from fedcell.experiment import Claim, Experiment, Finding, Row, main
+from fedcell.experiment.judging import final
 from fedcell.experiment.plots import panels
 
 THRESHOLD = sweep("gamma", (0, 20, 25, 30, 35), lambda db: {"world__outage_threshold_db": db}, usual=0)

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from recycling_setting import NO_RADIO, PLAIN, TITLES, base_of, by_seed, case, config, final, missing
+from recycling_setting import NO_RADIO, PLAIN, TITLES, base_of, case, config
 
 from fedcell.experiment import Case, Row
+from fedcell.experiment.judging import by_seed, final, missing
 from fedcell.options import override
 
 HEARD = (5, 10)  # S

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from recycling_setting import ahead, by_seed, case, config, curve, final, gap, missing, staleness, told, verdict
+from recycling_setting import case, config, curve, staleness
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row
+from fedcell.experiment.judging import ahead, by_seed, final, gap, missing, told, verdict
 from fedcell.experiment.plots import dress, panels
 
 STORE = "schedulers"

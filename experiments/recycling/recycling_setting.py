@@ -22,15 +22,15 @@ from matplotlib.axes import Axes
 
 from fedcell.data import load
 from fedcell.experiment import Case, Row
+from fedcell.experiment.judging import by_seed
 from fedcell.options import override
 from fedcell.report.figure import COLOURS, LINES
 from fedcell.scenarios import Config, build_problem, get
-from fedcell.types import Floats, Problem
+from fedcell.types import Problem
 
 SCENARIOS = {"mnist": "recycling_mnist", "cifar": "recycling", "vgg": "recycling_vgg"}
 TITLES = {"mnist": "MNIST", "cifar": "CIFAR-10", "vgg": "VGG-11 on CIFAR-10"}
 PLAIN = {"mnist0": "MNIST, no momentum", "cifar0": "CIFAR-10, no momentum"}  # the update (5.3) as it is written
-TAIL = 0.1  # share of the rounds whose evaluations make the final accuracy
 NO_RADIO = {  # whoever is picked is heard
     "world.access": "own_band",
     "world.outage_threshold_db": None,
@@ -75,12 +75,6 @@ def case(key: str, config: Config, most_seeds: int | None = None, **settings: An
 # ---------------------------------------------------------------- measures
 
 
-def final(row: Row) -> float:
-    """Mean accuracy in the last tenth of the rounds."""
-    at = np.array(row["rounds"])
-    return float(np.mean(np.array(row["accuracy"])[at > at[-1] * (1 - TAIL)]))
-
-
 def wobble(row: Row) -> float:
     """Standard deviation of the change between evaluations in the last third."""
     return float(np.diff(np.array_split(row["accuracy"], 3)[2]).std())
@@ -100,48 +94,6 @@ def rounds_to(target: float) -> Callable[[Row], float]:
         return float(row["rounds"][reached[0]] if len(reached) else row["rounds"][-1] + 1)
 
     return measure
-
-
-# ---------------------------------------------------------------- judging
-
-
-def by_seed(rows: list[Row], key: str, value: Callable[[Row], float] = final) -> dict[int, float]:
-    """A number of one case for every seed it was run on."""
-    return {row["seed"]: value(row) for row in rows if row["case"] == key}
-
-
-def gap(rows: list[Row], high: str, low: str, value: Callable[[Row], float] = final) -> Floats:
-    """Paired differences over the seeds both cases have."""
-    left, right = by_seed(rows, high, value), by_seed(rows, low, value)
-    return np.array([left[seed] - right[seed] for seed in sorted(left.keys() & right.keys())])
-
-
-def ahead(rows: list[Row], high: str, low: str, value: Callable[[Row], float] = final) -> bool:
-    """Whether one case has the higher value by more than the standard error of the paired difference."""
-    return beyond(gap(rows, high, low, value))
-
-
-def beyond(differences: Floats) -> bool:
-    """Whether paired differences are positive by more than the standard error of their mean."""
-    error = differences.std(ddof=1) / np.sqrt(len(differences)) if len(differences) > 1 else 0.0
-    return bool(differences.mean() > error)
-
-
-def verdict(holds: Sequence[bool]) -> str:
-    """All orderings, some of them, or none."""
-    return "reproduced" if all(holds) else "partly" if any(holds) else "not reproduced"
-
-
-def missing(rows: list[Row], keys: Sequence[str]) -> bool:
-    """Whether a case was not run."""
-    return not set(keys) <= {row["case"] for row in rows}
-
-
-def told(rows: list[Row], key: str, value: Callable[[Row], float] = final, digits: int = 3) -> str:
-    """Mean and standard deviation over seeds."""
-    values = np.array(list(by_seed(rows, key, value).values()))
-    spread = f"±{values.std(ddof=1):.{digits}f}" if len(values) > 1 else ""
-    return f"{values.mean():.{digits}f}{spread}"
 
 
 # ---------------------------------------------------------------- drawing

@@ -5,9 +5,10 @@ from itertools import pairwise
 from typing import Any
 
 from recycling_schedulers import base
-from recycling_setting import ahead, case, config, final, missing, points, staleness, told
+from recycling_setting import case, config, points, staleness
 
 from fedcell.experiment import Case, Finding, Row
+from fedcell.experiment.judging import ahead, final, missing, told
 
 SEEDS = 2  # sweeps are wide
 

@@ -3,9 +3,10 @@
 import numpy as np
 from matplotlib.figure import Figure
 from recycling_rules import DATA, HEARD, STORE, baselines, cases, drawn, name, ran
-from recycling_setting import ahead, base_of, by_seed, rounds_to, told, verdict
+from recycling_setting import base_of, rounds_to
 
 from fedcell.experiment import Claim, Experiment, Finding, Row, main
+from fedcell.experiment.judging import ahead, by_seed, told, verdict
 from fedcell.experiment.plots import dress, panels
 
 PRINTED = {  # data set -> S -> target, rounds of FL-GR, rounds of the best baseline

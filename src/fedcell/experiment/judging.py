@@ -38,9 +38,9 @@ def mean(rows: Sequence[Row], key: str, value: Measure = final) -> float:
     return float(np.mean(list(by_seed(rows, key, value).values())))
 
 
-def gap(rows: Sequence[Row], high: str, low: str, value: Measure = final) -> Floats:
-    """Paired differences over the seeds both cases have."""
-    left, right = by_seed(rows, high, value), by_seed(rows, low, value)
+def gap(rows: Sequence[Row], high: str, low: str, value: Measure = final, low_value: Measure | None = None) -> Floats:
+    """Paired differences over the seeds both cases have; `low_value` where the second has another number."""
+    left, right = by_seed(rows, high, value), by_seed(rows, low, low_value or value)
     return np.array([left[seed] - right[seed] for seed in sorted(left.keys() & right.keys())])
 
 
@@ -73,8 +73,10 @@ def missing(rows: Sequence[Row], keys: Sequence[str]) -> bool:
 
 
 def told(rows: Sequence[Row], key: str, value: Measure = final, digits: int = 3) -> str:
-    """Mean and standard deviation over seeds."""
+    """Mean and standard deviation over seeds; an infinite number stands for never."""
     values = np.array(list(by_seed(rows, key, value).values()))
+    if np.isinf(values).any():
+        return "never" if np.isinf(values).all() else "not on every seed"
     spread = f"±{values.std(ddof=1):.{digits}f}" if len(values) > 1 else ""
     return f"{values.mean():.{digits}f}{spread}"
 
