@@ -1,5 +1,9 @@
 """Buffers are used again only when nobody looks at them any more."""
 
+import pytest
+
+from fedcell.errors import FedcellError
+from fedcell.learn import memory
 from fedcell.learn.buffers import Buffers
 
 
@@ -24,3 +28,17 @@ def test_grows():
     small = buffers.matrix(1, 2)
     assert buffers.matrix(30, 40).shape == (30, 40)
     assert small.shape == (1, 2)
+
+
+def test_what_cannot_fit_is_refused_with_the_bytes_it_needs(monkeypatch):
+    monkeypatch.setattr(memory, "available_bytes", lambda: 4 * 999)
+    assert Buffers().matrix(9, 111).shape == (9, 111)
+    with pytest.raises(FedcellError, match=r"updates of 10 devices need 4\.44e\+03 bytes .* 4e\+03 are free"):
+        Buffers().matrix(10, 111)
+    monkeypatch.setattr(memory, "available_bytes", lambda: None)  # a system that does not say
+    assert Buffers().matrix(10, 111).shape == (10, 111)
+
+
+def test_free_memory_is_known_here():
+    free = memory.available_bytes()
+    assert free is None or 1e6 < free < 1e15

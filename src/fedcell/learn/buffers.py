@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .memory import check_updates_fit
+
 FREE = 2  # references to an array that no tensor holds: the slot's, and that of the call that counts
 
 
@@ -26,5 +28,6 @@ class Buffers:
     def matrix(self, rows: int, columns: int) -> Tensor:
         """An uninitialised `[rows, columns]` tensor on the CPU."""
         if self._kept.size < rows * columns or sys.getrefcount(self._kept) > FREE:
+            check_updates_fit(rows, columns)
             self._kept = np.empty(rows * columns, dtype=np.float32)
         return torch.from_numpy(self._kept)[: rows * columns].view(rows, columns)
