@@ -117,8 +117,8 @@ def slack_of(x: Floats) -> Floats:
 def log_marginal(x: Floats) -> Floats:
     """`log((x - 1) exp(x) + 1)` for `x > 0`.
 
-    >>> float(log_marginal(np.array([2.0]))[0].round(12)) == round(np.log(np.exp(2.0) + 1.0), 12)
-    True
+    >>> log_marginal(np.array([2.0])).round(6).tolist()  # log(e^2 + 1)
+    [2.126928]
     """
     return np.asarray(x + np.log(slack_of(x)))
 
