@@ -273,7 +273,7 @@ def test_a_section_shows_numbers_verdicts_and_refusals() -> None:
         "distances": {OURS: 0.0, "pfl": 3e-7},
         "rounds": 3,
         "refused": ["fedjax could not be installed (no): leave it out"],
-        "machine": {"processor": "a CPU", "cores": 2, "memory_gib": 23.4, "python": "3.11.7"},
+        "machine": {"processor": "a CPU", "cores": 2, "memory_gib": 23.4, "revision": "abc+", "python": "3.11.7"},
         "versions": {OURS: {"fedcell": "0.1.0", "torch": "2.13.0"}, "pfl": {"pfl": "0.6.0"}},
         "measured": "2026-01-01",
     }
@@ -281,7 +281,7 @@ def test_a_section_shows_numbers_verdicts_and_refusals() -> None:
     assert "| pfl, processes=2 | 4 | 4 | 2.0 | 32 | 0 | 3e-07 |" in text
     assert "| at least 10 times as fast as pfl | 4.00 | **no** |" in text
     assert "fedjax could not be installed (no): leave it out." in text
-    assert "a CPU, 2 cores, 23 GiB, Python 3.11.7, PyTorch 2.13.0; fedcell 0.1.0, pfl 0.6.0." in text
+    assert "a CPU, 2 cores, 23 GiB, Python 3.11.7, PyTorch 2.13.0; fedcell 0.1.0 (abc+), pfl 0.6.0." in text
 
 
 def test_the_page_shows_what_is_stored() -> None:

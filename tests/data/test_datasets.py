@@ -187,6 +187,7 @@ def test_a_damaged_archive_is_refused(tmp_path):
         gzip.compress(b"x" * 99)[:20],
         gzip.compress(b""),
     ],
+    ids=["no archive", "cut short inside", "cut short", "empty"],
 )
 def test_damaged_cache_says_how_to_mend_it(empty_cache, content):
     (empty_cache / "mnist").mkdir()
