@@ -1,6 +1,8 @@
 """`fedcell.run` from Python: what it takes, and what it says to what it cannot take."""
 
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -47,3 +49,17 @@ def test_what_is_no_method_is_refused_with_the_fix(tmp_path, wrong):
 def test_a_key_that_is_no_setting_says_what_to_write(key, words):
     with pytest.raises(BadInput, match=re.escape(words) + "$"):
         fedcell.run("fedprox", settings={key: 1})
+
+
+def test_a_run_begins_without_slow_imports():
+    """Packages that take longer to import than a small problem takes to build are left to those who need them."""
+    code = (
+        "import sys, numpy as np, fedcell\n"
+        "from fedcell import methods\n"
+        "from fedcell.scenarios import build_problem, get\n"
+        "data = fedcell.from_arrays(*2 * (np.zeros((40, 3)), np.arange(40) % 2))\n"
+        "build_problem(get('cell').config, data); methods.parse('fedavg').build()\n"
+        "print({'scipy', 'torch._dynamo', 'matplotlib', 'pandas'} & set(sys.modules))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "set()"

@@ -61,7 +61,7 @@ def play_round(problem: Problem, method: Method, before: Snapshot) -> tuple[Row,
 
 def refuse_invalid(updates: Updates, uplink: Uplink, round: int) -> Uplink:
     """Turn away uploads with numbers that are not finite; all of them at once means divergence."""
-    invalid = updates.device[~torch.isfinite(updates.delta.sum(dim=1)).cpu().numpy()]
+    invalid = updates.device[~updates.finite()]
     if len(invalid) and len(invalid) == len(updates.device):
         raise Diverged(f"round {round}: all {len(invalid)} local updates are not finite: lower the learning rate")
     return radio.mark_invalid(uplink, invalid)

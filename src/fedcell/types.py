@@ -19,6 +19,8 @@ if TYPE_CHECKING:  # annotations only: nothing below imports upwards at run time
     from .learn.settings import TrainConfig
     from .world.settings import WorldConfig
 
+ONE_THREAD = 1 << 20  # numbers up to which one thread is faster than waking several
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -140,6 +142,12 @@ class Updates(NamedTuple):
 
     device: Ints  # [n_rows], ascending
     delta: "Tensor"  # [n_rows, n_params] float32
+
+    def finite(self) -> Bools:
+        """Which rows hold finite numbers alone, `[n_rows]`."""
+        if self.delta.is_cpu and self.delta.numel() < ONE_THREAD:
+            return np.isfinite(self.delta.numpy().sum(axis=1))
+        return np.asarray(self.delta.sum(dim=1).isfinite().cpu().numpy())
 
 
 class Outcome(IntEnum):

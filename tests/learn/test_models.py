@@ -1,11 +1,14 @@
 """Built-in networks have the parameter counts the papers print."""
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from fedcell.errors import BadInput
+from fedcell.learn import architecture
 from fedcell.learn.architecture import Architecture
 from fedcell.learn.learner import check_fits
 from fedcell.learn.models import build
@@ -97,3 +100,27 @@ def test_unusable_models_are_refused(module, words):
 def test_impossible_models_are_refused(config, shape, words):
     with pytest.raises(BadInput, match=words):
         build(config, shape, 10)
+
+
+@pytest.mark.parametrize("name", ["logistic", "mlp", "cnn", "vgg11"])
+def test_operations_counted_by_layer_are_those_that_torch_counts(name):
+    shape = (3, 32, 32)
+    module = build(ModelConfig(name=name, hidden=(12, 7)), shape, 10).eval()
+    sample = torch.zeros(shape)
+    assert architecture._is_plain(module)
+    found = architecture._counted_by_torch(deepcopy(module), sample)
+    assert architecture._counted_by_layer(module, sample) == found > 0
+
+
+def test_a_network_with_code_of_its_own_is_counted_by_torch():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(6, 6, bias=False)
+
+        def forward(self, x):
+            return x.flatten(1) @ self.layer.weight @ self.layer.weight
+
+    layout = Architecture.of(Twice())
+    assert not architecture._is_plain(layout.module)
+    assert layout.flops_per_sample(torch.zeros(1, 2, 3)) == 2 * 2 * 36

@@ -62,17 +62,47 @@ class Architecture:
 
     def flops_per_sample(self, sample: Tensor, count: str = "products") -> float:
         """Floating-point operations of one forward pass, counted as `model.flops` says."""
-        from torch.utils.flop_counter import FlopCounterMode  # takes seconds to import
-
         module = self.replica(torch.device("cpu")).eval()
         unroll(module)
-        with torch.no_grad(), FlopCounterMode(display=False) as counter:
-            module(sample[None])
-        total = float(counter.get_total_flops())
+        total = _counted_by_layer(module, sample) if _is_plain(module) else _counted_by_torch(module, sample)
         if count == "parameters":  # 2 n_in n_out of a dense layer become its parameters
             dense = [part for part in module.modules() if isinstance(part, nn.Linear)]
             total -= sum(2 * part.weight.numel() - sum(p.numel() for p in part.parameters()) for part in dense)
         return total
+
+
+def _is_plain(module: nn.Module) -> bool:
+    """Whether dense layers and convolutions in sequence, each used as PyTorch has it, do all the products."""
+    whole = (nn.Sequential, nn.Linear, nn.Conv2d)
+    return all(
+        type(part).__module__.startswith("torch.nn.") and (type(part) in whole or not [*part.parameters()])
+        for part in module.modules()
+    )
+
+
+@torch.no_grad()
+def _counted_by_layer(module: nn.Module, sample: Tensor) -> float:
+    total = 0.0
+
+    def add(layer: nn.Module, given: tuple[Tensor, ...], found: Tensor) -> None:
+        nonlocal total
+        assert isinstance(layer.weight, Tensor)
+        total += 2.0 * found.numel() * layer.weight[0].numel()
+
+    for part in module.modules():
+        if isinstance(part, nn.Linear | nn.Conv2d):
+            part.register_forward_hook(add)
+    module(sample[None])
+    return total
+
+
+@torch.no_grad()
+def _counted_by_torch(module: nn.Module, sample: Tensor) -> float:
+    from torch.utils.flop_counter import FlopCounterMode  # takes a second to import
+
+    with FlopCounterMode(display=False) as counter:
+        module(sample[None])
+    return float(counter.get_total_flops())
 
 
 def trainable(module: nn.Module) -> list[nn.Parameter]:

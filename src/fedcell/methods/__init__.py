@@ -66,9 +66,10 @@ def _files() -> list[str]:
 
 
 def _by_name(name: str) -> ModuleType:
-    if name not in names():
+    module = importlib.import_module(f"{__name__}.{name}") if name in _files() else None  # this one alone: it is faster
+    if module is None or not hasattr(module, "build"):
         raise BadInput(f"unknown method {name!r}{did_you_mean(name, names())} (fedcell list shows all)")
-    return importlib.import_module(f"{__name__}.{name}")
+    return module
 
 
 def _from_file(path: Path) -> ModuleType:

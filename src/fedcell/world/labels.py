@@ -10,7 +10,6 @@ Reference: streaming, section VI; section 3.1 of the method's page
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import rel_entr
 
 from .. import rng
 from ..data.settings import StreamConfig
@@ -64,6 +63,8 @@ def make_law(states: Floats, beta: float, smoothing: float) -> LabelLaw:
         beta: at 0 all states follow each other equally; large values stay near.
         smoothing: added to the shares of a device's classes before the divergence is taken.
     """
+    from scipy.special import rel_entr  # slow to import, and few runs need it
+
     known = states.any(axis=1, keepdims=True)  # the classes of a device
     smooth = np.where(known, states + smoothing, 0.0)
     smooth /= smooth.sum(axis=2, keepdims=True)

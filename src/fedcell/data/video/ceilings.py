@@ -13,7 +13,6 @@ Reference: none of the papers has these; derived from osafl, Algorithm 5, and ra
 """
 
 import numpy as np
-from scipy.special import entr
 
 from ...errors import BadInput
 from ...types import Floats
@@ -104,6 +103,8 @@ def loss_floor(catalogue: Catalogue, profiles: Profiles) -> Floats:
 
     The conditional entropy `h(e) + e H(S) + (1 - e) (H(g' | g) + H(z))`.
     """
+    from scipy.special import entr  # slow to import, and few runs need it
+
     stay = profiles.stay
     similar = stationary_law(catalogue, profiles) @ entr(catalogue.similar_share).sum(axis=1)
     genre = (genre_shares(profiles.preference) * entr(leave_law(profiles.preference)).sum(axis=2)).sum(axis=1)

@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import gammaincinv
 
 from ...options import Law
 from ...rng import SETUP, stream, uniforms
@@ -55,6 +54,8 @@ def draw_preferences(alpha: float, n_users: int, n_genres: int, seed: int) -> Fl
     A Dirichlet vector is a vector of independent Gamma(alpha) numbers over its sum. Where all of them underflow,
     the row is its limit for small `alpha`: everything on one genre.
     """
+    from scipy.special import gammaincinv  # slow to import, and few runs need it
+
     u = uniforms(seed, SETUP, "video.preference", np.arange(n_users)[:, None], np.arange(n_genres))
     gamma = gammaincinv(alpha, u)
     total = gamma.sum(axis=1, keepdims=True)

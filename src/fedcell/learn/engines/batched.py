@@ -96,10 +96,13 @@ def _train_chunk(job: Job, layers: list[Layer], batches: Batches, rows: Ints) ->
     if work.mask is not None:
         mask = (work.mask if work.mask.dim() == 1 else work.mask[torch.from_numpy(rows)]).to(start)
     steps = work.steps[rows]
+    n_steps = int(steps[0])
+    counts = np.searchsorted(-steps, -np.arange(n_steps), side="left").tolist()  # rows with more steps than that
     fixed = batches.gather(rows, 0) if batches.full else None
-    for step in range(int(steps[0])):
-        live = int(np.searchsorted(-steps, -step, side="left"))  # rows with more than `step` steps
-        x, y, weight = (part[:live] for part in fixed) if fixed else batches.gather(rows[:live], step)
+    every = batches.gather_all(rows, n_steps)
+    for step, live in enumerate(counts):
+        given = [part[step] for part in every] if every else fixed or batches.gather(rows[:live], step)
+        x, y, weight = (part[:live] for part in given)
         into = None if gradient is None else gradient[:live]
         _step(layers, weights[:live], x.flatten(2), y, weight, work.lr, into)
         if gradient is None:

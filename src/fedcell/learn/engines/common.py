@@ -1,5 +1,6 @@
 """What the engines share: the batches of a row and the shape of an engine."""
 
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from .cohort import Replays
 
 DISTINCT_ON_GPU = 64  # draws of a batch from which leaving out repeated inputs saves more there than finding them costs
+AT_ONCE = 4 << 20  # bytes of samples that are gathered for all steps together: more would leave the cache of a core
 GROWTH = 8  # samples by which the padded batches of a GPU differ, so that few shapes occur
 
 
@@ -36,6 +38,9 @@ class Job(NamedTuple):
     @property
     def device(self) -> torch.device:
         return self.out.device
+
+
+Batch = tuple[Tensor, Tensor, Tensor]  # x, y and the weight of every sample
 
 
 class Feed(NamedTuple):
@@ -84,11 +89,22 @@ class Batches:
         x, y, _ = self._batch(self._distinct(index[None, None], share, self._inputs[index]))
         return x[0], y[0]
 
-    def gather(self, rows: Ints, step: int) -> tuple[Tensor, Tensor, Tensor]:
+    def gather(self, rows: Ints, step: int) -> Batch:
         """One step of several rows: x `[n_rows, width, ...]`, y and the weight of each sample, as `batch_of` says."""
         return self._batch(self.feed(rows, step, step + 1))
 
-    def _batch(self, feed: Feed) -> tuple[Tensor, Tensor, Tensor]:
+    def gather_all(self, rows: Ints, n_steps: int) -> Batch | None:
+        """As `gather` for all steps at once, with a leading axis of steps; None where that would take much memory."""
+        width = int(self.size[rows].max())
+        sample_bytes = 4 * prod(self._samples.shape)
+        if self.full or self._inputs is not None or n_steps * len(rows) * width * sample_bytes > AT_ONCE:
+            return None
+        feed = self.feed(rows, 0, n_steps)
+        x, y = self._samples.take(feed.sample.reshape(-1))
+        share = self._there(feed.share).expand(n_steps, -1, -1)
+        return x.reshape(*feed.sample.shape, *x.shape[1:]), y.view(feed.sample.shape), share
+
+    def _batch(self, feed: Feed) -> Batch:
         sample, share = self._there(feed.sample[0]), self._there(feed.share)
         return batch_of(self._samples, sample, share, None if feed.number is None else self._there(feed.number[0]))
 
@@ -127,7 +143,7 @@ class Batches:
         return Feed(index.reshape(n_batches, n_rows, width), share, number)
 
 
-def batch_of(samples: Samples, index: Tensor, share: Tensor, number: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+def batch_of(samples: Samples, index: Tensor, share: Tensor, number: Tensor | None) -> Batch:
     """x `[n_rows, width, ...]` of samples, and their `targets`; `index`, `share` and `number` as in a `Feed`."""
     x, y = samples.take(index.reshape(-1))
     return x.reshape(*index.shape, *x.shape[1:]), *targets(y.view(index.shape), share, number, samples.n_labels)

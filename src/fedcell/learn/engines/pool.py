@@ -1,8 +1,9 @@
 """Single-threaded workers, one per core, kept between rounds."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import lru_cache
 from threading import current_thread
 from typing import Any
@@ -17,14 +18,30 @@ NAME = "fedcell"  # of the threads
 def for_each(work: Callable[[Any], None], items: Iterable[Any], workers: int) -> None:
     """Call `work` on every item in `workers` threads (0: one per core), each with single-threaded kernels.
 
-    A worker that asks for workers does the work itself: waiting for its own pool it would wait for ever.
+    A worker that asks for workers does the work itself: waiting for its own pool it would wait for ever. So is a single
+    item, which a pool could only delay.
     """
+    parts = list(items)
     if current_thread().name.startswith(NAME):
-        for item in items:
-            work(item)
-        return
-    for _ in _pool(workers or cores()).map(work, items):
-        pass
+        for part in parts:
+            work(part)
+    elif len(parts) == 1:
+        with one_thread():
+            work(parts[0])
+    else:
+        for _ in _pool(workers or cores()).map(work, parts):
+            pass
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Kernels of the calling thread are single-threaded for as long as the context lasts."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def cores() -> int:
