@@ -1,0 +1,89 @@
+"""The tables of docs/performance.md, from the numbers that run.py stored.
+
+python benchmarks/peers/page.py
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.append(str(Path(__file__).resolve().parent.parent))  # the other benchmarks
+
+from judge import Line, from_stored, verdicts
+from peers import TITLES
+from scaling_page import between, table
+from tasks import TASKS
+
+RESULTS = Path(__file__).parent / "results.json"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "performance.md"
+MARK = "<!-- peers: {} -->"
+HEAD = [
+    "",
+    "seconds per round",
+    "times fedcell's",
+    "start-up (s)",
+    "first round (s more)",
+    "memory (MiB)",
+    "model apart",
+]
+
+
+def summary(results: dict[str, Any]) -> str:
+    """Machine and tables of all tasks that were measured."""
+    return "\n\n".join(part for name in sorted(results) for part in section(name, results[name]))
+
+
+def section(name: str, stored: dict[str, Any]) -> list[str]:
+    """A task: what it is, its table, what was demanded and found, where it was measured."""
+    found = from_stored(stored)
+    judged = [[one.what, one.found, "yes" if one.holds else "**no**"] for one in verdicts(found, TASKS[name].bars)]
+    parts = [f"### Task {name}: {TASKS[name].title}", table(HEAD, [cells(line) for line in found])]
+    parts += [table(["demand", "found", "holds"], judged)] if judged else []
+    return [*parts, *(f"{text}." for text in stored["refused"]), circumstances(stored)]
+
+
+def cells(line: Line) -> list[str]:
+    """A framework as a row of a table."""
+    low, high = min(line.ratios), max(line.ratios)
+    spread = f" ({low:.3g} to {high:.3g})" if high > low else ""
+    return [
+        TITLES[line.peer] + (f", {line.setting.replace('_', '-')}" if line.setting else ""),
+        f"{line.round_s:.3g}",
+        f"{line.ratio:.3g}{spread}",
+        f"{line.startup_s:.1f}",
+        f"{line.warm_up_s:.2g}",
+        f"{line.peak_byte / 2**20:,.0f}",
+        f"{line.distance:.0e}",
+    ]
+
+
+def circumstances(stored: dict[str, Any]) -> str:
+    """The machine, its load and the versions in a sentence."""
+    machine = stored["machine"]
+    loads = [trial["load_before"] for trials in stored["repetitions"] for trial in trials]
+    versions = {name: found.get({"flower": "flwr"}.get(name, name)) for name, found in stored["versions"].items()}
+    versions["fedcell"] = f"{versions['fedcell']} ({machine['revision']})"
+    named = ", ".join(f"{TITLES[name]} {version}" for name, version in versions.items() if version)
+    return (
+        f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']:.0f} GiB, "
+        f"Python {machine['python']}, PyTorch {stored['versions']['fedcell']['torch']}; {named}. "
+        f"{times(len(stored['repetitions']), 'repetition')} of {stored['rounds']} rounds in turn, "
+        f"{stored['measured']}; load average {min(loads):.1f} to {max(loads):.1f} before a run began."
+    )
+
+
+def times(count: int, word: str) -> str:
+    """
+    >>> times(1, "repetition"), times(3, "repetition")
+    ('1 repetition', '3 repetitions')
+    """
+    return f"{count} {word}{'s' * (count != 1)}"
+
+
+def write(results: dict[str, Any]) -> None:
+    PAGE.write_text(between(PAGE.read_text(), MARK, summary(results)))
+
+
+if __name__ == "__main__":
+    write(json.loads(RESULTS.read_text()))

@@ -1,0 +1,37 @@
+"""Who is compared: the settings that each framework may use to be at its best, and what the comparison demands."""
+
+from typing import NamedTuple
+
+OURS = "fedcell"
+TITLES = {
+    "fedcell": "fedcell",
+    "plain": "plain PyTorch loop",
+    "pfl": "pfl",
+    "flower": "Flower",
+    "fedlab": "FedLab",
+    "fedjax": "FedJAX",
+}
+LAYOUTS = ("", "layout=channels_last")  # of convolutions
+IMAGES = ("lenet", "cifar")  # networks that have any
+CHANNELS_LAST = ("plain", "pfl", "flower")  # FedLab cannot: it flattens parameters with `view`
+
+
+class Demand(NamedTuple):
+    """What holds for every task beside the bars of speed."""
+
+    same_model: float = 1e-3  # distance of final models over the way that fedcell's went
+    memory: float = 1.2  # of the leanest peer's peak
+
+
+DEMAND = Demand()
+
+
+def settings(peer: str, model: str) -> list[str]:
+    """The settings a framework is tried with; the fastest is the one that is compared."""
+    workers = {
+        "plain": ["threads=2", "threads=1"],
+        "fedlab": ["threads=2", "threads=1"],
+        "pfl": ["processes=1", "processes=2"],
+    }.get(peer, [""])
+    layouts = LAYOUTS if model in IMAGES and peer in CHANNELS_LAST else ("",)
+    return [f"{one} {layout}".strip() for one in workers for layout in layouts]

@@ -1,0 +1,225 @@
+"""fedcell beside Flower, pfl, FedLab, FedJAX and a plain PyTorch loop: the same work, each in its own environment.
+
+    python benchmarks/peers/run.py [--task c] [--peer pfl] [--repetitions 3] [--rounds 5] [--write]
+
+Every framework trains the same clients from the same start on the same mini-batches, in a process of its own. First
+each is tried once in every setting it has (processes, threads, layout of convolutions), and the fastest is remembered
+in `--folder`; then all run in turn, each in that setting, and their final models are compared. `--write` stores the
+numbers in benchmarks/peers/results.json and rewrites the tables of docs/performance.md; `--append` adds repetitions to
+those that are stored. Environments are made where they are missing; what cannot be installed is said and left out.
+"""
+
+import argparse
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import environments
+import judge
+import numpy as np
+import page
+import tasks
+import trial
+from numpy.typing import NDArray
+from peers import OURS, TITLES, settings
+from work import Stored
+
+FOLDER = environments.ROOT / ".peers"
+
+
+@dataclass
+class Bench:
+    """One task and who takes part in it."""
+
+    name: str
+    folder: Path
+    rounds: int
+    threads: int
+    peers: list[str]
+    refused: list[str]
+
+    @property
+    def task(self) -> tasks.Task:
+        return tasks.TASKS[self.name]
+
+    def run(self, peer: str, setting: str, rounds: int) -> tuple[trial.Trial, NDArray[np.float32]]:
+        """One run, told as it ends."""
+        path = tasks.store(self.name, self.folder / "tasks", self.task.rounds)
+        out = self.folder / f"{self.name}-{peer}.npy"
+        python = environments.interpreter(self.folder, peer)
+        done, final = trial.run(python, peer, setting, path, rounds, self.threads, out)
+        print(
+            f"{self.name} {TITLES[peer]:18s} {setting:34s} {done.steady_s:9.4f} s a round   "
+            f"start-up {done.startup_s:6.2f} s   {done.peak_byte / 2**20:7.0f} MiB   load {done.load_before:.1f}",
+            flush=True,
+        )
+        return done, final
+
+    def best(self, again: bool) -> dict[str, str]:
+        """The fastest setting of everybody, from what was tried before or by trying."""
+        file = self.folder / f"{self.name}-best.json"
+        known: dict[str, str] = json.loads(file.read_text()) if file.exists() and not again else {}
+        for peer in self.peers:
+            choices = settings(peer, self.task.model)
+            if len(choices) == 1:
+                known[peer] = choices[0]
+            elif known.get(peer) not in choices:
+                known |= {peer: choices[0], **judge.fastest(self.tried(peer, choices))}
+            file.write_text(json.dumps(known))
+        return known
+
+    def tried(self, peer: str, choices: list[str]) -> list[trial.Trial]:
+        """A short run in every setting; one that a framework cannot run in is said."""
+        found = []
+        for choice in choices:
+            try:
+                found.append(self.run(peer, choice, min(self.rounds, max(3, self.task.rounds // 5)))[0])
+            except trial.FailedRunError as error:
+                print(f"not with {choice}: {error}", flush=True)
+        return found
+
+    def alternate(self, repetitions: int, best: dict[str, str]) -> dict[str, Any]:
+        """Everybody in turn, so many times; the trials and how far apart the final models ended."""
+        found: list[list[trial.Trial]] = []
+        finals: dict[str, NDArray[np.float32]] = {}
+        for _ in range(repetitions):
+            row = []
+            for peer in list(self.peers):
+                try:
+                    done, finals[peer] = self.run(peer, best[peer], self.rounds)
+                except trial.FailedRunError as error:
+                    self.drop(peer, str(error), found)
+                    continue
+                row.append(done)
+            found.append(row)
+        start = Stored.read(tasks.store(self.name, self.folder / "tasks", self.task.rounds), samples=False).start
+        apart = {peer: judge.distance(finals[peer], finals[OURS], start) for peer in self.peers}
+        return {"repetitions": [[one._asdict() for one in row] for row in found], "distances": apart}
+
+    def drop(self, peer: str, why: str, found: list[list[trial.Trial]]) -> None:
+        """Go on without a peer whose run failed; without fedcell there is nothing to compare."""
+        if peer == OURS:
+            raise SystemExit(why)
+        print(f"left out: {why}", flush=True)
+        self.refused.append(why)
+        self.peers.remove(peer)
+        found[:] = [[one for one in row if one.peer != peer] for row in found]
+
+
+def revision() -> str:
+    """The commit of fedcell that is measured, with a plus where files differ from it; empty where git cannot say."""
+    said = subprocess.run(
+        ["git", "describe", "--always", "--dirty=+"], cwd=environments.ROOT, capture_output=True, text=True
+    )
+    return said.stdout.strip()
+
+
+def machine() -> dict[str, Any]:
+    """What the numbers were measured on."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    kib = int(Path("/proc/meminfo").read_text().split()[1])
+    cores = len(os.sched_getaffinity(0))
+    return {
+        "processor": models[0] if models else "unknown processor",
+        "cores": cores,
+        "revision": revision(),
+        "memory_gib": kib / 2**20,
+        "python": platform.python_version(),
+    }
+
+
+def prepared(folder: Path, asked: list[str]) -> tuple[list[str], list[str]]:
+    """(who can take part, why the others cannot)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    peers, refused = [], []
+    for name in environments.names():
+        if name != OURS and asked and name not in asked:
+            continue
+        if why := environments.prepare(folder, name):
+            print(f"left out: {why}", flush=True)
+            refused.append(why)
+        else:
+            peers.append(name)
+    if OURS not in peers:
+        raise SystemExit("fedcell itself could not be installed: nothing to compare")
+    return peers, refused
+
+
+def measure(bench: Bench, repetitions: int, best: dict[str, str]) -> dict[str, Any]:
+    """Alternate, and say what was found and where."""
+    return {
+        **bench.alternate(repetitions, best),
+        "rounds": bench.rounds,
+        "threads": bench.threads,
+        "refused": bench.refused,
+        "machine": machine(),
+        "versions": {peer: environments.versions(bench.folder, peer) for peer in bench.peers},
+        "measured": time.strftime("%Y-%m-%d"),
+    }
+
+
+def appended(before: dict[str, Any] | None, after: dict[str, Any]) -> dict[str, Any]:
+    """More repetitions of the same comparison; refuses others."""
+    if before is None:
+        return after
+    sides = [
+        (one["rounds"], one["threads"], one["versions"], [(t["peer"], t["setting"]) for t in one["repetitions"][0]])
+        for one in (before, after)
+    ]
+    if sides[0] != sides[1]:
+        raise SystemExit(
+            "the stored repetitions have other rounds, threads, versions, peers or settings: drop --append"
+        )
+    farthest = {peer: max(apart, before["distances"][peer]) for peer, apart in after["distances"].items()}
+    return {**after, "repetitions": before["repetitions"] + after["repetitions"], "distances": farthest}
+
+
+def report(name: str, stored: dict[str, Any]) -> None:
+    """The table of a task on the terminal."""
+    print("\n".join(page.section(name, stored)), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--task", choices=list(tasks.TASKS), action="append", help="repeatable; all by default")
+    parser.add_argument("--peer", choices=[one for one in TITLES if one != OURS], action="append", help="repeatable")
+    parser.add_argument("--repetitions", type=int, default=3, help="0 only looks for the fastest settings")
+    parser.add_argument("--rounds", type=int, help="of every run; as many as the task has by default")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="environments, stored work, final models")
+    parser.add_argument("--again", action="store_true", help="look for the fastest settings anew")
+    parser.add_argument("--append", action="store_true", help="add to the stored repetitions (with --write)")
+    parser.add_argument("--write", action="store_true", help="store the numbers and rewrite docs/performance.md")
+    asked = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that a run's processes are ended with it
+    peers, refused = prepared(asked.folder, asked.peer or [])
+    for name in asked.task or tasks.TASKS:
+        most = tasks.TASKS[name].rounds
+        rounds = asked.rounds or most
+        if not 2 <= rounds <= most:
+            sys.exit(f"--rounds {rounds} does not fit task {name}: give 2 to {most}, the first warms up")
+        bench = Bench(name, asked.folder, rounds, asked.threads, list(peers), list(refused))
+        best = bench.best(asked.again)
+        if not asked.repetitions:
+            continue
+        found = measure(bench, asked.repetitions, best)
+        results = json.loads(page.RESULTS.read_text()) if page.RESULTS.exists() else {}
+        if asked.append:
+            found = appended(results.get(name), found)
+        report(name, found)
+        if asked.write:
+            results[name] = found
+            page.RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+            page.write(results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""fedcell: settings, data and a network of one's own, FedAvg, and the loop of `fedcell.simulate`.
+
+Clients, cohorts and mini-batches are not read from the task but drawn here, as in any run: the driver stored the same
+draws for the others.
+"""
+
+from work import Meter, Stored, network, options
+
+import fedcell
+from fedcell import methods
+from fedcell.options import override
+from fedcell.scenarios import Config, build_problem
+from fedcell.simulate import simulate
+
+
+def main() -> None:
+    asked = options(__doc__)
+    stored = Stored.read(asked.task)
+    about = stored.about
+    few = stored.x[:10], stored.y[:10]  # a test set is asked for; the last round is always evaluated
+    dataset = fedcell.from_arrays(stored.x, stored.y, *few)
+    config = override(Config(), {**about["settings"], "rounds": asked.rounds, "train.workers": asked.threads})
+    problem = build_problem(config, dataset, network(about["model"], stored.start))
+    method, meter = methods.parse(about["method"]).build(), Meter()
+    meter.begin()
+    for _, after in simulate(problem, method):
+        meter.end()
+        model = after.params
+        meter.begin()
+    meter.finish(asked.out, model.numpy())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+"""The tasks of the comparison, and their work written out: samples, start, cohorts and mini-batches of every round.
+
+fedcell draws cohorts and mini-batches itself, keyed by (seed, round, device). The same draws are stored here for all
+others, so that everybody trains the same clients on the same batches in the same order.
+"""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from work import Stored, as_vector, network
+
+from fedcell import methods, world
+from fedcell.data import Dataset
+from fedcell.learn.batches import draw_batches
+from fedcell.learn.learner import initialise
+from fedcell.methods.defaults import work_of
+from fedcell.options import override
+from fedcell.scenarios import Config, build_problem
+
+SEED = 1
+SCALE = 0.3  # of the noise of made-up samples
+APART = {"logistic": 0.05, "lenet": 0.3, "cifar": 0.3}  # how far apart the means of the classes are
+N_CLASSES = 10
+
+
+class Task(NamedTuple):
+    """One piece of work, and how many times faster than each peer fedcell has to be."""
+
+    title: str
+    model: str
+    shape: tuple[int, ...]
+    n_clients: int
+    per_client: int  # samples
+    n_selected: int  # clients a round
+    steps: int
+    batch_size: int
+    lr: float
+    rounds: int
+    bars: dict[str, float]
+
+
+TASKS = {
+    "a": Task(
+        "LeNet, 100 clients, all in every round, 5 steps of 32",
+        *("lenet", (1, 28, 28), 100, 600, 100, 5, 32, 0.05, 6),
+        bars={"flower": 2.5, "pfl": 1.5, "plain": 2.0},
+    ),
+    "b": Task(
+        "CIFAR-10 CNN of pfl (1,626,442 parameters), 1000 users of 50 images, 50 a round, an epoch of batch 10",
+        *("cifar", (3, 32, 32), 1000, 50, 50, 5, 10, 0.05, 4),
+        bars={"flower": 2.0, "pfl": 1.3},
+    ),
+    "c": Task(
+        "MNIST logistic regression of FLUTE, 1000 clients of 60 images, 10 a round, an epoch of batch 10",
+        *("logistic", (784,), 1000, 60, 10, 6, 10, 0.03, 100),
+        bars={"flower": 20.0, "pfl": 10.0},
+    ),
+    "d": Task(
+        "logistic regression, 2000 clients, all in every round, 5 steps of 10",
+        *("logistic", (784,), 2000, 30, 2000, 5, 10, 0.03, 4),
+        bars={"flower": 20.0, "pfl": 10.0},
+    ),
+}
+
+
+def settings(task: Task) -> dict[str, Any]:
+    """The task as settings of fedcell, in a world without deadlines, budgets or losses."""
+    return {
+        "seed": SEED,
+        "eval_every": 1_000_000,
+        "world.n_devices": task.n_clients,
+        "world.access": "own_band",
+        "world.pathloss": "power_law",
+        "world.cycles_per_sample": "1e6",
+        "data.partition": "iid",
+        "train.lr": task.lr,
+        "train.steps": task.steps,
+        "train.batch_size": task.batch_size,
+        "train.device": "cpu",
+    }
+
+
+def method(task: Task) -> str:
+    """The method in words: the plain mean of all, or of a random cohort."""
+    chosen = "all" if task.n_selected == task.n_clients else "random"
+    return f"fedavg:weights=equal,scheduler={chosen},n_selected={task.n_selected}"
+
+
+def samples(task: Task) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Made-up samples of ten classes with different means."""
+    rng = np.random.default_rng(SEED)
+    y = np.arange(task.n_clients * task.per_client) % N_CLASSES
+    means = APART[task.model] * rng.standard_normal((N_CLASSES, *task.shape), dtype=np.float32)
+    x = rng.standard_normal((len(y), *task.shape), dtype=np.float32)
+    x *= SCALE
+    x += means[y]
+    return x, y.astype(np.int64)
+
+
+def work(task: Task, rounds: int) -> Stored:
+    """Everything a runner needs for so many rounds."""
+    x, y = samples(task)
+    module = initialise(lambda: network(task.model), SEED)
+    dataset = Dataset("peers", x, y, x[:N_CLASSES], y[:N_CLASSES], N_CLASSES)
+    cohort, batches = draws(task, dataset, module, rounds)
+    about = {
+        **{name: getattr(task, name) for name in ("title", "model", "n_clients", "steps", "batch_size", "lr")},
+        "settings": settings(task),
+        "method": method(task),
+    }
+    return Stored(about, x, y, as_vector(module), cohort, batches)
+
+
+def draws(task: Task, dataset: Dataset, module: Any, rounds: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Who trains in every round `[rounds, n_selected]`, and on which samples `[rounds, n_selected, steps, batch]`."""
+    problem = build_problem(override(Config(), settings(task)), dataset, module)
+    choice = methods.parse(method(task))
+    built, state = choice.build(), world.start(problem.world, SEED)
+    cohort, batches = [], []
+    for number in range(rounds):
+        observation, state = world.observe(problem.world, state, SEED, number)
+        given = work_of(choice.config, problem, observation, built.decide(problem, None, observation))
+        n_draws = given.steps * given.batch_size
+        flat, first = draw_batches(given.store, given.device, n_draws, problem.train.sampling, SEED, number)
+        cohort.append(given.device)
+        batches.append(flat[first[:, None] + np.arange(n_draws[0])])
+    shape = (rounds, task.n_selected, task.steps, task.batch_size)
+    return np.stack(cohort), np.stack(batches).reshape(shape)
+
+
+def store(name: str, folder: Path, rounds: int) -> Path:
+    """The file of a task for so many rounds, written where it is missing."""
+    path = folder / f"{name}-{rounds}.npz"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        half = path.with_suffix(".half.npz")
+        work(TASKS[name], rounds).write(half)
+        half.rename(path)
+    return path
