@@ -105,14 +105,14 @@ def _products(kept: Contributions, rows: Tensor) -> Floats:
 
     def multiply(number: int) -> None:
         columns = pieces[number]
-        found[number] = (_columns(kept, columns, rows) @ rows[:, columns].T).double()
+        found[number] = (rows[:, columns] @ _columns(kept, columns, rows).T).double()  # the few rows first: faster
 
     if rows.device.type == "cpu":
         for_each(multiply, range(len(pieces)), workers=0)
     else:
         for number in range(len(pieces)):
             multiply(number)
-    return np.asarray(torch.stack(found).sum(dim=0).T.cpu().numpy())
+    return np.asarray(torch.stack(found).sum(dim=0).cpu().numpy())
 
 
 def _columns(kept: Contributions, columns: slice, like: Tensor) -> Tensor:
