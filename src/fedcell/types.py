@@ -146,7 +146,8 @@ class Updates(NamedTuple):
     def finite(self) -> Bools:
         """Which rows hold finite numbers alone, `[n_rows]`."""
         if self.delta.is_cpu and self.delta.numel() < ONE_THREAD:
-            return np.isfinite(self.delta.numpy().sum(axis=1))
+            with np.errstate(over="ignore", invalid="ignore"):  # that is what is looked for
+                return np.isfinite(self.delta.numpy().sum(axis=1))
         return np.asarray(self.delta.sum(dim=1).isfinite().cpu().numpy())
 
 
