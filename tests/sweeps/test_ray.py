@@ -15,7 +15,7 @@ from fedcell.cli import main
 from fedcell.deploy.host import Host, Node
 from fedcell.errors import BadInput
 from fedcell.learn.engines import cluster
-from fedcell.sweeps import on_ray
+from fedcell.sweeps import drive, on_ray
 
 SMALL = {"world.n_devices": 4, "model.name": "logistic", "train.workers": 1, "eval_every": 5, "rounds": 20}
 SLOW = """import os, time
@@ -168,9 +168,11 @@ def test_a_cluster_of_its_own_goes_and_one_that_is_joined_stays(ray_cluster):
         ("ray://127.0.0.1:1", "is for Ray's remote client: run on a machine of the cluster"),
     ],
 )
-def test_addresses_that_nobody_answers_at(ray_cluster, address, words):
+def test_an_address_that_nobody_answers_at_is_refused_before_anything_is_written(monkeypatch, address, words):
+    monkeypatch.setattr(drive, "connected", lambda: False)
     with pytest.raises(BadInput, match=words):
-        cluster._join(address)
+        fedcell.sweep("fedavg", settings=SMALL, out="t", engine="ray", address=address)
+    assert not list(Path().iterdir())
 
 
 # ---------------------------------------------------------------- what is refused

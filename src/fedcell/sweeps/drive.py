@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import options
 from ..errors import BadInput, FedcellError
-from ..learn.engines.cluster import require
+from ..learn.engines.cluster import check_answers, connected, require
 from ..loggers import Log
 from ..record import Progress, RunInfo, Watch, silent
 from ..record.drive import claim
@@ -160,6 +160,8 @@ def _engine(name: str, address: str | None) -> Engine:
         raise BadInput(f"unknown engine {name!r}: choose one of {', '.join(ENGINES)}")
     if name == "ray":
         require("--engine ray")
+        if not connected():
+            check_answers(address)
         return partial(on_ray.run, address=address)
     if address:
         raise BadInput(f"--address {address} is that of a Ray cluster: add --engine ray, or drop it")

@@ -17,6 +17,7 @@ from ...errors import BadInput
 
 STORE_BYTES = 100 << 20  # shared memory of a local cluster that passes messages alone; Ray takes no less than 75 MiB
 ANSWER_S = 5.0  # for the head of a cluster
+FIX = "start one with `ray start --head`, correct the address, or leave it out for a cluster of your own"
 LOOPBACK = (
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # "0": listen on 127.0.0.1 alone, on any system; read when Ray is imported
 )
@@ -94,19 +95,27 @@ def _refuse_other(present: str, wanted: str | None) -> None:
         raise BadInput(f"this process uses the Ray cluster at {present}, not {wanted}: call ray.shutdown() first")
 
 
-def _join(address: str) -> None:
-    import ray
-
-    fix = "start one with `ray start --head`, correct the address, or leave it out for a cluster of your own"
+def check_answers(address: str | None) -> None:
+    """Refuse an address where no cluster answers; `auto`, `local` and none at all are found out by Ray."""
+    address = address or os.environ.get("RAY_ADDRESS") or ""
     if address.startswith("ray://"):
         raise BadInput(f"address {address} is for Ray's remote client: run on a machine of the cluster, with HOST:PORT")
     host, _, port = address.rpartition(":")
-    try:
-        if port.isdecimal():  # Ray itself would wait for a minute
+    if port.isdecimal():
+        try:  # Ray itself would wait for a minute
             socket.create_connection((host, int(port)), ANSWER_S).close()
+        except OSError as error:
+            raise BadInput(f"no Ray cluster at {address} ({error}): {FIX}") from None
+
+
+def _join(address: str) -> None:
+    import ray
+
+    check_answers(address)
+    try:
         ray.init(address=address, log_to_driver=False, logging_level=ERROR)
     except (OSError, RuntimeError, ValueError) as error:
-        raise BadInput(f"no Ray cluster at {address} ({str(error).splitlines()[0]}): {fix}") from None
+        raise BadInput(f"no Ray cluster at {address} ({str(error).splitlines()[0]}): {FIX}") from None
 
 
 def _start(cpus: int, store_bytes: int | None) -> Callable[[], None]:
