@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from fedcell.learn.architecture import Architecture
-from fedcell.learn.engines import batched
+from fedcell.learn.engines import batchable, batched
 from fedcell.learn.engines.cohort import train_rows
 from fedcell.learn.learner import Learner, initialise
 from fedcell.learn.models import build
@@ -240,3 +240,29 @@ def test_chain_recognises_dense_nets_only():
     assert batched.chain(architecture("cnn")) is None
     assert batched.chain(Architecture.of(nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4), nn.Linear(4, 2)))) is None
     assert batched.chain(Architecture.of(nn.Sequential(nn.Linear(4, 4), nn.ReLU()))) is None
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        lambda: torch.nn.Conv2d(3, 16, 3, padding="same"),
+        lambda: torch.nn.Conv2d(3, 16, 1, stride=2),
+        lambda: torch.nn.Conv2d(3, 16, 3, padding=(2, 1), stride=(1, 2)),
+        lambda: torch.nn.Conv2d(3, 16, 3, dilation=2),
+        lambda: torch.nn.Conv2d(3, 18, 3, groups=3, bias=False),
+        lambda: torch.nn.Conv2d(3, 16, 3, padding=1, padding_mode="circular"),
+    ],
+    ids=["same", "pixels", "uneven", "dilated", "groups", "circular"],
+)
+def test_convolutions_of_every_kind_batch_over_models(layer, monkeypatch):
+    monkeypatch.setattr(batchable, "CHANNELS", 1)  # patches wherever they can serve
+    first = layer()
+    second = torch.nn.Conv2d(first.out_channels, 4, 2)
+    net = torch.nn.Sequential(first, torch.nn.ReLU(), second, torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten())
+    net.append(torch.nn.Linear(4, N_CLASSES))
+    data, layout = samples((3, 8, 8)), Architecture.of(net)
+    found = []
+    for engine in ("vmap", "debug"):
+        one = Learner([layout], data, data, TrainConfig(engine=engine, device="cpu"), seed=4)
+        found.append(one.train(Start(one.initial()[None], np.zeros(6, dtype=np.int64)), work()).delta)
+    agree(*found)

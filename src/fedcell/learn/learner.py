@@ -81,7 +81,7 @@ class Learner:
         """Local SGD of every row from its start point; one flat update per row."""
         keep_freed_memory()
         delta = self._rows(len(work.steps))
-        kinds = Learner.kinds(self, work.device)
+        kinds = Learner.kinds(self, work.device)  # not that of a view of a cell, which has already numbered them anew
         with precision(self.settings.tf32):
             for kind in np.unique(kinds):
                 rows = np.flatnonzero(kinds == kind)
