@@ -40,7 +40,7 @@ def build(config: Config) -> Problem:
 
 def config(data: str, quick: bool, changes: Mapping[str, Any]) -> Config:
     """The scenario of a data set with changes."""
-    usual: dict[str, Any] = {"eval_every": 10} if data == "mnist" else {"rounds": VGG_ROUNDS, "eval_every": 20}
+    usual: dict[str, Any] = {"eval_every": 10} if data == "mnist" else {"rounds": VGG_ROUNDS, "eval_every": 20, "train.tf32": True}
     return override(get(SCENARIOS[data]).config, {**usual, **changes, **(QUICK if quick else {})})
 
 

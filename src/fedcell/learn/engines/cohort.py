@@ -29,6 +29,7 @@ class Kernel(NamedTuple):
     split: Callable[[Tensor], list[Tensor]]  # [n_rows, n_params] -> parameters, each [n_rows, ...] and contiguous
     gradients: Callable[[list[Tensor], Tensor, Tensor, Tensor], Sequence[Tensor]]  # of the weighted loss of each row
     move: Callable[[list[Tensor], Tensor, Tensor, Tensor], None] | None = None  # subtract them from the parameters
+    grain: int | None = None  # rows by which the steps of a cohort may differ; None: a quarter of it
 
 
 class Shape(NamedTuple):
@@ -134,10 +135,10 @@ class Cohort:
         _bring(self.rate, np.where(due, work.lr, 0.0))
 
     def play(self, steps: Ints) -> None:
-        """All steps; rows that have done theirs are left out by quarters of the cohort."""
-        quarter = -(-self.shape.n_rows // 4)
+        """All steps; rows that have done theirs are left out, `grain` at a time."""
+        grain = self.kernel.grain or -(-self.shape.n_rows // 4)
         live = np.searchsorted(-steps, -np.arange(int(steps[0])), side="left")  # rows with more steps than that
-        counts = np.minimum(-(-live // quarter) * quarter, self.shape.n_rows).tolist()
+        counts = np.minimum(-(-live // grain) * grain, self.shape.n_rows).tolist()
         if self.rounds and self.lasting and self.step.is_cuda:
             self._record(set(counts) - set(self.graphs))
         self.rounds += 1

@@ -1,0 +1,87 @@
+"""Clients whose convolutions fill a GPU alone: kernels of their own beside each other."""
+
+import numpy as np
+import pytest
+import torch
+
+from fedcell.learn.architecture import Architecture
+from fedcell.learn.engines import vmap
+from fedcell.learn.learner import Learner, initialise
+from fedcell.learn.models import build
+from fedcell.learn.samples import Samples
+from fedcell.learn.settings import ModelConfig, TrainConfig
+from fedcell.learn.work import Work
+from fedcell.types import Start, Store
+
+SHAPE, N_ROWS = (3, 12, 12), 11
+VARIANTS = {"plain": {}, "momentum": {"momentum": 0.9}, "prox": {"prox": 0.5}, "masks": {}}
+
+
+def train(device, engine, variant, rounds=1):
+    rng = np.random.default_rng(3)
+    x, y = rng.random((200, *SHAPE)).astype(np.float32), rng.integers(0, 10, 200)
+    samples = Samples(x, y, torch.device(device))
+    layout = Architecture.of(
+        initialise(lambda: build(ModelConfig(name="cnn", channels=(4, 8), kernel=3), SHAPE, 10), 1)
+    )
+    learner = Learner([layout], samples, samples, TrainConfig(engine=engine), 1)
+    store = Store(rng.integers(0, 200, (N_ROWS, 60)), np.full(N_ROWS, 60))
+    work = Work(np.arange(N_ROWS), store, np.full(N_ROWS, 3), lr=0.05, batch_size=16, round=0, **VARIANTS[variant])
+    if variant == "masks":
+        work = work._replace(mask=torch.rand(N_ROWS, layout.n_params, generator=torch.Generator().manual_seed(1)) < 0.5)
+    start = Start(learner.initial()[None], np.zeros(N_ROWS, dtype=np.int64))
+    return [learner.train(start, work).delta.cpu().clone() for _ in range(rounds)], learner
+
+
+@pytest.fixture
+def beside(monkeypatch):
+    """Every cohort counts as busy; says how often one was trained client by client, and in groups of at most 4."""
+    calls, gradients = [], vmap._Beside.__call__
+    monkeypatch.setattr(vmap, "BUSY", 0.0)
+    monkeypatch.setattr(vmap, "TOGETHER", 4)
+    monkeypatch.setattr(
+        vmap._Beside, "__call__", lambda self, *given: calls.append(len(given[1])) or gradients(self, *given)
+    )
+    return calls
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_agrees_with_debug(variant, beside):
+    (found,), _ = train("cpu", "vmap", variant)
+    (wanted,), _ = train("cpu", "debug", variant)
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-6)
+    assert beside == [4, 4, 4, 4, 4, 4, 3, 3, 3]
+
+
+def test_chosen_by_work_layers_and_even_steps():
+    _, learner = train("cpu", "vmap", "plain")
+    job = Job(learner)
+    assert not vmap._busy_alone(job())
+    assert vmap._busy_alone(job(batch_size=1 << 20))
+    assert not vmap._busy_alone(job(batch_size=1 << 20, steps=np.array([1, 2])))
+    assert not vmap._busy_alone(job(batch_size=0))
+    assert not vmap._busy_alone(job(batch_size=1 << 20, objective=lambda *_: None))
+
+
+class Job:
+    """The parts of a job that decide."""
+
+    def __init__(self, learner):
+        self.architecture, self.samples = learner.architectures[0], learner.train_samples
+
+    def __call__(self, **changes):
+        store = Store(np.zeros((2, 4), dtype=np.int64), np.full(2, 4))
+        work = Work(np.arange(2), store, np.full(2, 3), lr=0.1, batch_size=32, round=0)
+        self.work = work._replace(**changes)
+        return self
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_graphs_agree_with_cpu(variant, beside):
+    (cpu,), _ = train("cpu", "debug", variant)
+    found, learner = train("cuda", "vmap", variant, rounds=3)
+    for gpu in found:
+        apart = (gpu - cpu).norm(dim=1) / cpu.norm(dim=1)
+        assert float(apart.median()) < 1e-4  # single clients whose ReLU or max-pool flips may be further away
+    assert all(cohort.graphs for cohort in learner._replays._kept.values())
