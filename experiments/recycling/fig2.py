@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.figure import Figure
 from recycling_rules import DATA, HEARD, RULES, STORE, baselines, cases, drawn, name, ran
-from recycling_setting import TITLES, base_of, curve, wobble
+from recycling_setting import base_of, curve, where, wobble
 
 from fedcell.experiment import Claim, Experiment, Finding, Row, main
 from fedcell.experiment.judging import ahead, beyond, gap, told, verdict
@@ -11,15 +11,18 @@ from fedcell.experiment.plots import dress, panels
 
 GAINS = {"mnist": "1.37 (S = 5), 0.89 (S = 10)", "cifar": "3.41, 2.83", "vgg": "4.08, 2.87"}  # points over W/GR
 
+HARDER = (("mnist", "cifar"), ("mnist0", "cifar0"))
+
 
 def check(rows: list[Row]) -> list[Finding]:
     there = [data for data in DATA if ran(rows, data)]
     found = [finding for data in there for finding in _of(rows, data)]
-    if {"mnist", "cifar"} <= set(there):
-        mean = {data: np.mean([_gain(rows, data, heard).mean() for heard in HEARD]) for data in ("mnist", "cifar")}
-        ours = ", ".join(f"{TITLES[data]} {100 * value:+.2f} points" for data, value in mean.items())
-        holds = [bool(mean["cifar"] > mean["mnist"])]
-        found.append(Finding("harder", ours, verdict(holds), "mean gain over W/GR at S = 5 and 10, CIFAR-10 > MNIST"))
+    for easy, hard in HARDER:
+        if {easy, hard} <= set(there):
+            mean = {data: np.mean([_gain(rows, data, heard).mean() for heard in HEARD]) for data in (easy, hard)}
+            ours = ", ".join(f"{where(data)} {100 * value:+.2f} points" for data, value in mean.items())
+            why = "mean gain over W/GR at S = 5 and 10 is larger on CIFAR-10"
+            found.append(Finding(f"harder {hard}", ours, verdict([bool(mean[hard] > mean[easy])]), why))
     return found
 
 
@@ -82,7 +85,7 @@ def _keys(rows: list[Row], data: str, heard: int) -> dict[str, str]:
 def plot(rows: list[Row]) -> Figure:
     shown = drawn(rows)
     figure, axes = panels(len(shown))
-    for ax, (data, title) in zip(axes, shown.items(), strict=True):
+    for ax, (data, title) in zip(axes, shown.items(), strict=False):
         for index, (rule, heard) in enumerate((rule, heard) for heard in HEARD for rule in RULES):
             curve(ax, rows, name(data, rule, heard), index)
         dress(ax, "round", "test accuracy", title)
@@ -91,17 +94,18 @@ def plot(rows: list[Row]) -> Figure:
 
 def _claims(data: str) -> list[Claim]:
     """The claims about one data set; those on VGG-11 stand for CIFAR-100."""
-    where = DATA[data] + (" (source: CIFAR-100)" if data == "vgg" else "")
     out = [
-        Claim(f"{data} best", f"{where}: FL-GR is best at S = 5 and 10", "curves"),
+        Claim(f"{data} best", f"{where(data)}: FL-GR is best at S = 5 and 10", "curves"),
         Claim(
-            f"{data} gain", f"{where}: final gain over no recycling, more at S = 5", f"{GAINS[base_of(data)]} points"
+            f"{data} gain",
+            f"{where(data)}: final gain over no recycling, more at S = 5",
+            f"{GAINS[base_of(data)]} points",
         ),
-        Claim(f"{data} more", f"{where}: S = 10 beats S = 5 for every rule", "curves"),
-        Claim(f"{data} calm", f"{where}: curves of FL-GR are steadier", "curves"),
+        Claim(f"{data} more", f"{where(data)}: S = 10 beats S = 5 for every rule", "curves"),
+        Claim(f"{data} calm", f"{where(data)}: curves of FL-GR are steadier", "curves"),
     ]
     if base_of(data) != "mnist":
-        out.append(Claim(f"{data} mc", f"{where}: MC is not better than W/GR", "curves"))
+        out.append(Claim(f"{data} mc", f"{where(data)}: MC is not better than W/GR", "curves"))
     return out
 
 
@@ -109,7 +113,14 @@ EXPERIMENT = Experiment(
     title="FL-GR Figure 5.2: learning rules",
     claims=[
         *(claim for data in DATA for claim in _claims(data)),
-        Claim("harder", "the gain is larger on harder data", "MNIST 1.37 and 0.89, CIFAR-10 3.41 and 2.83 points"),
+        *(
+            Claim(
+                f"harder {hard}",
+                f"the gain is larger on harder data ({where(hard)})",
+                "MNIST 1.37 and 0.89, CIFAR-10 3.41 and 2.83 points",
+            )
+            for _, hard in HARDER
+        ),
     ],
     cases=cases,
     plot=plot,

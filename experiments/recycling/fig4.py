@@ -4,9 +4,7 @@ from recycling_schedulers import experiment
 
 from fedcell.experiment import main
 
-EXPERIMENT = experiment(
-    "vgg", "FL-GR Figure 5.4: schedulers, VGG-11", 0.0385, " (VGG-11 on CIFAR-10; source: CIFAR-100)"
-)
+EXPERIMENT = experiment(["vgg"], "FL-GR Figure 5.4: schedulers, VGG-11", 0.0385)
 
 if __name__ == "__main__":
     main(EXPERIMENT)

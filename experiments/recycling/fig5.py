@@ -6,9 +6,9 @@ energy budget lets one more of the four CPU clocks compute.
 
 from matplotlib.figure import Figure
 from recycling_setting import staleness
-from recycling_sweeps import MEASURES, cases, drawn, judged, sweep
+from recycling_sweeps import MEASURES, cases, claims, drawn, judged, sweep
 
-from fedcell.experiment import Claim, Experiment, Finding, Row, main
+from fedcell.experiment import Experiment, Finding, Row, main
 from fedcell.experiment.judging import final
 from fedcell.experiment.plots import panels
 
@@ -40,11 +40,13 @@ def plot(rows: list[Row]) -> Figure:
 
 EXPERIMENT = Experiment(
     title="FL-GR Figure 5.5: energy and delay budgets",
-    claims=(
-        Claim("energy accuracy", "accuracy rises with the energy budget", "curves"),
-        Claim("energy staleness", "staleness falls with the energy budget", "curves"),
-        Claim("deadline accuracy", "accuracy after 150 s rises with the deadline", "curves"),
-        Claim("deadline staleness", "staleness falls with the deadline", "curves"),
+    claims=claims(
+        {
+            "energy accuracy": "accuracy rises with the energy budget",
+            "energy staleness": "staleness falls with the energy budget",
+            "deadline accuracy": "accuracy after 150 s rises with the deadline",
+            "deadline staleness": "staleness falls with the deadline",
+        }
     ),
     cases=lambda quick: cases((ENERGY, DEADLINE), quick),
     plot=plot,

@@ -4,9 +4,9 @@ The swept values are ours: below 20 dB hardly an upload is lost in this cell.
 """
 
 from matplotlib.figure import Figure
-from recycling_sweeps import cases, drawn, judged, sweep
+from recycling_sweeps import cases, claims, drawn, judged, sweep
 
-from fedcell.experiment import Claim, Experiment, Finding, Row, main
+from fedcell.experiment import Experiment, Finding, Row, main
 from fedcell.experiment.judging import final
 from fedcell.experiment.plots import panels
 
@@ -30,9 +30,11 @@ def plot(rows: list[Row]) -> Figure:
 
 EXPERIMENT = Experiment(
     title="FL-GR Figure 5.6: outage threshold and resource blocks",
-    claims=(
-        Claim("threshold", "accuracy falls with the outage threshold", "curves"),
-        Claim("blocks", "accuracy rises with the number of resource blocks", "curves"),
+    claims=claims(
+        {
+            "threshold": "accuracy falls with the outage threshold",
+            "blocks": "accuracy rises with the number of resource blocks",
+        }
     ),
     cases=lambda quick: cases((THRESHOLD, BLOCKS), quick),
     plot=plot,

@@ -38,7 +38,7 @@ NO_RADIO = {  # whoever is picked is heard
     "world.deadline_s": inf,
     "world.clock": "slowest",
 }
-VGG = {"rounds": 300, "eval_every": 10}
+VGG = {"rounds": 300, "eval_every": 10, "train.tf32": True}  # tf32 counts on a GPU alone
 QUICK = {
     "mnist": {"rounds": 20, "eval_every": 2},
     "cifar": {"rounds": 4, "eval_every": 2},
@@ -65,6 +65,11 @@ def config(data: str, quick: bool, **changes: Any) -> Config:
 def base_of(data: str) -> str:
     """The data set behind a variant of it."""
     return data.removesuffix("0")
+
+
+def where(data: str) -> str:
+    """The data set in words; claims on VGG-11 stand for CIFAR-100."""
+    return {**TITLES, **PLAIN}[data] + (" (source: CIFAR-100)" if data == "vgg" else "")
 
 
 def case(key: str, config: Config, most_seeds: int | None = None, **settings: Any) -> Case:
@@ -110,11 +115,14 @@ def curve(ax: Axes, rows: list[Row], key: str, index: int, x: str = "rounds", y:
     ax.plot(runs[0][x], np.mean(values, axis=0), label=key.partition("/")[2] or key, **look)
 
 
-def points(ax: Axes, rows: list[Row], xs: Sequence[float], keys: Sequence[str], value: Callable[[Row], float]) -> None:
+def points(
+    ax: Axes, rows: list[Row], xs: Sequence[float], keys: Sequence[str], value: Callable[[Row], float], label: str
+) -> None:
     """Mean and spread of a number over a swept setting, where it was run."""
     there = {row["case"] for row in rows}
     run = [
         (x, np.array(list(by_seed(rows, key, value).values()))) for x, key in zip(xs, keys, strict=True) if key in there
     ]
     if run:
-        ax.errorbar([x for x, _ in run], [v.mean() for _, v in run], [v.std() for _, v in run], capsize=3, marker="o")
+        mean, spread = [v.mean() for _, v in run], [v.std() for _, v in run]
+        ax.errorbar([x for x, _ in run], mean, spread, capsize=3, marker="o", label=label)

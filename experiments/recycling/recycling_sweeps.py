@@ -4,52 +4,67 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from recycling_schedulers import base
-from recycling_setting import case, config, points, staleness
+from recycling_schedulers import CIFAR, base
+from recycling_setting import case, config, points, staleness, where
 
-from fedcell.experiment import Case, Finding, Row
+from fedcell.experiment import Case, Claim, Finding, Row
 from fedcell.experiment.judging import ahead, final, missing, told
+from fedcell.experiment.plots import dress
 
 SEEDS = 2  # sweeps are wide
 
-Sweep = Mapping[float, tuple[str, Mapping[str, Any]]]  # swept value -> case, changed settings; empty: the base
+Sweep = Mapping[float, tuple[str, Mapping[str, Any]]]  # swept value -> case after its data set, changed settings
 
 
 def sweep(label: str, values: Sequence[float], settings: Any, usual: float) -> Sweep:
     """The cases of a swept setting; `settings(value)` are its changes, and the usual value is the base."""
-    return {
-        value: ("cifar/Proposed", {}) if value == usual else (f"cifar/{label}={value:g}", settings(value))
-        for value in values
-    }
+    return {value: ("Proposed", {}) if value == usual else (f"{label}={value:g}", settings(value)) for value in values}
 
 
 def cases(sweeps: Sequence[Sweep], quick: bool) -> list[Case]:
     """Every case of some sweeps once; the reduced grid has the first of each sweep."""
     changed = [(key, changes) for one in sweeps for key, changes in list(one.values())[: 1 if quick else None]]
-    return [base(quick)] + [
-        case(key, config("cifar", quick, **changes), SEEDS) for key, changes in changed if key != "cifar/Proposed"
-    ]
+    found = []
+    for data in CIFAR[: 1 if quick else None]:
+        found.append(base(data, quick))
+        found += [
+            case(f"{data}/{key}", config(data, quick, **changes), SEEDS)
+            for key, changes in changed
+            if key != "Proposed"
+        ]
+    return found
+
+
+def claims(found: Mapping[str, str]) -> tuple[Claim, ...]:
+    """The claims of a figure, with momentum and without."""
+    return tuple(
+        Claim(f"{data} {key}", f"{where(data)}: {text}", "curves") for data in CIFAR for key, text in found.items()
+    )
 
 
 def judged(rows: list[Row], claim: str, one: Sweep, value: Any, rises: bool) -> list[Finding]:
     """Whether a number rises (or falls) from each swept value to the next, and from the first to the last."""
-    keys = [key for key, _ in one.values()]
-    if missing(rows, keys):
-        return []
-    steps = [(a, b) if not rises else (b, a) for a, b in [*pairwise(keys), (keys[0], keys[-1])]]
-    held = [ahead(rows, high, low, value) for high, low in steps]
-    ours = ", ".join(f"{x:g}: {told(rows, key, value)}" for x, (key, _) in one.items())
-    why = f"{sum(held[:-1])} of {len(held) - 1} steps beyond a standard error; ends {'' if held[-1] else 'not '}ordered"
-    return [Finding(claim, ours, "reproduced" if all(held) else "partly" if held[-1] else "not reproduced", why)]
+    found = []
+    for data in CIFAR:
+        keys = [f"{data}/{key}" for key, _ in one.values()]
+        if missing(rows, keys):
+            continue
+        steps = [(b, a) if rises else (a, b) for a, b in [*pairwise(keys), (keys[0], keys[-1])]]
+        held = [ahead(rows, high, low, value) for high, low in steps]
+        ours = ", ".join(f"{x:g}: {told(rows, key, value)}" for x, key in zip(one, keys, strict=True))
+        ends = "ends ordered" if held[-1] else "ends not ordered"
+        why = f"{sum(held[:-1])} of {len(held) - 1} steps beyond a standard error; {ends}"
+        result = "reproduced" if all(held) else "partly" if held[-1] else "not reproduced"
+        found.append(Finding(f"{data} {claim}", ours, result, why))
+    return found
 
 
 def drawn(axes: Sequence[Any], rows: list[Row], one: Sweep, what: str, measures: Mapping[str, Any]) -> None:
-    """One panel for each measure."""
+    """One panel for each measure, with a line for each data set."""
     for ax, (label, measure) in zip(axes, measures.items(), strict=True):
-        points(ax, rows, list(one), [key for key, _ in one.values()], measure)
-        ax.set(xlabel=what, ylabel=label)
-        ax.grid(color="#dddddd", linewidth=0.7)
-        ax.spines[["top", "right"]].set_visible(False)
+        for data in CIFAR:
+            points(ax, rows, list(one), [f"{data}/{key}" for key, _ in one.values()], measure, where(data))
+        dress(ax, what, label)
 
 
 MEASURES = {"test accuracy": final, "mean staleness (rounds)": staleness}

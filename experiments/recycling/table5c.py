@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.figure import Figure
 from recycling_rules import DATA, HEARD, STORE, baselines, cases, drawn, name, ran
-from recycling_setting import base_of, rounds_to
+from recycling_setting import base_of, rounds_to, where
 
 from fedcell.experiment import Claim, Experiment, Finding, Row, main
 from fedcell.experiment.judging import ahead, by_seed, told, verdict
@@ -32,7 +32,7 @@ def _of(rows: list[Row], data: str) -> list[Finding]:
         first = min(mean, key=lambda rule: mean[rule])
         share = 1 - _mean(rows, name(data, "FL-GR", heard), target) / mean[first]
         saved.append((share, 1 - own / other))
-        best.append(first == BEST[base_of(data)])
+        best.append(first == BEST[base_of(data)] and mean[first] <= rows_of(rows, data))
         all_ = {"FL-GR": name(data, "FL-GR", heard), **keys}
         ours.append(
             f"S={heard} to {target:.0%}: "
@@ -48,7 +48,10 @@ def _of(rows: list[Row], data: str) -> list[Finding]:
             f"saved share against the best baseline at least the printed less {SLACK}",
         ),
         Finding(
-            f"{data} baseline", text, verdict(best), f"the best baseline is {BEST[base_of(data)]} at {sum(best)} of 2 S"
+            f"{data} baseline",
+            text,
+            verdict(best),
+            f"the best baseline is {BEST[base_of(data)]}, and gets there, at {sum(best)} of 2 S",
         ),
     ]
 
@@ -64,7 +67,7 @@ def rows_of(rows: list[Row], data: str) -> int:
 def plot(rows: list[Row]) -> Figure:
     shown = drawn(rows)
     figure, axes = panels(len(shown))
-    for ax, (data, title) in zip(axes, shown.items(), strict=True):
+    for ax, (data, title) in zip(axes, shown.items(), strict=False):
         if ran(rows, data):
             for place, heard in enumerate(HEARD):
                 target = PRINTED[base_of(data)][heard][0]
@@ -78,16 +81,15 @@ def plot(rows: list[Row]) -> Figure:
 
 
 def _claims(data: str) -> list[Claim]:
-    where = DATA[data] + (" (source: CIFAR-100)" if data == "vgg" else "")
     numbers = "; ".join(
         f"S={heard} to {target:.0%}: {own} against {other} ({BEST[base_of(data)]})"
         for heard, (target, own, other) in PRINTED[base_of(data)].items()
     )
     shares = ", ".join(f"{1 - own / other:.1%}" for _, own, other in PRINTED[base_of(data)].values())
     return [
-        Claim(f"{data} fewest", f"{where}: FL-GR needs the fewest rounds", numbers),
-        Claim(f"{data} saved", f"{where}: rounds saved against the best baseline", shares),
-        Claim(f"{data} baseline", f"{where}: the best baseline is {BEST[base_of(data)]}", numbers),
+        Claim(f"{data} fewest", f"{where(data)}: FL-GR needs the fewest rounds", numbers),
+        Claim(f"{data} saved", f"{where(data)}: rounds saved against the best baseline", shares),
+        Claim(f"{data} baseline", f"{where(data)}: the best baseline is {BEST[base_of(data)]}", numbers),
     ]
 
 
