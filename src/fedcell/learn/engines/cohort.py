@@ -7,7 +7,8 @@ rate zero.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from torch import Tensor
 
 from ...types import Ints
 from .common import GROWTH, Batches, Feed, Job, batch_of, targets
+from .objectives import Held, signature
 
 KEPT = 4  # cohorts whose memory and graphs wait for another round
 AT_HAND = 1 << 28  # bytes of inputs up to which all batches of a round are gathered before its first step
@@ -30,6 +32,7 @@ class Kernel(NamedTuple):
     gradients: Callable[[list[Tensor], Tensor, Tensor, Tensor], Sequence[Tensor]]  # of the weighted loss of each row
     move: Callable[[list[Tensor], Tensor, Tensor, Tensor], None] | None = None  # subtract them from the parameters
     grain: int | None = None  # rows by which the steps of a cohort may differ; None: a quarter of it
+    held: Held | None = None  # the objective, where it can serve several rounds
 
 
 class Shape(NamedTuple):
@@ -50,13 +53,14 @@ class Replays:
     """Cohorts of earlier rounds, by network and shape."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[int, Shape], Cohort] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, Shape, Hashable], Cohort] = OrderedDict()
 
     def cohort(self, job: Job, kernel: Callable[[], Kernel], shape: Shape) -> "Cohort":
         """Room for a cohort, new or used before."""
-        if job.work.objective is not None:  # it may hold other tensors in every round
+        same = signature(job.work.objective)
+        if same is None:  # it may hold other tensors in every round
             return Cohort(job, kernel(), shape)
-        key = (id(job.architecture), shape)
+        key = (id(job.architecture), shape, same)
         self._kept[key] = found = self._kept.pop(key, None) or Cohort(job, kernel(), shape)
         while len(self._kept) > KEPT:
             self._kept.popitem(last=False)
@@ -91,7 +95,7 @@ class Cohort:
     def __init__(self, job: Job, kernel: Kernel, shape: Shape) -> None:
         self.architecture = job.architecture  # kept, so that no other can have its id
         self.kernel, self.shape, self.samples = kernel, shape, job.samples
-        self.lasting = job.work.objective is None  # whether the step of the next round is the same
+        self.lasting = signature(job.work.objective) is not None  # whether the step of the next round is the same
 
         def room(*size: int, of: torch.dtype = torch.float32) -> Tensor:
             return torch.zeros(size, dtype=of, device=job.device)
@@ -116,6 +120,8 @@ class Cohort:
     def load(self, job: Job, feed: Feed, rows: Ints) -> None:
         """Bring a round's models, batches and rates; rows beyond the clients repeat the last one at rate zero."""
         work, n = job.work, len(rows)
+        if self.kernel.held and isinstance(work.objective, partial):
+            self.kernel.held.take(work.objective)
         of_row = np.pad(job.of_row[rows], (0, self.shape.n_rows - n), mode="edge")
         _fill(self.start, self.kernel.split(job.points[torch.from_numpy(of_row).to(job.device)]))
         _fill(self.weights, self.start)

@@ -20,6 +20,7 @@ from .batchable import rewrite
 from .chunks import in_chunks
 from .cohort import Kernel, train_rows
 from .common import Batches, Job
+from .objectives import Held, signature
 
 BUSY = 1.5e9  # operations of a client's forward pass; 1.9 times as fast by itself at 1.8e9, 1.7 times at 20e9 (H200)
 TOGETHER = 128  # clients of one graph that have kernels of their own
@@ -51,13 +52,15 @@ def _operations(architecture: Architecture, shape: tuple[int, ...]) -> float:
 
 
 def _kernel(job: Job, alone: bool) -> Kernel:
-    module = job.architecture.replica(job.device)
-    split, loss = partial(_split, job.architecture), _Loss(module, job.work.objective, job.architecture.names)
+    module, objective = job.architecture.replica(job.device), job.work.objective
+    held = Held(objective) if isinstance(objective, partial) and signature(objective) is not None else None
+    split = partial(_split, job.architecture)
+    loss = _Loss(module, held or objective or cross_entropy, job.architecture.names)
     if alone:
         return Kernel(split, _Beside(loss, job.device), grain=1)
     rewrite(module)
     gradients = vmap(grad(loss))
-    return Kernel(split, lambda parts, x, y, weight: gradients(tuple(parts), x, y, weight))
+    return Kernel(split, lambda parts, x, y, weight: gradients(tuple(parts), x, y, weight), held=held)
 
 
 class _Beside:
@@ -86,8 +89,8 @@ class _Beside:
 class _Loss:
     """The objective as a function of a tuple of parameters."""
 
-    def __init__(self, module: nn.Module, objective: Objective | None, names: tuple[str, ...]) -> None:
-        self.wrapped = _WithObjective(module, objective or cross_entropy)
+    def __init__(self, module: nn.Module, objective: Objective, names: tuple[str, ...]) -> None:
+        self.wrapped = _WithObjective(module, objective)
         self.names = [f"module.{name}" for name in names]
 
     def __call__(self, parameters: tuple[Tensor, ...], x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
