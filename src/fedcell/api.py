@@ -1,6 +1,7 @@
 """`fedcell run` from Python: the same runs, with a model, data and methods of one's own."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from .errors import BadInput
 from .loggers import Log
 from .options import override
 from .record import Record, Watch, execute, silent
-from .scenarios import get
+from .scenarios import Config, get
 from .types import Method
 
 
@@ -54,7 +55,8 @@ def run(
 
 
 def _refuse_method_keys(settings: Mapping[str, Any]) -> None:
+    sections = {entry.name for entry in fields(Config)}
     for key, value in settings.items():
         name, _, rest = key.partition(".")
-        if rest and name in library.names():
+        if rest and name not in sections and name in library.names():  # the names of all methods take a while
             raise BadInput(f"{key!r} is a setting of a method: write it in the method's text, '{name}:{rest}={value}'")

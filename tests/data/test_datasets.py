@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from sklearn.datasets import load_digits
 
-from fedcell.data import from_arrays, load
+from fedcell.data import datasets, from_arrays, load
 from fedcell.data.catalog import CIFAR_FILES, IDX_FILES
 from fedcell.data.datasets import rank_in_class
 from fedcell.data.fetch import EMBEDDED, cache_dir, is_fetched
@@ -50,6 +51,16 @@ def test_digits_are_embedded_and_split_alike_by_class():
     assert (abs(share - 0.2) < 0.01).all()
     assert f"{len(data.y_train):,} train / {len(data.y_test)} test" in EMBEDDED["digits"]
     np.testing.assert_array_equal(data.x_test, load("digits").x_test)
+
+
+@pytest.mark.parametrize("path", [datasets.DIGITS, "moved.csv.gz"])
+def test_digits_are_those_of_scikit_learn(path, monkeypatch):
+    """Read from its file, or asked from itself where the file has moved."""
+    monkeypatch.setattr(datasets, "DIGITS", path)
+    data, original = load("digits"), load_digits()
+    mine = [*zip(data.y_train, data.x_train, strict=True), *zip(data.y_test, data.x_test, strict=True)]
+    theirs = zip(original.target, original.images.astype(np.float32) / 16, strict=True)
+    assert sorted((y, x.tobytes()) for y, x in mine) == sorted((y, x.tobytes()) for y, x in theirs)
 
 
 def test_rank_in_class_equals_a_plain_count():

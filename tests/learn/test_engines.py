@@ -62,6 +62,7 @@ VARIANTS = {
     "plain": {},
     "momentum": {"momentum": 0.9},
     "prox": {"prox": 0.7},
+    "equal steps": {"steps": np.full(6, 3)},
     "full batch": {"batch_size": 0},
     "full batch, prox and momentum": {"batch_size": 0, "prox": 0.3, "momentum": 0.5},
     "one device": {"device": np.array([5]), "steps": np.array([3])},
@@ -95,6 +96,14 @@ def test_agrees_with_debug(model, engine, variant):
     agree(*both(model, engine, job, Start(points(model), np.zeros(len(job.steps), dtype=np.int64))))
 
 
+@pytest.mark.parametrize("model", ["logistic", "mlp"])
+def test_rows_that_leave_the_finite_numbers_are_returned_as_they_are(model):
+    """No warning, which would be an error here: who is not finite is looked for when updates arrive."""
+    job = work(lr=1e38, steps=np.full(6, 4))
+    found = learner(model, "batched").train(Start(points(model), np.zeros(6, dtype=np.int64)), job)
+    assert not found.finite().any()
+
+
 def as_cohort(job, layers, batches, rows):
     """Dense chains as a GPU trains them, here on a CPU."""
     train_rows(job, lambda: batched.kernel(layers), batches, rows)
@@ -124,9 +133,9 @@ def test_inputs_that_repeat_are_trained_on_once(engine, variant, monkeypatch):
     x = rng.standard_normal((12, 3, 8, 8)).astype(np.float32)[inputs]
 
     class Watched(Samples):
-        def take(self, index):
+        def at(self, index):
             seen.append(len(index))
-            return super().take(index)
+            return super().at(index)
 
     data = Watched(x, rng.integers(0, N_CLASSES, 90), CPU)
     settings = TrainConfig(engine=engine, device="cpu", workers=1)

@@ -134,6 +134,19 @@ def test_scheduler_limits(small, name):
             assert (chosen & here).sum() == expected
 
 
+@pytest.mark.parametrize("world", [{}, {"world.topology": "cells", "world.n_cells": "3"}])
+def test_schedule_takes_the_best_of_every_cell(small, world, monkeypatch):
+    """Against a plain loop; many scores are equal, and the lower number goes first."""
+    problem = small({**world, "world.n_devices": "40", "world.availability": "0.8"})
+    seen, scores = observation(problem), np.random.default_rng(3).integers(0, 4, 40).astype(float)
+    monkeypatch.setitem(SCHEDULERS, "random", lambda *given: scores)
+    expected = set()
+    for cell in range(problem.world.n_cells):
+        here = [k for k in range(40) if seen.topology.cell[k] == cell and seen.available[k]]
+        expected |= set(sorted(here, key=lambda k: (-scores[k], k))[:5])
+    assert set(np.flatnonzero(schedule("random", 5, problem, seen))) == expected
+
+
 def test_scheduler_orders(small):
     problem = small({"world.cycles_per_sample": "1e5..1e8"})
     seen = observation(problem)

@@ -13,6 +13,7 @@ from fedcell.errors import BadInput, ContractError
 from fedcell.options import Law
 from fedcell.types import Observation, Store, Stream, Uplink, World, WorldState
 from fedcell.world import build_world, observe, settle, start, static_stream
+from fedcell.world.channel import interference_watt
 from fedcell.world.settings import WorldConfig
 
 RICH = WorldConfig(
@@ -105,6 +106,14 @@ def test_geometry_says_what_is_drawn_anew(geometry: str, moved: set[str]) -> Non
     settings = WorldConfig(geometry=geometry, pathloss="power_law", battery_joule=Law((1.0, 2.0), "uniform"))
     gains = {"gain", "mean_gain"} if moved else set()
     assert changed(seen(settings, 1, 0), seen(settings, 1, 1)) == moved | gains
+
+
+@pytest.mark.parametrize("interference", ["static", "redraw"])
+def test_interference_is_that_of_its_law_in_every_round(interference: str) -> None:
+    settings = replace(RICH, interference=interference)
+    for round in (0, 4):
+        found = seen(settings, 1, round).interference_watt
+        np.testing.assert_array_equal(found, interference_watt(settings, 1, round))
 
 
 def test_mean_gain_leaves_out_the_fading() -> None:

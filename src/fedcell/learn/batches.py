@@ -21,28 +21,16 @@ def draw_batches(store: Store, device: Ints, n_draws: Ints, sampling: str, seed:
     Returns:
         (flat, start): row `k` draws `flat[start[k] : start[k] + n_draws[k]]`.
     """
-    size = store.size
-    if sampling == "replace":
-        lengths = n_draws
-        row, place = _ragged(lengths)
-        position = (uniforms(seed, round, "batches", device[row], place) * size[row]).astype(np.int64)
-    else:
-        lengths = -(-n_draws // size) * size  # whole passes
-        row, place = _ragged(lengths)
-        # Sorting (row, pass) + uniform shuffles every pass of every row in one call.
-        order = np.argsort(_pass_number(row, place, size) + uniforms(seed, round, "batches", device[row], place))
-        position = (place % size[row])[order]
-    return store.items[row, position], np.concatenate([[0], np.cumsum(lengths)[:-1]])
-
-
-def _ragged(lengths: Ints) -> tuple[Ints, Ints]:
-    """Row number and place within the row for every entry of ragged rows laid end to end."""
+    lengths = n_draws if sampling == "replace" else -(-n_draws // store.size) * store.size  # whole passes
+    start = np.cumsum(lengths) - lengths
     row = np.repeat(np.arange(len(lengths)), lengths)
-    starts = np.cumsum(lengths) - lengths
-    return row, np.arange(len(row)) - starts[row]
-
-
-def _pass_number(row: Ints, place: Ints, size: Ints) -> Ints:
-    """A number that grows by one with every pass over every row."""
-    first_of_pass = place % size[row] == 0
-    return np.cumsum(first_of_pass) - 1
+    place, size = np.arange(len(row)) - start[row], store.size[row]
+    drawn = uniforms(seed, round, "batches", device[row], place)
+    if sampling == "replace":
+        position = (drawn * size).astype(np.int64)
+    else:
+        # Sorting the number of the pass, which grows from row to row, + uniform shuffles all passes in one call.
+        in_pass = place % size
+        drawn += np.cumsum(in_pass == 0) - 1
+        position = in_pass[np.argsort(drawn)]
+    return store.items[row, position], start

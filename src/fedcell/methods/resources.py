@@ -16,8 +16,8 @@ def plan(
     samples = np.where(np.asarray(samples_per_step) > 0, samples_per_step, observation.store.size)
     return Decision(
         selected=selected,
-        steps=np.broadcast_to(np.asarray(steps, dtype=np.int64), n),
-        samples_per_step=np.broadcast_to(np.asarray(samples, dtype=np.float64), n),
+        steps=np.full(n, steps, dtype=np.int64),
+        samples_per_step=np.full(n, samples, dtype=np.float64),
         cpu_hz=observation.devices.cpu_hz,
         power_watt=observation.devices.power_watt,
         bandwidth_hz=equal_share(problem, observation, selected),

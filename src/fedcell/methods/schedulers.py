@@ -47,11 +47,16 @@ def schedule(
     most = len(cell) if name == "all" else n_selected
     if settings.access == "block":
         most = min(most, settings.n_blocks)
+    if most >= len(cell):
+        return observation.available.copy()
     scores = np.where(observation.available, SCHEDULERS[name](problem, observation, wanted), -np.inf)
-    order = np.lexsort((-scores, cell))  # by cell, then best first; ties go to the lower index
-    place_in_cell = np.arange(len(cell)) - np.searchsorted(cell[order], cell[order])
     selected = np.zeros(len(cell), dtype=bool)
-    selected[order[place_in_cell < most]] = True
+    if problem.world.n_cells == 1:
+        selected[np.argsort(-scores, kind="stable")[:most]] = True  # best first; ties go to the lower index
+    else:
+        order = np.lexsort((-scores, cell))  # the same cell by cell
+        place_in_cell = np.arange(len(cell)) - np.searchsorted(cell[order], cell[order])
+        selected[order[place_in_cell < most]] = True
     return selected & observation.available
 
 

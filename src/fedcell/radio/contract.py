@@ -6,7 +6,7 @@ Limits hold up to a relative 1e-9, which leaves room for rounding in a method's 
 import numpy as np
 
 from ..errors import ContractError
-from ..types import Decision, Floats, Observation, World
+from ..types import Decision, Floats, Ints, Observation, World
 
 TOLERANCE = 1e-9
 DTYPES = {
@@ -34,14 +34,15 @@ def check_decision(world: World, observation: Observation, decision: Decision) -
 
 
 def _check_arrays(world: World, decision: Decision) -> None:
+    n_devices = world.n_devices
     for name, dtype in DTYPES.items():
         value = getattr(decision, name)
         if not isinstance(value, np.ndarray) or value.dtype != dtype:
             found = value.dtype if isinstance(value, np.ndarray) else type(value).__name__
             raise ContractError(f"{name} is {found}, not an array of {dtype.__name__}: convert it in decide()")
-        if value.shape != (world.n_devices,):
-            raise ContractError(f"{name} has shape {value.shape}, not ({world.n_devices},): one entry per device")
-        if not np.isfinite(value).all():
+        if value.shape != (n_devices,):
+            raise ContractError(f"{name} has shape {value.shape}, not ({n_devices},): one entry per device")
+        if value.dtype.kind == "f" and not np.isfinite(value).all():
             k = int(np.argmin(np.isfinite(value)))
             raise ContractError(f"{name} of device {k} is {value[k]}: return finite numbers from decide()")
 
@@ -56,26 +57,29 @@ def _check_times(world: World, decision: Decision) -> None:
 
 
 def _check_limits(world: World, observation: Observation, decision: Decision) -> None:
-    chosen = decision.selected
-    absent = np.flatnonzero(chosen & ~observation.available)
-    if len(absent):
-        raise ContractError(f"selected device {absent[0]} is not available: mask by observation.available in decide()")
-    for name, least in LEAST.items():
-        low = np.flatnonzero(chosen & (getattr(decision, name) < least))
-        if len(low):
-            k, value = low[0], getattr(decision, name)[low[0]]
-            raise ContractError(f"{name} of device {k} is {value:.12g} < {least}: raise or deselect it in decide()")
-    _check_most("cpu_hz", decision, observation.devices.cpu_hz)
-    _check_most("power_watt", decision, observation.devices.power_watt)
-    _check_most("bandwidth_hz", decision, np.full(world.n_devices, world.settings.bandwidth_hz))
+    chosen = np.flatnonzero(decision.selected)
+    present = observation.available[chosen]
+    if not present.all():
+        absent = chosen[~present][0]
+        raise ContractError(f"selected device {absent} is not available: mask by observation.available in decide()")
+    values = np.array([getattr(decision, name)[chosen] for name in LEAST])
+    low = values < np.array([*LEAST.values()])[:, None]
+    if low.any():
+        n, k = np.argwhere(low)[0]
+        what = f"{[*LEAST][n]} of device {chosen[k]} is {values[n, k]:.12g} < {[*LEAST.values()][n]}"
+        raise ContractError(f"{what}: raise or deselect it in decide()")
+    _check_most("cpu_hz", decision, chosen, observation.devices.cpu_hz[chosen])
+    _check_most("power_watt", decision, chosen, observation.devices.power_watt[chosen])
+    _check_most("bandwidth_hz", decision, chosen, np.full(len(chosen), world.settings.bandwidth_hz))
 
 
-def _check_most(name: str, decision: Decision, limit: Floats) -> None:
-    value = getattr(decision, name)
-    over = np.flatnonzero(decision.selected & (value > limit * (1 + TOLERANCE)))
-    if len(over):
-        k = over[0]
-        raise ContractError(f"{name} of device {k} is {value[k]:.12g} > limit {limit[k]:.12g}: clip in decide()")
+def _check_most(name: str, decision: Decision, chosen: Ints, limit: Floats) -> None:
+    value = getattr(decision, name)[chosen]
+    over = value > limit * (1 + TOLERANCE)
+    if over.any():
+        k = int(np.argmax(over))
+        what = f"{name} of device {chosen[k]} is {value[k]:.12g} > limit {limit[k]:.12g}"
+        raise ContractError(f"{what}: clip in decide()")
 
 
 def _check_shared_band(world: World, observation: Observation, decision: Decision) -> None:

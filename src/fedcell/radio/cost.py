@@ -43,7 +43,7 @@ def upload_s(payload_bit: Real, rate_bps: Real) -> Floats:
     Reference: osafl, section 2.3; chen-ch5, Eq. (5.12)
     """
     payload, rate = np.asarray(payload_bit, dtype=np.float64), np.asarray(rate_bps, dtype=np.float64)
-    without_rate = np.array(np.broadcast_arrays(np.where(payload > 0, np.inf, 0.0), rate)[0])
+    without_rate = np.where(payload > 0, np.inf, np.zeros_like(rate))
     with np.errstate(over="ignore"):
         return np.asarray(np.divide(payload, rate, out=without_rate, where=rate > 0))
 

@@ -34,7 +34,7 @@ def sinr(power_watt: Real, gain: Real, noise_watt: Real, interference_watt: Real
     """
     signal = np.asarray(power_watt, dtype=np.float64) * np.asarray(gain)
     disturbance = np.asarray(interference_watt, dtype=np.float64) + np.asarray(noise_watt)
-    out = np.zeros(np.broadcast_shapes(signal.shape, disturbance.shape))
+    out = np.zeros(np.broadcast(signal, disturbance).shape)
     return np.asarray(np.divide(signal, disturbance, out=out, where=disturbance > 0))
 
 

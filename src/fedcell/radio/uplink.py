@@ -1,22 +1,24 @@
 """What becomes of every selected device: time, energy, bits, and whether its update arrives."""
 
 from math import inf, isfinite
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..rng import stream
-from ..types import Bools, Decision, Floats, Ints, Observation, Outcome, Uplink, World
+from ..types import Bools, Decision, Devices, Floats, Ints, Observation, Outcome, Uplink, World
 from ..units import db_to_ratio
 from . import cost, rate
-from .contract import TOLERANCE, check_decision
+from .contract import DTYPES, TOLERANCE, check_decision
 from .forecast import budget_joule, compute_joule, disturbance_watt, times
 
+Number = TypeVar("Number", np.float64, np.int64)
 NEVER_S = 1e15  # an upload this long counts as having no rate at all
 
 
 class Plan(NamedTuple):
-    """The work of a round if nothing stopped it, `[n_devices]`."""
+    """The work of a round if nothing stopped it, `[n_selected]`."""
 
     compute_s: Floats
     upload_s: Floats
@@ -25,7 +27,7 @@ class Plan(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Time and energy of computing and sending as far as each device got, `[n_devices]`."""
+    """Time and energy of computing and sending as far as each device got, `[n_selected]`."""
 
     compute_s: Floats
     upload_s: Floats
@@ -54,7 +56,9 @@ def transmit(world: World, observation: Observation, decision: Decision, seed: i
     Returns: costs as far as each device got; zero for devices that were not selected.
     """
     check_decision(world, observation, decision)
-    decision, budget = _mute_unselected(decision), budget_joule(observation)
+    selected, n_devices = np.flatnonzero(decision.selected), world.n_devices
+    observation, decision = _seen_by(observation, selected), _asked_of(decision, selected)  # all that follows: theirs
+    budget = budget_joule(observation)
     if decision.unbounded:
         decision, budget = _without_deadline(world, decision), np.full_like(budget, inf)
     plan = unhindered(world, observation, decision)
@@ -64,32 +68,45 @@ def transmit(world: World, observation: Observation, decision: Decision, seed: i
         late |= plan.silent
     work = _stop_at_deadline(plan, late, finish_s, decision)
     work, broke = _stop_at_budget(work, budget)
-    lost = plan.silent | ~_heard(world, observation, decision, seed)
-    return Uplink(
-        *work,
-        sent_bit=_sent_bit(decision, plan, work, broke | late | plan.silent),
-        outcome=_outcome(decision.selected, broke, late, lost),
-        round_s=_round_s(world, decision, finish_s),
-    )
+    lost = plan.silent | ~_heard(world, observation, decision, selected, seed)
+    costs = (*work, _sent_bit(decision, plan, work, broke | late | plan.silent))
+    compute_s, upload_s, compute_joule, radio_joule, sent_bit = (_for_all(part, selected, n_devices) for part in costs)
+    outcome = _for_all(_outcome(broke, late, lost), selected, n_devices)
+    round_s = _round_s(world, decision, finish_s)
+    return Uplink(compute_s, upload_s, compute_joule, radio_joule, sent_bit, outcome, round_s)
 
 
 def mark_invalid(uplink: Uplink, devices: Ints) -> Uplink:
     """The same uplink with those of `devices` that delivered marked as having sent unusable numbers."""
+    if not len(devices):
+        return uplink
     named = np.zeros(len(uplink.outcome), dtype=np.bool_)
     named[devices] = True
     return uplink._replace(outcome=np.where(named & uplink.delivered, int(Outcome.INVALID), uplink.outcome))
 
 
-def _mute_unselected(decision: Decision) -> Decision:
-    """Zero whatever a method left in the entries of devices it did not select."""
-    on = decision.selected
-    return decision._replace(
-        steps=np.where(on, decision.steps, 0),
-        cpu_hz=np.where(on, decision.cpu_hz, 0.0),
-        power_watt=np.where(on, decision.power_watt, 0.0),
-        bandwidth_hz=np.where(on, decision.bandwidth_hz, 0.0),
-        payload_bit=np.where(on, decision.payload_bit, 0.0),
+def _seen_by(observation: Observation, devices: Ints) -> Observation:
+    """What is known of some devices alone, as far as uploads depend on it."""
+    response_s = observation.response_s
+    return observation._replace(
+        gain=observation.gain[devices],
+        mean_gain=observation.mean_gain[devices],
+        response_s=None if response_s is None else response_s[devices],
+        devices=Devices(*(part[devices] for part in observation.devices)),
+        battery_joule=observation.battery_joule[devices],
     )
+
+
+def _asked_of(decision: Decision, devices: Ints) -> Decision:
+    """What was decided for some devices alone."""
+    return decision._replace(**{name: getattr(decision, name)[devices] for name in DTYPES})
+
+
+def _for_all(part: NDArray[Number], devices: Ints, n_devices: int) -> NDArray[Number]:
+    """Values of some devices among zeros for the others, `[n_devices]`."""
+    every = np.zeros(n_devices, dtype=part.dtype)
+    every[devices] = part
+    return every
 
 
 def _without_deadline(world: World, decision: Decision) -> Decision:
@@ -108,6 +125,13 @@ def unhindered(world: World, observation: Observation, decision: Decision) -> Pl
 
 def _stop_at_deadline(plan: Plan, late: Bools, finish_s: Floats, decision: Decision) -> Work:
     """Cut the work of late devices at the deadline, read on each device's own time line."""
+    if not late.any():
+        return Work(
+            plan.compute_s,
+            plan.upload_s,
+            plan.compute_joule,
+            cost.upload_joule(decision.power_watt, plan.upload_s),
+        )
     busy_s = plan.compute_s + plan.upload_s
     deadline_s = np.full_like(busy_s, decision.deadline_s)
     done = np.divide(deadline_s, finish_s, out=np.ones_like(busy_s), where=late & (finish_s > deadline_s))
@@ -124,6 +148,8 @@ def _stop_at_deadline(plan: Plan, late: Bools, finish_s: Floats, decision: Decis
 
 def _stop_at_budget(work: Work, budget: Floats) -> tuple[Work, Bools]:
     """Cut the work where its energy budget ends, and say which devices were cut."""
+    if np.isposinf(budget).all():
+        return work, np.zeros(len(budget), dtype=np.bool_)
     broke = work.compute_joule + work.radio_joule > budget * (1 + TOLERANCE)
     computing_joule = np.minimum(work.compute_joule, budget)
     sending_joule = np.minimum(work.radio_joule, budget - computing_joule)
@@ -137,27 +163,28 @@ def _share(part: Floats, whole: Floats) -> Floats:
     return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
 
 
-def _heard(world: World, observation: Observation, decision: Decision, seed: int) -> Bools:
+def _heard(world: World, observation: Observation, decision: Decision, devices: Ints, seed: int) -> Bools:
     """Which uploads the channel lets through; one uniform number per device decides, or the round's own fading."""
     if world.settings.outage_threshold_db is None:
-        return np.ones(world.n_devices, dtype=np.bool_)
+        return np.ones(len(devices), dtype=np.bool_)
     noise, interference = disturbance_watt(world, observation, decision)
     threshold = float(db_to_ratio(world.settings.outage_threshold_db))
     if world.settings.outage == "same_fading":
         return np.asarray(rate.sinr(decision.power_watt, observation.gain, noise, interference) >= threshold)
     chance = rate.success_probability(decision.power_watt, observation.mean_gain, noise, interference, threshold)
-    return np.asarray(stream(seed, observation.round, "outage").random(world.n_devices) < chance)
+    return np.asarray(stream(seed, observation.round, "outage").random(world.n_devices)[devices] < chance)
 
 
 def _sent_bit(decision: Decision, plan: Plan, work: Work, cut: Bools) -> Floats:
     return np.asarray(decision.payload_bit * np.where(cut, _share(work.upload_s, plan.upload_s), 1.0))
 
 
-def _outcome(selected: Bools, broke: Bools, late: Bools, lost: Bools) -> Ints:
-    """The first of: idle, out of energy, late, lost to outage; delivered if none of them."""
-    fates = (Outcome.IDLE, Outcome.ENERGY, Outcome.LATE, Outcome.OUTAGE)
-    masks = [~selected, broke, late, lost]
-    return np.select(masks, [int(fate) for fate in fates], int(Outcome.DELIVERED)).astype(np.int64)
+def _outcome(broke: Bools, late: Bools, lost: Bools) -> Ints:
+    """The first of: out of energy, late, lost to outage; delivered if none of them."""
+    outcome = np.full(len(lost), int(Outcome.DELIVERED), dtype=np.int64)
+    for mask, fate in ((lost, Outcome.OUTAGE), (late, Outcome.LATE), (broke, Outcome.ENERGY)):
+        outcome[mask] = fate
+    return outcome
 
 
 def _round_s(world: World, decision: Decision, finish_s: Floats) -> float:
@@ -165,4 +192,4 @@ def _round_s(world: World, decision: Decision, finish_s: Floats) -> float:
         return float(decision.round_s)
     if world.settings.clock == "deadline":
         return float(decision.deadline_s)
-    return float(np.max(np.minimum(finish_s, decision.deadline_s), where=decision.selected, initial=0.0))
+    return float(np.minimum(finish_s, decision.deadline_s).max(initial=0.0))

@@ -69,7 +69,7 @@ def observe(world: World, state: WorldState, seed: int, round: int) -> tuple[Obs
         round=round,
         gain=mean * fading(settings, world.n_devices, seed, round),
         mean_gain=mean,
-        interference_watt=interference_watt(settings, seed, round),
+        interference_watt=_interference_watt(world, seed, round),
         available=switched_on(settings, seed, round) & (state.battery_joule > 0) & (store.size > 0),
         response_s=response_s(settings, world.response_trace_s, seed, round),
         devices=devices,
@@ -96,6 +96,12 @@ def _this_round(world: World, seed: int, round: int) -> tuple[Devices, Topology]
     if settings.geometry == "redraw":
         return world.devices, topology
     return redraw_cpu(settings, world.devices, seed, round), topology
+
+
+def _interference_watt(world: World, seed: int, round: int) -> Floats:
+    if world.settings.interference == "static":
+        return world.interference_watt
+    return interference_watt(world.settings, seed, round)
 
 
 def places(settings: WorldConfig, seed: int, round: int) -> Topology:

@@ -43,6 +43,8 @@ def redraw_cpu(settings: WorldConfig, devices: Devices, seed: int, round: int) -
 
 def switched_on(settings: WorldConfig, seed: int, round: int) -> Bools:
     """Which devices are switched on this round, each with its own probability drawn once."""
+    if settings.availability.values == (1.0,):  # whatever is drawn
+        return np.ones(settings.n_devices, dtype=np.bool_)
     probability = _draw(settings, "availability", settings.availability, seed, SETUP)
     return np.asarray(stream(seed, round, "world.switched_on").random(settings.n_devices) < probability)
 

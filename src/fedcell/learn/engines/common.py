@@ -1,6 +1,5 @@
 """What the engines share: the batches of a row and the shape of an engine."""
 
-from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from .cohort import Replays
 
 DISTINCT_ON_GPU = 64  # draws of a batch from which leaving out repeated inputs saves more there than finding them costs
-AT_ONCE = 4 << 20  # bytes of samples that are gathered for all steps together: more would leave the cache of a core
 GROWTH = 8  # samples by which the padded batches of a GPU differ, so that few shapes occur
 
 
@@ -93,16 +91,22 @@ class Batches:
         """One step of several rows: x `[n_rows, width, ...]`, y and the weight of each sample, as `batch_of` says."""
         return self._batch(self.feed(rows, step, step + 1))
 
-    def gather_all(self, rows: Ints, n_steps: int) -> Batch | None:
-        """As `gather` for all steps at once, with a leading axis of steps; None where that would take much memory."""
-        width = int(self.size[rows].max())
-        sample_bytes = 4 * prod(self._samples.shape)
-        if self.full or self._inputs is not None or n_steps * len(rows) * width * sample_bytes > AT_ONCE:
+    def drawn(self, rows: Ints, n_steps: int) -> Batch | None:
+        """As `gather` for all steps at once: numbers for `inputs` instead of x, and y, both `[n_steps, n_rows, width]`.
+
+        None where every step takes the whole store, or each input once.
+        """
+        if self.full or self._inputs is not None:
             return None
         feed = self.feed(rows, 0, n_steps)
-        x, y = self._samples.take(feed.sample.reshape(-1))
-        share = self._there(feed.share).expand(n_steps, -1, -1)
-        return x.reshape(*feed.sample.shape, *x.shape[1:]), y.view(feed.sample.shape), share
+        index = self._there(feed.sample)
+        y = self._samples.y.index_select(0, index.view(-1)).view(index.shape)
+        return index, y, self._there(feed.share)
+
+    def inputs(self, index: Tensor) -> Tensor:
+        """x of numbered samples, `[*index.shape, ...]`."""
+        x = self._samples.at(index.reshape(-1))
+        return x.reshape(*index.shape, *x.shape[1:])
 
     def _batch(self, feed: Feed) -> Batch:
         sample, share = self._there(feed.sample[0]), self._there(feed.share)
@@ -115,11 +119,12 @@ class Batches:
         """The steps from `first` to before `end`. Full batches are padded to the largest store."""
         size = self.size[rows]
         width = int(size.max())
-        real = np.arange(width) < size[:, None]
-        share = (real / size[:, None]).astype(np.float32)
         if self.full:
+            real = np.arange(width) < size[:, None]
+            share = (real / size[:, None]).astype(np.float32)
             draws = np.where(real, self._store[rows, :width], self._store[rows, :1])[None]
         else:
+            share = np.full((len(rows), width), 1 / width, dtype=np.float32)
             at = self._start[rows][:, None] + np.arange(first * width, end * width).reshape(-1, 1, width)
             draws = self._flat[np.minimum(at, len(self._flat) - 1)]  # rows with fewer steps: anything, nobody takes it
         if self._inputs is None or (width < DISTINCT_ON_GPU and self._growth > 1):
