@@ -42,9 +42,9 @@ def init(problem: Problem, params: Tensor) -> State:
 
 
 def aggregate(config: Config, problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
-    device, rows = played.received()
+    device = played.heard()
     if not len(device):
         return params, state
     share = fedavg.shares(config.weights, played.observation, device)
-    velocity = mean_update(config.beta * state.velocity, share, rows)
+    velocity = mean_update(config.beta * state.velocity, share, played)
     return params + config.server_lr * velocity, State(velocity)

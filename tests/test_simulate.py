@@ -53,7 +53,7 @@ def test_mini_batches_do_not_depend_on_who_else_trains(small):
 def test_all_updates_bad_is_divergence(small):
     def hopeless(*arguments):
         updates = FEDAVG.local(*arguments)
-        return updates._replace(delta=updates.delta * float("inf"))
+        return updates._replace(rows=updates.delta * float("inf"))
 
     with pytest.raises(Diverged, match=r"round 0: all 6 local updates"):
         list(simulate(small(), FEDAVG._replace(local=hopeless)))
@@ -64,8 +64,12 @@ def test_exploding_loss_is_divergence(small):
         list(simulate(small(), methods.parse("fedavg:lr=1e9").build()))
 
 
-def test_bad_model_is_divergence(small):
-    broken = FEDAVG._replace(aggregate=lambda problem, params, state, *rest: (params * float("nan"), state))
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
+def test_bad_model_is_divergence(small, bad):
+    def aggregate(problem, params, state, *rest):
+        return torch.cat([params[:-1], torch.tensor([bad])]), state
+
+    broken = FEDAVG._replace(aggregate=aggregate)
     with pytest.raises(Diverged, match="global model"):
         list(simulate(small(), broken))
 

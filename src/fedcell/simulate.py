@@ -5,14 +5,16 @@ Everything called here is a pure function of its arguments and of random streams
 """
 
 from collections.abc import Iterator
+from math import isfinite
 
 import numpy as np
 import torch
 
 from . import radio, world
 from .errors import ContractError, Diverged
+from .methods.hearing import aggregate
 from .methods.hierarchy import over_edges, relayed
-from .types import Decision, Method, Problem, Round, Row, Snapshot, Updates, Uplink
+from .types import Decision, Method, Problem, Round, Row, Snapshot, Uplink
 
 HOPELESS_LOSS = 1e6  # nats per sample; guessing costs a few
 
@@ -50,21 +52,13 @@ def play_round(problem: Problem, method: Method, before: Snapshot) -> tuple[Row,
     decision = method.decide(problem, state, observation)
     start = method.broadcast(problem, params, state, observation, decision)
     updates = method.local(problem, state, start, observation, decision)
-    uplink = refuse_invalid(updates, radio.transmit(place, observation, decision, seed), before.round)
-    found = method.aggregate(problem, params, state, Round(observation, decision, updates, uplink))
+    sent = Round(observation, decision, updates, radio.transmit(place, observation, decision, seed))
+    found, uplink = aggregate(problem, method, params, state, sent)
     params, state = checked(params, found)
     world_state = world.settle(place, world_state, uplink)
 
     after = Snapshot(before.round + 1, params, state, world_state)
     return measure(problem, method, after, decision, uplink), after
-
-
-def refuse_invalid(updates: Updates, uplink: Uplink, round: int) -> Uplink:
-    """Turn away uploads with numbers that are not finite; all of them at once means divergence."""
-    invalid = updates.device[~updates.finite()]
-    if len(invalid) and len(invalid) == len(updates.device):
-        raise Diverged(f"round {round}: all {len(invalid)} local updates are not finite: lower the learning rate")
-    return radio.mark_invalid(uplink, invalid)
 
 
 def checked(params: torch.Tensor, found: object) -> tuple[torch.Tensor, object]:
@@ -78,7 +72,7 @@ def checked(params: torch.Tensor, found: object) -> tuple[torch.Tensor, object]:
 def measure(problem: Problem, method: Method, after: Snapshot, decision: Decision, uplink: Uplink) -> Row:
     """The row of a finished round; the model is evaluated when due and after the last round."""
     round = after.round - 1
-    if not bool(torch.isfinite(after.params).all()):
+    if not all(map(isfinite, torch.aminmax(after.params))):
         raise Diverged(f"round {round}: the global model left the finite numbers: lower the learning rate")
     metrics = {**relayed(problem, decision, uplink), **decision.info}
     if after.round % problem.eval_every == 0 or after.round == problem.n_rounds:

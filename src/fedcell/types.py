@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:  # annotations only: nothing below imports upwards at run time
     from torch import Tensor
+    from typing_extensions import TypeIs
 
+    from .learn.deferred import Deferred
     from .learn.learner import Learner
     from .learn.settings import TrainConfig
     from .world.settings import WorldConfig
@@ -141,14 +143,29 @@ class Updates(NamedTuple):
     """What local training moved: `delta = end - start`, one flat row per trained device."""
 
     device: Ints  # [n_rows], ascending
-    delta: "Tensor"  # [n_rows, n_params] float32
+    rows: "Tensor | Deferred"  # [n_rows, n_params] float32; those of a large cohort are trained when asked for
+
+    @property
+    def delta(self) -> "Tensor":
+        """All rows in memory, `[n_rows, n_params]`."""
+        return self.rows.matrix() if is_deferred(self.rows) else self.rows
 
     def finite(self) -> Bools:
         """Which rows hold finite numbers alone, `[n_rows]`."""
-        if self.delta.is_cpu and self.delta.numel() < ONE_THREAD:
-            with np.errstate(over="ignore", invalid="ignore"):  # that is what is looked for
-                return np.isfinite(self.delta.numpy().sum(axis=1))
-        return np.asarray(self.delta.sum(dim=1).isfinite().cpu().numpy())
+        return self.rows.finite() if is_deferred(self.rows) else finite_rows(self.rows)
+
+
+def is_deferred(rows: "Tensor | Deferred") -> "TypeIs[Deferred]":
+    """Whether rows are trained when they are asked for."""
+    return hasattr(rows, "add_up")
+
+
+def finite_rows(delta: "Tensor") -> Bools:
+    """Which rows of a matrix hold finite numbers alone, `[n_rows]`."""
+    if delta.is_cpu and delta.numel() < ONE_THREAD:
+        with np.errstate(over="ignore", invalid="ignore"):  # that is what is looked for
+            return np.isfinite(delta.numpy().sum(axis=1))
+    return np.asarray(delta.sum(dim=1).isfinite().cpu().numpy())
 
 
 class Outcome(IntEnum):
@@ -205,6 +222,17 @@ class Round(NamedTuple):
             return self.updates.device, self.updates.delta
         return self.updates.device[arrived], self.updates.delta[arrived]
 
+    def heard(self) -> Ints:
+        """The devices whose updates the server got."""
+        return self.updates.device[self.uplink.delivered[self.updates.device]]
+
+    def add_up(self, weights: Floats) -> "Tensor":
+        """`sum_k weights[k] * row[k]` over the devices heard, of whom there is one; may be what trains them."""
+        if is_deferred(self.updates.rows):
+            return self.updates.rows.add_up(self.uplink.delivered[self.updates.device], weights)
+        _, rows = self.received()
+        return rows.new_tensor(weights.astype(np.float32)) @ rows
+
 
 class Row(NamedTuple):
     """One line of the record. Costs are this round's; the clock runs from the start."""
@@ -256,6 +284,9 @@ class Method(NamedTuple):
     once and gets the tuple of their states, everything else is done cell by cell; `server`: there are no
     edge models, base stations relay to the one server.
 
+    `adds_up` says that `aggregate` takes nothing but sums from the updates (`Round.add_up`), so that those of a large
+    cohort need not lie in memory together.
+
     `own_networks` says that devices may have networks of different architectures (`model.widths`): no model of one is
     ever used by another.
     """
@@ -268,3 +299,4 @@ class Method(NamedTuple):
     evaluate: Callable[[Problem, "Tensor", Any], Mapping[str, float]]
     scope: str = "cell"
     own_networks: bool = False
+    adds_up: bool = False

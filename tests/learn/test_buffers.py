@@ -1,10 +1,20 @@
-"""Buffers are used again only when nobody looks at them any more."""
+"""Buffers are used again only when nobody looks at them any more, and go to files where memory is short."""
 
+from errno import ENOSPC
+from pathlib import Path
+
+import numpy as np
 import pytest
+import torch
 
+from fedcell import methods
 from fedcell.errors import FedcellError
 from fedcell.learn import memory
 from fedcell.learn.buffers import Buffers
+from fedcell.methods.contributions import nothing, remember
+from fedcell.methods.representativity_memory import blank
+from fedcell.record import checkpoint, tree
+from fedcell.simulate import begin, simulate
 
 
 def test_used_again_when_free():
@@ -30,13 +40,111 @@ def test_grows():
     assert small.shape == (1, 2)
 
 
-def test_what_cannot_fit_is_refused_with_the_bytes_it_needs(monkeypatch):
-    monkeypatch.setattr(memory, "available_bytes", lambda: 4 * 999)
-    assert Buffers().matrix(9, 111).shape == (9, 111)
-    with pytest.raises(FedcellError, match=r"updates of 10 devices need 4\.44e\+03 bytes .* 4e\+03 are free"):
+@pytest.fixture
+def little(monkeypatch):
+    """A machine with so many bytes of memory left."""
+
+    def leave(free):
+        monkeypatch.setattr(memory, "ALWAYS_BYTES", 0)
+        monkeypatch.setattr(memory, "available_bytes", lambda: free)
+
+    return leave
+
+
+def in_files():
+    """Files without a name that this process has mapped."""
+    return Path("/proc/self/maps").read_text().count("(deleted)")
+
+
+def test_what_does_not_fit_into_memory_lies_in_a_file(little):
+    before = in_files()
+    little(4 * 1000)
+    inside = Buffers()
+    assert inside.matrix(6, 111).shape == (6, 111)
+    assert in_files() == before
+    buffers = Buffers()
+    matrix = buffers.matrix(9, 111).fill_(3.0)
+    assert in_files() == before + 1
+    assert matrix.sum() == 3 * 999
+    where = matrix.data_ptr()
+    del matrix
+    assert buffers.matrix(9, 111).data_ptr() == where, "and is used again"
+    del buffers
+    assert in_files() == before, "nothing is left"
+
+
+def test_what_cannot_fit_is_refused_with_the_bytes_it_needs(little, monkeypatch):
+    def full(*_):
+        raise OSError(ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(memory.os, "posix_fallocate", full)
+    little(4 * 999)
+    needed = r"no room for the updates of 10 devices \(10 x 111 parameters x 4\): 4\.44e\+03 bytes are needed"
+    there = r"4e\+03 are free in memory and .* in /.* \(no space left on device\): .* set TMPDIR"
+    with pytest.raises(FedcellError, match=f"{needed}, {there}"):
         Buffers().matrix(10, 111)
-    monkeypatch.setattr(memory, "available_bytes", lambda: None)  # a system that does not say
+    little(None)  # a system that does not say
     assert Buffers().matrix(10, 111).shape == (10, 111)
+
+
+def test_a_real_disk_refuses_what_it_cannot_hold(little):
+    little(1)
+    with pytest.raises(FedcellError, match=r"4e\+18 bytes are needed"):
+        Buffers().matrix(10**9, 10**9)
+
+
+def test_what_devices_sent_last_is_refused_with_all_its_bytes(little, monkeypatch):
+    def full(*_):
+        raise OSError(ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(memory.os, "posix_fallocate", full)
+    little(1)
+    kept = nothing(30, 10**6)
+    with pytest.raises(FedcellError, match=r"the last updates of 30 devices, 1\.2e\+08 bytes in all: 4e\+06 bytes are"):
+        remember(kept, np.arange(2), torch.ones(2, 10**6), np.ones(2, dtype=np.int64), np.ones(2))
+
+
+def test_distances_of_too_many_devices_are_refused(little):
+    little(10**9)
+    with pytest.raises(
+        FedcellError, match=r"distances of 100000 gradients .*: 8e\+10 bytes are needed, 1e\+09 are free"
+    ):
+        blank(100_000, 5)
+
+
+def test_copies_in_files_are_equal():
+    for tensor in (torch.arange(5000).view(50, 100), torch.tensor([True, False]), torch.zeros(0, 3)):
+        copy = memory.spilled(tensor, "numbers")
+        assert copy.dtype == tensor.dtype
+        assert torch.equal(copy, tensor)
+        assert copy.data_ptr() != tensor.data_ptr() or not tensor.numel()
+
+
+@pytest.mark.parametrize("text", ["osafl", "recycling", "pruning"])
+def test_what_servers_keep_of_devices_may_lie_in_files(text, small, little, tmp_path):
+    """The same bits, whole snapshots, and a run that goes on from a checkpoint, whatever lies where."""
+    changes = {"world.access": "own_band"} if text == "osafl" else {"world.access": "block", "world.n_blocks": "6"}
+    problem, method = small({"world.n_devices": "9", "model.name": "mlp", **changes}), methods.parse(text).build()
+    expected = list(simulate(problem, method))
+    before = in_files()
+    little(1)
+    found = []
+    for row, after in simulate(problem, method):
+        found.append((row, after, tree.digest(*tree.pack(after, *checkpoint.Template.of(after)))))
+    assert in_files() > before
+    template = checkpoint.Template.of(begin(problem, method))
+    for (row, after), (other, again, digest) in zip(expected, found, strict=True):
+        assert row == other
+        assert torch.equal(after.params, again.params)
+        assert tree.digest(*tree.pack(again, *template)) == digest, "later rounds left it alone"
+    checkpoint.save(tmp_path, found[1][1], template)
+    del found, again, after
+    assert in_files() == before, "nothing is left"
+    restored = checkpoint.load(next(tmp_path.iterdir()), template)
+    assert in_files() > before
+    resumed = list(simulate(problem, method, restored))
+    assert [row for row, _ in resumed] == [row for row, _ in expected[2:]]
+    assert torch.equal(resumed[-1][1].params, expected[-1][1].params)
 
 
 def test_free_memory_is_known_here():

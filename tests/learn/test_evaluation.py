@@ -6,9 +6,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from torch import nn
 
 from fedcell.errors import BadInput
-from fedcell.learn.evaluation import places, top_columns
+from fedcell.learn.evaluation import places, samples_at_once, top_columns
 from fedcell.learn.settings import TrainConfig
 from fedcell.options import override
 from fedcell.scenarios import build_problem, get
@@ -50,3 +51,31 @@ def test_spread_is_over_the_test_sets_of_the_devices():
 def test_a_place_before_the_first_is_refused():
     with pytest.raises(BadInput, match=r"train\.top = 0,2 has a number below 1"):
         TrainConfig(top=(0, 2))
+
+
+class Wide(nn.Module):
+    """A layer whose output is so many times its input."""
+
+    def __init__(self, times):
+        super().__init__()
+        self.times = times
+
+    def forward(self, x):
+        return x.repeat(1, self.times), x  # as recurrent layers do
+
+
+@pytest.mark.parametrize(("times", "size"), [(1, 2048), (3, 2048), (48, 256), (1000, 8), (20_000, 1)])
+def test_outputs_of_layers_are_never_very_large(times, size):
+    module = Wide(times)
+    assert samples_at_once(module, torch.zeros(1, 1024)) == size
+    assert not module._forward_hooks
+
+
+def test_columns_do_not_depend_on_how_many_samples_are_asked_about_together(small, monkeypatch):
+    learner = small({"train.top": "2"}).learner
+    params, found = learner.initial(), []
+    for most in (7, 64, 2048):
+        monkeypatch.setattr(learner, "_at_once", most)
+        found.append(learner.evaluate(params))
+    assert found[0] == pytest.approx(found[1], rel=1e-6)
+    assert found[1] == pytest.approx(found[2], rel=1e-6)

@@ -9,6 +9,7 @@ from ..errors import BadInput
 from ..types import Ints
 
 CHANNELS = (1, 3, 4)
+BLOCK = 1 << 18  # numbers that are looked at together: they stay in the cache of a core
 
 
 def as_array(values: Any) -> NDArray[Any]:
@@ -29,10 +30,20 @@ def features(values: Any, what: str) -> NDArray[np.float32]:
         return np.divide(_channels_first(x), 255, dtype=np.float32)
     with np.errstate(over="ignore"):
         out = np.ascontiguousarray(x, dtype=np.float32)
-    if not np.isfinite(out).all():
-        place = tuple(int(axis[0]) for axis in np.nonzero(~np.isfinite(out)))
-        raise BadInput(f"{what} holds {x[place]} at {list(place)}: remove or replace values that are not finite")
+    _check_finite(x, out, what)
     return out
+
+
+def _check_finite(given: NDArray[Any], x: NDArray[np.float32], what: str) -> None:
+    """Refuse values that are not finite; looks at some samples at a time, since a data set can be half the memory."""
+    size = max(1, BLOCK * len(x) // x.size)
+    for first in range(0, len(x), size):
+        finite = np.isfinite(x[first : first + size])
+        if not finite.all():
+            row, *rest = (int(axis[0]) for axis in np.nonzero(~finite))
+            place = (first + row, *rest)
+            value = given[place]
+            raise BadInput(f"{what} holds {value} at {list(place)}: remove or replace values that are not finite")
 
 
 def _channels_first(x: NDArray[np.uint8]) -> NDArray[np.uint8]:

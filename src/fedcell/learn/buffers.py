@@ -1,7 +1,7 @@
 """Large float32 matrices that are used again instead of being asked from the system every round.
 
 Touching fresh memory can cost more than training on it: the updates of 100 clients of a 2-million
-parameter model are 850 MiB a round.
+parameter model are 850 MiB a round. Where memory is short they lie in a mapped file.
 """
 
 import sys
@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .memory import check_updates_fit
+from .memory import numbers
 
 FREE = 2  # references to an array that no tensor holds: the slot's, and that of the call that counts
 
@@ -28,6 +28,6 @@ class Buffers:
     def matrix(self, rows: int, columns: int) -> Tensor:
         """An uninitialised `[rows, columns]` tensor on the CPU."""
         if self._kept.size < rows * columns or sys.getrefcount(self._kept) > FREE:
-            check_updates_fit(rows, columns)
-            self._kept = np.empty(rows * columns, dtype=np.float32)
+            self._kept = np.empty(0, dtype=np.float32)  # before the next is asked for
+            self._kept = numbers(rows * columns, f"the updates of {rows} devices ({rows} x {columns} parameters x 4)")
         return torch.from_numpy(self._kept)[: rows * columns].view(rows, columns)

@@ -1,12 +1,40 @@
 """What is said about predictions on test samples: accuracy, Top-M accuracy, and its spread over devices."""
 
+from typing import Any
+
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..types import Floats, Ints
 from .samples import Samples
 from .video_samples import RequestSamples
+
+MOST = 2048  # samples that are put to a network at a time
+LAYER_BYTES = 48 << 20  # of the output of a layer on a CPU: more takes memory, and time to ask the system for it
+
+
+@torch.no_grad()
+def samples_at_once(module: nn.Module, sample: Tensor) -> int:
+    """How many samples to put to a network at a time: a power of two, so that the output of no layer is very large.
+
+    Args:
+        module: the network, on the device of the sample.
+        sample: one of them, `[1, ...]`.
+    """
+    if not sample.is_cpu:
+        return MOST
+    largest = [1]
+
+    def look(part: nn.Module, inputs: Any, output: Any) -> None:
+        outputs = output if isinstance(output, tuple) else (output,)
+        largest.extend(one.nbytes for one in outputs if isinstance(one, Tensor))
+
+    hooks = [part.register_forward_hook(look) for part in module.modules()]
+    module(sample)
+    for hook in hooks:
+        hook.remove()
+    return min(MOST, 1 << max(LAYER_BYTES // max(largest), 1).bit_length() - 1)
 
 
 def places(scores: Tensor, y: Tensor) -> Tensor:

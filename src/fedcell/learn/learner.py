@@ -15,18 +15,19 @@ from ..rng import SETUP, stream
 from ..types import Ints, Start, Updates
 from .architecture import Architecture, trainable
 from .buffers import Buffers
+from .deferred import Deferred, block_rows, defers
 from .engines import batched, sharded
 from .engines.cohort import Replays
 from .engines.common import Job
 from .engines.dispatch import train_with
-from .evaluation import places, spread_columns, top_columns
+from .engines.pool import cores
+from .evaluation import places, samples_at_once, spread_columns, top_columns
 from .memory import keep_freed_memory
 from .samples import Samples
 from .settings import TrainConfig
 from .work import Work, rows_of
 
 BATCHED_ON_CPU = 150_000  # parameters up to which batching dense clients beat training them one by one on 2 cores
-EVALUATION_BATCH = 2048
 
 
 class Learner:
@@ -56,6 +57,7 @@ class Learner:
         self.device = train.y.device
         self._buffers, self._replays = Buffers(), Replays()
         self._probe = self.architectures[0].replica(self.device).eval()
+        self._at_once = 0  # samples of an evaluation that are put to the network together; 0: not looked at yet
         if settings.shards:
             sharded.check(settings.shards, self.device)
 
@@ -78,15 +80,30 @@ class Learner:
         return np.zeros(len(device), np.int64) if self.of_device is None else self.of_device[device]
 
     def train(self, start: Start, work: Work) -> Updates:
-        """Local SGD of every row from its start point; one flat update per row."""
+        """Local SGD of every row from its start point; one flat update per row, later where all need much memory."""
+        large = self.device.type == "cpu" and defers(len(work.steps), self.n_params)
+        if not large or len(self.architectures) > 1:
+            return Updates(work.device, self._train(start, work))
+
+        def some(rows: Ints | None) -> Tensor:
+            if rows is None:
+                return self._train(start, work)
+            point, of_row = np.unique(start.of_row[rows], return_inverse=True)
+            return self._train(Start(start.points[point], of_row), rows_of(work, rows))
+
+        together = batched.rows_per_chunk(self.architectures[0])
+        block = block_rows(self.n_params, self.settings.workers or cores())
+        return Updates(work.device, Deferred(some, work.steps, self.n_params, together, block))
+
+    def _train(self, start: Start, work: Work) -> Tensor:
         keep_freed_memory()
         delta = self._rows(len(work.steps))
         kinds = Learner.kinds(self, work.device)  # not that of a view of a cell, which has already numbered them anew
         with precision(self.settings.tf32):
-            for kind in np.unique(kinds):
-                rows = np.flatnonzero(kinds == kind)
-                self._train_kind(self.architectures[kind], start, work, rows, delta)
-        return Updates(work.device, delta)
+            for kind, architecture in enumerate(self.architectures):
+                if len(rows := np.flatnonzero(kinds == kind)):
+                    self._train_kind(architecture, start, work, rows, delta)
+        return delta
 
     def _rows(self, n_rows: int) -> Tensor:
         """Room for one update per row; zero where a row may have a tail that nothing trains."""
@@ -136,9 +153,10 @@ class Learner:
         for parameter, value in zip(trainable(self._probe), self.architectures[0].views(params), strict=True):
             parameter.copy_(value)
         right, loss, found = 0.0, 0.0, []
-        for first in range(0, len(samples), EVALUATION_BATCH):
-            index = np.arange(first, min(first + EVALUATION_BATCH, len(samples)))
-            y = samples.y[first : first + EVALUATION_BATCH]
+        size = self._at_once = self._at_once or samples_at_once(self._probe, samples.take(np.arange(1))[0])
+        for first in range(0, len(samples), size):
+            index = np.arange(first, min(first + size, len(samples)))
+            y = samples.y[first : first + size]
             with precision(self.settings.tf32):
                 scores = self._scores(samples, index)
             hit = scores.argmax(1) == y

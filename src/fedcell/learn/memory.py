@@ -1,4 +1,4 @@
-"""Memory of this process: keep what was freed, and say beforehand what cannot fit.
+"""Memory of this process: keep what was freed, go to a file with what does not fit, say beforehand what cannot.
 
 Training frees and asks for the same activations thousands of times. By default the C library gives large blocks back to
 the system at once, and every page of the next one costs a fault. On virtual machines that can take longer than the
@@ -6,14 +6,25 @@ arithmetic.
 """
 
 import ctypes
+import mmap
+import os
+import shutil
 import sys
+import tempfile
 from functools import cache
 from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from ..errors import FedcellError
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 KEPT_BYTES = 256 << 20
+ALWAYS_BYTES = 64 << 20  # so little is never asked for
+SHARE = 0.7  # of the free memory that one thing may take
 MMAP_BYTES = 32 << 20  # the most that glibc takes: larger blocks still come straight from the system
 
 
@@ -43,11 +54,56 @@ def available_bytes() -> int | None:
         return free
 
 
-def check_updates_fit(rows: int, columns: int) -> None:
-    """Refuse a cohort whose updates would not fit, before the system ends the process for it."""
-    needed, free = 4 * rows * columns, available_bytes()
-    if free is not None and needed > free:
+def fits(n_bytes: int) -> bool:
+    """Whether so much can be had in memory with some left for the work itself."""
+    free = None if n_bytes < ALWAYS_BYTES else available_bytes()
+    return free is None or n_bytes <= SHARE * free
+
+
+def numbers(n: int, what: str) -> NDArray[np.float32]:
+    """Room for so many float32 numbers: in memory, or in a mapped file where they would not fit.
+
+    Args:
+        n: how many.
+        what: they are, for the sentence that refuses them.
+    """
+    return np.empty(n, dtype=np.float32) if fits(4 * n) else mapped(4 * n, what).view(np.float32)
+
+
+def spilled(tensor: Tensor, what: str) -> Tensor:
+    """A copy of a tensor of the CPU in a mapped file."""
+    if tensor.nbytes < mmap.PAGESIZE:
+        return tensor.clone()
+    return torch.from_numpy(mapped(tensor.nbytes, what)).view(tensor.dtype).view(tensor.shape).copy_(tensor)
+
+
+def mapped(n_bytes: int, what: str) -> NDArray[np.uint8]:
+    """Bytes in a file without a name, which is gone with the array or with the process.
+
+    The system writes them out and reads them in again as memory allows.
+
+    Raises:
+        FedcellError: where the disk has no room for them either.
+    """
+    folder = tempfile.gettempdir()
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            os.posix_fallocate(file.fileno(), 0, n_bytes)  # a full disk is said here, not by a signal later
+            return np.frombuffer(mmap.mmap(file.fileno(), n_bytes), dtype=np.uint8)
+    except OSError as error:
+        disk, why = float(shutil.disk_usage(folder).free), (error.strerror or str(error)).lower()
         raise FedcellError(
-            f"the updates of {rows} devices need {needed:.3g} bytes ({rows} x {columns} parameters x 4) and "
-            f"{float(free):.3g} are free: train fewer devices per round, or a smaller model"
-        )
+            f"{_refusal(n_bytes, what)} and {disk:.3g} in {folder} ({why}): train fewer devices per round or a smaller "
+            "model, or set TMPDIR to a folder with more space"
+        ) from None
+
+
+def require(n_bytes: int, what: str) -> None:
+    """Refuse what must lie in memory and does not fit, before the system ends the process for it."""
+    if not fits(n_bytes):
+        raise FedcellError(f"{_refusal(n_bytes, what)}: take fewer devices, or a machine with more")
+
+
+def _refusal(n_bytes: int, what: str) -> str:
+    free = float(available_bytes() or 0)
+    return f"there is no room for {what}: {float(n_bytes):.3g} bytes are needed, {free:.3g} are free in memory"

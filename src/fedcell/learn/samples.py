@@ -1,5 +1,10 @@
-"""Training samples on the device that trains, gathered by index."""
+"""Training samples on the device that trains, gathered by index.
 
+On a CPU they stay in the array that they came in: a data set is often the largest thing in memory, and turning the
+images of a batch around takes far less time than training on them.
+"""
+
+import warnings
 from functools import cached_property
 
 import numpy as np
@@ -11,15 +16,17 @@ from ..types import Ints
 
 
 class Samples:
-    """`x` and `y` of a data set; images lie channels-last in memory, as convolutions like them."""
+    """`x` and `y` of a data set; batches of images lie channels-last in memory, as convolutions like them."""
 
     inputs: NDArray[np.integer] | None = None  # [n_samples], equal numbers for equal x; None: all may differ
 
     def __init__(self, x: np.ndarray, y: np.ndarray, device: torch.device) -> None:
-        images = x.ndim == 4
-        rows = np.moveaxis(x, 1, -1) if images else x
-        self._rows = torch.from_numpy(np.ascontiguousarray(rows)).to(device)
-        self._images = images
+        self._images = x.ndim == 4
+        self._turned = self._images and (device.type != "cpu" or x.shape[1] == 1)  # copied anyway, or nothing to move
+        rows = np.moveaxis(x, 1, -1) if self._turned else x
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of read-only arrays, such as mapped files: nobody writes
+            self._rows = torch.from_numpy(np.ascontiguousarray(rows)).to(device)
         self.y = torch.from_numpy(np.ascontiguousarray(y)).to(device)
         self.labels = y
 
@@ -35,7 +42,7 @@ class Samples:
     def shape(self) -> tuple[int, ...]:
         """Shape of one sample, channels first."""
         shape = tuple(self._rows.shape[1:])
-        return (shape[-1], *shape[:-1]) if self._images else shape
+        return (shape[-1], *shape[:-1]) if self._turned else shape
 
     def take(self, index: Ints | Tensor) -> tuple[Tensor, Tensor]:
         """(x, y) of the samples at a flat index array; images come as channels-last views."""
@@ -45,4 +52,6 @@ class Samples:
     def at(self, index: Tensor) -> Tensor:
         """x of the samples at a flat index tensor."""
         rows = self._rows.index_select(0, index)
-        return rows.movedim(-1, 1) if self._images else rows
+        if self._turned:
+            return rows.movedim(-1, 1)
+        return rows.contiguous(memory_format=torch.channels_last) if self._images else rows

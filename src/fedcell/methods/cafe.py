@@ -79,6 +79,7 @@ def build(config: Config) -> Method:
         broadcast=partial(broadcast, config),
         local=partial(local, config),
         aggregate=partial(aggregate, config),
+        adds_up=config.scheme != "agu",
     )
 
 
@@ -166,15 +167,15 @@ def _columns(config: Config, state: State, decision: Decision, uplink: Uplink) -
 
 def aggregate(config: Config, problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
     """Step where the quorum holds, cafe Eq. (2), (19), (20); ages in both cases."""
-    device, rows = played.received()
+    device = played.heard()
     factor = _step_factor(config, problem, state, played.observation)[device]
     counts = len(device) >= config.quorum
     state = state._replace(age_s=state.age_s + played.uplink.round_s, age_rounds=state.age_rounds + 1)
     if config.scheme == "agu":
-        state = gather(state, device, _scaled(rows, factor))
+        state = gather(state, device, _scaled(played.received()[1], factor))
         params = _average(config, params, state, device) if counts else params
     elif counts:
-        params = mean_update(params, factor * _weights(config, state, device), rows)
+        params = mean_update(params, factor * _weights(config, state, device), played)
     return params, _synchronised(state, device, played.uplink.round_s) if counts else state
 
 

@@ -3,7 +3,8 @@
 One float32 row per device, `[n_devices, n_params]` in all, cut into pages. A page is never written to after it was
 made: a round replaces the pages of the devices it heard and shares the others, so a snapshot taken before stays whole
 and a round costs the memory of the rows that changed. Large models have one row to a page; a page nobody was heard
-of takes no memory. Not a method itself: it has no `build`.
+of takes no memory. Where all rows together would not fit into memory, new pages lie in mapped files. Not a method
+itself: it has no `build`.
 """
 
 from typing import NamedTuple
@@ -12,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..learn.memory import fits, spilled
 from ..types import Bools, Floats, Ints
 
 PAGE_BYTES = 4 * 2**20
@@ -63,7 +65,11 @@ def remember(
         return kept
     pages, norm, seen, old_steps = list(kept.pages), kept.norm.copy(), kept.seen.copy(), kept.steps.copy()
     factor = torch.from_numpy(scale.astype(np.float32)).to(delta.device)[:, None]
-    norms = []
+    norms, whole = [], 4 * len(seen) * delta.shape[1]
+    in_memory, what = (
+        not delta.is_cpu or fits(whole),
+        f"the last updates of {len(seen)} devices, {whole:.3g} bytes in all",
+    )
     for number in np.unique(device // kept.height):
         first, last = np.searchsorted(device, [number * kept.height, (number + 1) * kept.height])
         rows = delta[first:last] * factor[first:last]
@@ -74,7 +80,8 @@ def remember(
             rows = torch.where(part, rows, rows_of(kept, device[first:last], rows[0]))
         norms.append(torch.linalg.vector_norm(rows, dim=1))
         size = min(kept.height, len(seen) - number * kept.height)
-        pages[number] = _replaced(pages[number], size, device[first:last] - number * kept.height, rows)
+        page = _replaced(pages[number], size, device[first:last] - number * kept.height, rows)
+        pages[number] = page if in_memory else spilled(page, what)
     norm[device] = torch.cat(norms).double().cpu().numpy()
     seen[device], old_steps[device] = True, steps
     return Contributions(tuple(pages), kept.height, norm, seen, old_steps)

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from .. import radio
@@ -113,11 +112,19 @@ def work_of(
 # ---------------------------------------------------------------- aggregate, evaluate
 
 
-def mean_update(params: Tensor, weights: Floats, rows: Tensor) -> Tensor:
-    """`params + sum_k weights[k] * rows[k]`; nobody heard leaves the model as it is."""
-    if not len(rows):
+def mean_update(params: Tensor, weights: Floats, rows: Tensor | Round) -> Tensor:
+    """`params + sum_k weights[k] * rows[k]`; nobody heard leaves the model as it is.
+
+    Args:
+        params: `[n_params]`.
+        weights: `[n_rows]`.
+        rows: `[n_rows, n_params]`, or the round that they were heard in, whose updates need not lie in memory together.
+    """
+    if not len(weights):
         return params
-    return params + torch.from_numpy(weights.astype(np.float32)).to(rows.device) @ rows
+    if isinstance(rows, Round):
+        return params + rows.add_up(weights)
+    return params + rows.new_tensor(weights.astype(np.float32)) @ rows
 
 
 def evaluate(problem: Problem, params: Tensor, state: Any) -> Mapping[str, float]:
@@ -134,8 +141,8 @@ def default(config: LocalConfig) -> Method:
         state: Any,
         played: Round,
     ) -> tuple[Tensor, Any]:
-        device, rows = played.received()
-        return mean_update(params, np.full(len(device), 1 / max(len(device), 1)), rows), state
+        n_heard = len(played.heard())
+        return mean_update(params, np.full(n_heard, 1 / max(n_heard, 1)), played), state
 
     return Method(
         init=lambda problem, params: None,

@@ -27,12 +27,12 @@ class Config(LocalConfig):
 
 
 def build(config: Config) -> Method:
-    return default(config)._replace(aggregate=partial(aggregate, config))
+    return default(config)._replace(aggregate=partial(aggregate, config), adds_up=True)
 
 
 def aggregate(config: Config, problem: Problem, params: Tensor, state: Any, played: Round) -> tuple[Tensor, Any]:
-    device, rows = played.received()
-    return mean_update(params, config.server_lr * shares(config.weights, played.observation, device), rows), state
+    share = shares(config.weights, played.observation, played.heard())
+    return mean_update(params, config.server_lr * share, played), state
 
 
 def shares(weights: str, observation: Observation, device: Ints) -> Floats:

@@ -33,10 +33,10 @@ def build(config: Config) -> Method:
 
 
 def aggregate(config: Config, problem: Problem, params: Tensor, state: Any, played: Round) -> tuple[Tensor, Any]:
-    device, rows = played.received()
+    device = played.heard()
     share = shares(config.weights, played.observation, device)
     pull = gradient_weight(played.decision.steps[device], setting(config, problem, "momentum"))
-    return mean_update(params, config.server_lr * (share @ pull) * share / pull, rows), state
+    return mean_update(params, config.server_lr * (share @ pull) * share / pull, played), state
 
 
 def gradient_weight(steps: Ints, momentum: float) -> Floats:

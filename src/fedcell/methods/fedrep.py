@@ -103,7 +103,7 @@ def local(
         moved = problem.learner.train(start, work._replace(mask=head)).delta.clone()
         start = start._replace(points=start.points + moved)
     updates = problem.learner.train(start, work._replace(mask=~head))
-    return updates if moved is None else updates._replace(delta=updates.delta + moved)
+    return updates if moved is None else updates._replace(rows=updates.delta + moved)
 
 
 def aggregate(config: Config, problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:

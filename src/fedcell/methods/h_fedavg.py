@@ -50,6 +50,7 @@ def build(config: Config) -> Method:
         local=partial(local, config),
         aggregate=aggregate,
         scope="server" if config.mode == "relay" else "network",
+        adds_up=True,
     )
 
 
@@ -88,6 +89,5 @@ def common_steps(can: Ints, kept: Bools, group: Ints) -> Ints:
 
 def aggregate(problem: Problem, params: Tensor, state: Any, played: Round) -> tuple[Tensor, Any]:
     """`w + (1/n) sum_u (w_u - w)`; an update that is lost leaves its share out. Reference: rawhfl, Eq. (15)"""
-    device, rows = played.received()
     asked = max(int(played.decision.selected.sum()), 1)
-    return mean_update(params, np.full(len(device), 1 / asked), rows), state
+    return mean_update(params, np.full(len(played.heard()), 1 / asked), played), state

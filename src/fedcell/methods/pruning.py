@@ -80,8 +80,8 @@ class Config(TrainingConfig):
     )
     form: str = option(
         "auto",
-        "sub-models are trained as small networks, or as the full one with a mask; auto: small networks on a CPU, masks "
-        "on a GPU, which trains devices of one shape together",
+        "sub-models are trained as small networks, or as the full one with a mask; auto: small networks on a CPU, "
+        "masks on a GPU, which trains devices of one shape together",
         choices=("auto", "extract", "mask"),
     )
 

@@ -94,6 +94,7 @@ def build(config: Config) -> Method:
         local=partial(local, config),
         aggregate=partial(aggregate, config),
         evaluate=evaluate,
+        adds_up=True,
     )
 
 
@@ -188,13 +189,13 @@ def columns(found: Allocation, cells: Cells, theta: float) -> dict[str, float]:
 
 def aggregate(config: Config, problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
     """The mean over the chosen, a lost upload counting as none. Reference: rawhfl, Eq. (15)"""
-    device, rows = played.received()
+    device = played.heard()
     chosen = played.decision.selected
     weight = np.full(len(device), 1 / max(int(chosen.sum()), 1))
     success = success_probability(problem, played.observation, played.decision)
     if config.reweigh:
         weight = weight / success[device]
-    following, memory = mean_update(params, weight, rows), state.memory
+    following, memory = mean_update(params, weight, played), state.memory
     if memory is not None:  # last, since it trains, and the engine then uses the memory of `rows` again
         memory = diagnostics.measure(config, problem, memory, params, played, success)
     return following, State(chosen, memory)

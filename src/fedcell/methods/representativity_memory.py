@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ..learn.engines.pool import for_each
+from ..learn.memory import require
 from ..solve import facility
 from ..types import Floats, Ints, Observation
 from .contributions import Contributions, nothing, remember, rows_of
@@ -34,6 +35,7 @@ class Memory(NamedTuple):
 
 def blank(n_devices: int, n_params: int) -> Memory:
     """Before anything was heard."""
+    require(8 * n_devices**2, f"the distances of {n_devices} gradients from each other")
     return Memory(nothing(n_devices, n_params), np.zeros((n_devices, n_devices)))
 
 

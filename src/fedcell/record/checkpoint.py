@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from ..errors import ContractError
+from ..learn.memory import fits, spilled
 from ..types import Snapshot
 from . import tree
 from .files import reason, write_atomic
@@ -77,10 +79,11 @@ def serialize(tensors: Mapping[str, Tensor], about: str) -> Iterator[bytes | mem
 
 def load(path: Path, template: Template) -> Snapshot:
     """Read one checkpoint; raises ValueError, KeyError, TypeError, OSError or SafetensorError when it is not whole."""
+    copy = Tensor.clone if fits(path.stat().st_size) else partial(spilled, what=f"the numbers of {path}")
     with safe_open(path, framework="pt") as file:
         about = json.loads((file.metadata() or {})[META])
         # Copies, because results may depend on how memory is aligned and the file's is not.
-        tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 - not a dict
+        tensors = {name: copy(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118 - not a dict
     if tree.digest(about["tree"], tensors) != about["crc32"]:
         raise ValueError("its checksum is wrong")
     snapshot = tree.unpack(about["tree"], tensors, *template)

@@ -1,0 +1,97 @@
+"""Updates of a large cohort that are trained when they are asked for, and added up without lying in memory together.
+
+Rows are trained in blocks, those with most steps first, and added up in groups. Blocks are made of whole groups, and
+groups of rows that an engine computes together, so neither an update nor the sum depends on the size of the blocks.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..types import Bools, Floats, Ints, finite_rows
+
+BLOCK_BYTES = 64 << 20  # of updates that are trained before they are added up
+GROUP = 8  # rows that are added up together at least: the sum is written to memory once for all of them
+PER_WORKER = 8  # rows of a block that each worker has at least, so that few wait for the last
+
+
+class Deferred:
+    """One update per row, not trained yet.
+
+    Args:
+        train: from rows (None: all) to their updates, `[n_rows, n_params]`.
+        steps: `[n_rows]`, local steps.
+        n_params: numbers of an update.
+        together: rows that are computed together.
+        block: rows that are trained at a time, or some more, in groups.
+    """
+
+    def __init__(
+        self, train: Callable[[Ints | None], Tensor], steps: Ints, n_params: int, together: int, block: int
+    ) -> None:
+        self._train, self._group = train, -(-GROUP // together) * together
+        self._n_rows, self._n_params = len(steps), n_params
+        size = -(-block // self._group) * self._group
+        order = np.argsort(-steps, kind="stable")  # as the engines have it
+        self._blocks = np.split(order, range(size, len(order) - 1, size))  # no block of one row: it has all cores
+        self._matrix: Tensor | None = None
+        self._finite: Bools | None = None  # [n_rows]; None: not known
+
+    def matrix(self) -> Tensor:
+        """All rows together, `[n_rows, n_params]`, trained once."""
+        if self._matrix is None:
+            self._matrix = self._train(None)
+            self._finite = finite_rows(self._matrix)
+        return self._matrix
+
+    def finite(self) -> Bools:
+        """Which rows hold finite numbers alone, `[n_rows]`; trains them where nobody has."""
+        if self._finite is None:
+            self._visit(lambda rows, delta: None)
+        assert self._finite is not None
+        return self._finite
+
+    def add_up(self, chosen: Bools, weights: Floats) -> Tensor:
+        """`sum_k weights[k] * row[k]` over the chosen rows, `[n_params]`.
+
+        Args:
+            chosen: `[n_rows]`, one at least.
+            weights: `[n_chosen]`.
+        """
+        factor = np.zeros(len(chosen), dtype=np.float32)
+        factor[chosen] = weights
+        total = torch.zeros(self._n_params)
+
+        def add(rows: Ints, delta: Tensor) -> None:
+            use = chosen[rows]
+            part = delta if use.all() else delta[torch.from_numpy(use)]
+            total.addmv_(part.T, torch.from_numpy(factor[rows[use]]))
+
+        self._visit(add)
+        return total
+
+    def _visit(self, look: Callable[[Ints, Tensor], None]) -> None:
+        """Train all rows, show them group by group, and note which are finite."""
+        known = np.zeros(self._n_rows, dtype=np.bool_)
+        for block in self._blocks:
+            self._train_block(block, known, look)  # a call of its own: the memory of a block serves the next one
+        self._finite = known
+
+    def _train_block(self, block: Ints, known: Bools, look: Callable[[Ints, Tensor], None]) -> None:
+        delta = self._train(block)
+        for first in range(0, len(block), self._group):
+            rows, part = block[first : first + self._group], delta[first : first + self._group]
+            known[rows] = finite_rows(part)
+            look(rows, part)
+
+
+def defers(n_rows: int, n_params: int) -> bool:
+    """Whether a cohort has that many updates; the number of workers has no say, as it has none in results."""
+    return 4 * n_rows * n_params > BLOCK_BYTES
+
+
+def block_rows(n_params: int, workers: int) -> int:
+    """Rows of a block: as many as make its bytes, and some for every worker."""
+    return max(BLOCK_BYTES // (4 * n_params), PER_WORKER * workers)
