@@ -27,6 +27,10 @@ from fedcell.types import Problem
 SCENARIOS = {"mnist": "pruning", "vgg": "pruning_vgg"}
 TITLES = {"mnist": "MNIST", "vgg": "VGG-11 on CIFAR-10"}
 VGG_ROUNDS = 400
+USUAL: dict[str, dict[str, Any]] = {
+    "mnist": {"eval_every": 10},
+    "vgg": {"rounds": VGG_ROUNDS, "eval_every": 20, "train.tf32": True},  # tf32 counts on a GPU alone
+}
 QUICK = {"rounds": 6, "eval_every": 2}  # MNIST; the reduced grid has no VGG-11
 NO_RADIO = {"world.access": "own_band"}  # nothing is late or lost; who trains is drawn
 
@@ -40,8 +44,7 @@ def build(config: Config) -> Problem:
 
 def config(data: str, quick: bool, changes: Mapping[str, Any]) -> Config:
     """The scenario of a data set with changes."""
-    usual: dict[str, Any] = {"eval_every": 10} if data == "mnist" else {"rounds": VGG_ROUNDS, "eval_every": 20, "train.tf32": True}
-    return override(get(SCENARIOS[data]).config, {**usual, **changes, **(QUICK if quick else {})})
+    return override(get(SCENARIOS[data]).config, {**USUAL[data], **changes, **(QUICK if quick else {})})
 
 
 def case(key: str, quick: bool, changes: Mapping[str, Any], method: str = "pruning", **settings: Any) -> Case:
