@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..types import Bools, Floats, Ints, finite_rows
 
-BLOCK_BYTES = 64 << 20  # of updates that are trained before they are added up
+BLOCK_BYTES = 32 << 20  # of updates that are trained before they are added up
 GROUP = 8  # rows that are added up together at least: the sum is written to memory once for all of them
 PER_WORKER = 8  # rows of a block that each worker has at least, so that few wait for the last
 
