@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from .kernels import Calls, Made, Slot
+from .products import SMALL
 
-SMALL = 1 << 18  # multiplications of a product up to which NumPy stays in the calling thread
 NARROW = 16  # columns below which a product is not worth its call
 VECTOR = 16  # numbers that a processor works on at once
 WASTE = 1.3  # lanes over channels from which on windows won: not at 1.1, as quick at 1.4, 1.6 to 2.2 times at 1.6
