@@ -10,7 +10,6 @@ from fedcell.experiment.judging import ahead, beyond, gap, told, verdict
 from fedcell.experiment.plots import dress, panels
 
 GAINS = {"mnist": "1.37 (S = 5), 0.89 (S = 10)", "cifar": "3.41, 2.83", "vgg": "4.08, 2.87"}  # points over W/GR
-
 HARDER = (("mnist", "cifar"), ("mnist0", "cifar0"))
 
 

@@ -65,11 +65,9 @@ def remember(
         return kept
     pages, norm, seen, old_steps = list(kept.pages), kept.norm.copy(), kept.seen.copy(), kept.steps.copy()
     factor = torch.from_numpy(scale.astype(np.float32)).to(delta.device)[:, None]
-    norms, whole = [], 4 * len(seen) * delta.shape[1]
-    in_memory, what = (
-        not delta.is_cpu or fits(whole),
-        f"the last updates of {len(seen)} devices, {whole:.3g} bytes in all",
-    )
+    norms = []
+    all_bytes = 4 * len(seen) * delta.shape[1]
+    in_memory = not delta.is_cpu or fits(all_bytes)
     for number in np.unique(device // kept.height):
         first, last = np.searchsorted(device, [number * kept.height, (number + 1) * kept.height])
         rows = delta[first:last] * factor[first:last]
@@ -81,7 +79,9 @@ def remember(
         norms.append(torch.linalg.vector_norm(rows, dim=1))
         size = min(kept.height, len(seen) - number * kept.height)
         page = _replaced(pages[number], size, device[first:last] - number * kept.height, rows)
-        pages[number] = page if in_memory else spilled(page, what)
+        if not in_memory:
+            page = spilled(page, f"the last updates of {len(seen)} devices, {all_bytes:.3g} bytes in all")
+        pages[number] = page
     norm[device] = torch.cat(norms).double().cpu().numpy()
     seen[device], old_steps[device] = True, steps
     return Contributions(tuple(pages), kept.height, norm, seen, old_steps)
