@@ -11,6 +11,7 @@ The rates of the floor are those of an H200 unless `--memory-tbps` and `--tflops
 """
 
 import argparse
+import gc
 from dataclasses import replace
 
 import numpy as np
@@ -81,6 +82,8 @@ def main() -> None:
         for n_clients in options.clients:
             if n_clients <= POOL.get(name, n_clients):
                 measure(name, LOADS[name]._replace(n_clients=n_clients), options)
+                gc.collect()  # graphs and their memory
+                torch.cuda.empty_cache()
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from small_config import SMALL
 
 from fedcell.errors import BadInput
 from fedcell.experiment import Case, Claim, Experiment, Finding, judge, main, run_cases, runs
+from fedcell.experiment.judging import final
 from fedcell.options import override
 
 ROOT = Path(__file__).parents[1] / "experiments"
@@ -71,13 +72,16 @@ def test_a_costly_case_has_fewer_seeds(tmp_path):
 
 def test_a_run_that_diverges_is_a_row(tmp_path):
     said = []
-    wild = Case("wild", replace(SMALL, rounds=7, eval_every=2), "fedavg", {"lr": 1e30})
+    wild = Case("wild", replace(SMALL, rounds=7, eval_every=2), "recycling", {"lr": 1e30})
     (row,) = run_cases([wild], [1], tmp_path / "runs.jsonl", said.append)
     assert "lower the learning rate" in row["diverged"]
     assert row["rounds"] == [2, 4, 6, 7]
     assert len(row["accuracy"]) == len(row["loss"]) == len(row["seconds"]) == 4
     assert math.isnan(row["accuracy"][-1])
     assert math.isnan(row["final_accuracy"])
+    assert final(row) == 0
+    assert len(row["n_feasible"]) == 7
+    assert row["n_feasible"][-1] is None
     assert said == [f"[1/1] wild, seed 1: {row['diverged']}"]
 
 

@@ -26,10 +26,10 @@ from fedcell.types import Problem
 
 SCENARIOS = {"mnist": "pruning", "vgg": "pruning_vgg"}
 TITLES = {"mnist": "MNIST", "vgg": "VGG-11 on CIFAR-10"}
-VGG_ROUNDS = 400
+VGG_ROUNDS = 150
 USUAL: dict[str, dict[str, Any]] = {
     "mnist": {"eval_every": 10},
-    "vgg": {"rounds": VGG_ROUNDS, "eval_every": 20, "train.tf32": True},  # tf32 counts on a GPU alone
+    "vgg": {"rounds": VGG_ROUNDS, "eval_every": 10, "train.tf32": True},  # tf32 counts on a GPU alone
 }
 QUICK = {"rounds": 6, "eval_every": 2}  # MNIST; the reduced grid has no VGG-11
 NO_RADIO = {"world.access": "own_band"}  # nothing is late or lost; who trains is drawn

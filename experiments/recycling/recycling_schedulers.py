@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
-import numpy as np
 from matplotlib.figure import Figure
-from recycling_setting import case, config, curve, staleness, where
+from recycling_setting import LEARNS, case, config, curve, staleness, where
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row
-from fedcell.experiment.judging import ahead, by_seed, final, gap, missing, told, verdict
+from fedcell.experiment.judging import accuracies, ahead, final, gap, mean, missing, told, verdict
 from fedcell.experiment.plots import dress, panels
 
 STORE = "schedulers"
@@ -48,7 +47,7 @@ def cases(data: str, quick: bool) -> list[Case]:
 
 def area(row: Row) -> float:
     """Mean accuracy over the whole run: how soon it is learned."""
-    return float(np.mean(row["accuracy"]))
+    return float(accuracies(row).mean())
 
 
 def check(rows: list[Row], data: str, margin: float) -> list[Finding]:
@@ -58,13 +57,15 @@ def check(rows: list[Row], data: str, margin: float) -> list[Finding]:
     own, random, others = keys["Proposed"], keys["Random"], [keys[n] for n in keys if n not in ("Proposed", "Random")]
     accuracy = ", ".join(f"{name} {told(rows, key)}" for name, key in keys.items())
     stale = ", ".join(f"{name} {told(rows, key, staleness, 1)}" for name, key in keys.items())
-    best = [ahead(rows, own, key) for key in (random, *others)]
-    soon = [ahead(rows, own, key, area) for key in (random, *others)]
+    learns = mean(rows, own) >= LEARNS
+    best = [learns and ahead(rows, own, key) for key in (random, *others)]
+    soon = [learns and ahead(rows, own, key, area) for key in (random, *others)]
     behind = [ahead(rows, random, key) for key in others]
     fresh = [ahead(rows, random, own, staleness), *(ahead(rows, key, random, staleness) for key in others)]
     lead = gap(rows, own, random)
     close = abs(lead.mean() - margin) <= SLACK
-    first = f"ahead of all in final accuracy {sum(best)}, in the mean over the run {sum(soon)}, of {len(best)} times"
+    first = f"ahead in final accuracy {sum(best)}, in the mean over the run {sum(soon)}, of {len(best)} times"
+    first += "" if learns else "; it learns nothing"
     order = f"Proposed below Random, Random below the others: {sum(fresh)} of {len(fresh)}"
     return [
         Finding(f"{data} best", accuracy, verdict([*best, *soon]), first),
@@ -82,8 +83,8 @@ def check(rows: list[Row], data: str, margin: float) -> list[Finding]:
 
 def _agree(rows: list[Row], data: str, keys: Sequence[str], ours: str) -> Finding:
     """Whether of two baselines the one with the lower staleness is the more accurate one."""
-    mean = {key: [np.mean(list(by_seed(rows, key, what).values())) for what in (final, staleness)] for key in keys}
-    held = [(mean[a][0] > mean[b][0]) == (mean[a][1] < mean[b][1]) for a, b in combinations(keys, 2)]
+    level = {key: [mean(rows, key, what) for what in (final, staleness)] for key in keys}
+    held = [(level[a][0] > level[b][0]) == (level[a][1] < level[b][1]) for a, b in combinations(keys, 2)]
     return Finding(f"{data} agree", ours, verdict(held), f"{sum(held)} of {len(held)} pairs of baselines")
 
 

@@ -39,6 +39,7 @@ NO_RADIO = {  # whoever is picked is heard
     "world.clock": "slowest",
 }
 VGG = {"rounds": 300, "eval_every": 10, "train.tf32": True}  # tf32 counts on a GPU alone
+LEARNS = 0.15  # accuracy of a run that is worth comparing; chance is 0.1
 QUICK = {
     "mnist": {"rounds": 20, "eval_every": 2},
     "cifar": {"rounds": 4, "eval_every": 2},
@@ -86,8 +87,8 @@ def wobble(row: Row) -> float:
 
 
 def staleness(row: Row) -> float:
-    """Mean staleness in the second half of the run."""
-    values = row["stale_mean"]
+    """Mean staleness in the second half of the rounds played."""
+    values = [value for value in row["stale_mean"] if value is not None]
     return float(np.mean(values[len(values) // 2 :]))
 
 
@@ -110,7 +111,8 @@ def curve(ax: Axes, rows: list[Row], key: str, index: int, x: str = "rounds", y:
     if not runs:
         return
     at = np.array(runs[0]["rounds"]) - 1
-    values = [np.array(row[y]) if len(row[y]) == len(at) else np.array(row[y])[at] for row in runs]
+    columns = [np.array(row[y], dtype=np.float64) for row in runs]
+    values = [column if len(column) == len(at) else column[at] for column in columns]
     look = {"color": COLOURS[index % len(COLOURS)], "linestyle": LINES[index % len(LINES)]}
     ax.plot(runs[0][x], np.mean(values, axis=0), label=key.partition("/")[2] or key, **look)
 

@@ -5,10 +5,10 @@ from itertools import pairwise
 from typing import Any
 
 from recycling_schedulers import CIFAR, base
-from recycling_setting import case, config, points, staleness, where
+from recycling_setting import LEARNS, case, config, points, staleness, where
 
 from fedcell.experiment import Case, Claim, Finding, Row
-from fedcell.experiment.judging import ahead, final, missing, told
+from fedcell.experiment.judging import ahead, final, mean, missing, told
 from fedcell.experiment.plots import dress
 
 SEEDS = 2  # sweeps are wide
@@ -52,9 +52,10 @@ def judged(rows: list[Row], claim: str, one: Sweep, value: Any, rises: bool) -> 
         steps = [(b, a) if rises else (a, b) for a, b in [*pairwise(keys), (keys[0], keys[-1])]]
         held = [ahead(rows, high, low, value) for high, low in steps]
         ours = ", ".join(f"{x:g}: {told(rows, key, value)}" for x, key in zip(one, keys, strict=True))
-        ends = "ends ordered" if held[-1] else "ends not ordered"
+        idle = value is not staleness and max(mean(rows, key, value) for key in keys) < LEARNS
+        ends = "nobody learns" if idle else "ends ordered" if held[-1] else "ends not ordered"
         why = f"{sum(held[:-1])} of {len(held) - 1} steps beyond a standard error; {ends}"
-        result = "reproduced" if all(held) else "partly" if held[-1] else "not reproduced"
+        result = "not reproduced" if idle or not held[-1] else "reproduced" if all(held) else "partly"
         found.append(Finding(f"{data} {claim}", ours, result, why))
     return found
 

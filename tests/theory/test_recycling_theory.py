@@ -29,6 +29,42 @@ def test_random_levels(heard, mean, square):
     np.testing.assert_allclose(np.mean(seen[300:], axis=0), (mean, square), rtol=0.05)
 
 
+def grows(step, ages):
+    """Whether `w_{t+1} = w_t - step sum_j ages_j w_{t-j}` does, by the roots of its characteristic polynomial."""
+    polynomial = np.r_[1.0, step * ages]
+    polynomial[1] -= 1
+    return np.abs(np.roots(polynomial)).max() > 1
+
+
+@pytest.mark.parametrize("period", [1, 2, 3, 10, 50])
+def test_steps_that_turns_bear(period):
+    most, ages = theory.steps_in_turn(period), np.full(period, 1 / period)
+    assert not grows(0.999 * most, ages)
+    assert grows(1.001 * most, ages)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.2, 0.1])
+def test_steps_that_lots_bear(share):
+    most, ages = theory.steps_at_random(share), share * (1 - share) ** np.arange(int(20 / share))
+    assert not grows(0.99 * most, ages)
+    assert grows(1.01 * most, ages)
+
+
+def test_steps_between_both_bounds_fail_in_turn_and_succeed_at_random():
+    """The method's own rule on 20 devices with the same quadratic, 4 of them heard in a round."""
+    step = 2 * theory.steps_in_turn(5)
+    assert step < theory.steps_at_random(0.2) / 4
+    for heard_at, fails in (
+        (lambda t, rng: (4 * t + np.arange(4)) % 20, True),
+        (lambda t, rng: rng.permutation(20)[:4], False),
+    ):
+        w, kept, rng = 1.0, np.zeros(20), np.random.default_rng(0)
+        for t in range(300):
+            kept[heard_at(t, rng)] = w
+            w -= step * kept.mean()
+        assert (abs(w) > 1e3) == fails
+
+
 def test_lemmas_by_hand():
     e = 0.05
     assert theory.local_drift(CONSTANTS) == pytest.approx(4 * 4 * e**2 / 5 * (6 + 0.1))

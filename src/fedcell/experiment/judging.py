@@ -1,6 +1,7 @@
 """How runs are compared: numbers of a run, paired differences over seeds, verdicts, and curves.
 
-One case is ahead of another when the mean of their paired differences over seeds exceeds its standard error.
+One case is ahead of another when the mean of their paired differences over seeds exceeds its standard error. A run that
+diverged has accuracy 0 from there on.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,13 +20,18 @@ TAIL, HEAD = 0.1, 1 / 3  # shares of the rounds: those that make a final accurac
 def final(row: Row) -> float:
     """Mean accuracy in the last tenth of the rounds."""
     at = np.array(row["rounds"])
-    return float(np.mean(np.array(row["accuracy"])[at > at[-1] * (1 - TAIL)]))
+    return float(np.mean(accuracies(row)[at > at[-1] * (1 - TAIL)]))
 
 
 def early(row: Row) -> float:
     """Mean accuracy in the first third of the rounds: how soon it is learned."""
     at = np.array(row["rounds"])
-    return float(np.mean(np.array(row["accuracy"])[at <= max(at[-1] * HEAD, at[0])]))
+    return float(np.mean(accuracies(row)[at <= max(at[-1] * HEAD, at[0])]))
+
+
+def accuracies(row: Row) -> Floats:
+    """Accuracy at the evaluated rounds; 0 from where the run diverged."""
+    return np.nan_to_num(np.array(row["accuracy"], dtype=np.float64))
 
 
 def by_seed(rows: Sequence[Row], key: str, value: Measure = final) -> dict[int, float]:

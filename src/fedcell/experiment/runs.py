@@ -42,7 +42,7 @@ class Case(NamedTuple):
 def run_case(case: Case, seed: int) -> Row:
     """Simulate one case on one seed: curves at the evaluated rounds, totals, and the method's own columns.
 
-    A run that diverges is a result: `diverged` says how, and its curves go on as NaN to the end.
+    A run that diverges is a result: `diverged` says how, and its curves go on as NaN, its columns as None.
     """
     config = replace(case.config, seed=seed)
     problem = (case.build or build_problem)(config)
@@ -57,7 +57,7 @@ def run_case(case: Case, seed: int) -> Row:
     judged = [row for row in rows if "accuracy" in row.metrics]
     own = {name for row in rows for name in row.metrics} - {"accuracy", "loss"}
     lost = [n for n in range(len(rows) + 1, config.rounds + 1) if n % config.eval_every == 0 or n == config.rounds]
-    nothing = [math.nan] * len(lost)
+    nothing, unplayed = [math.nan] * len(lost), [None] * (config.rounds - len(rows))
     return {
         "case": case.key,
         "seed": seed,
@@ -72,7 +72,7 @@ def run_case(case: Case, seed: int) -> Row:
         "joules": sum(row.compute_joule + row.radio_joule for row in rows),
         "uplink_bit": sum(row.uplink_bit for row in rows),
         "made_by": maker(problem.learner.device.type),
-        **{name: [row.metrics.get(name) for row in rows] for name in sorted(own)},
+        **{name: [row.metrics.get(name) for row in rows] + unplayed for name in sorted(own)},
     }
 
 

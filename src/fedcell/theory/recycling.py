@@ -90,6 +90,33 @@ def random_staleness(n_devices: float, n_heard: float) -> tuple[float, float]:
     return away / n_heard, away * (n_devices + away) / n_heard**2
 
 
+def steps_in_turn(period: float) -> float:
+    """The largest `lr steps L` with which recycled gradients descend a quadratic, where all take turns.
+
+    With all gradients `L w` of devices heard `0 .. n - 1` rounds ago, `w_{t+1} = w_t - (a / n) sum_j w_{t-j}` is stable
+    for `a < 2 n sin^2(pi / 2n)`, where its characteristic polynomial meets the unit circle at angle `pi / n`.
+
+    Args:
+        period: rounds `n` between two turns of a device, the same for all.
+
+    >>> round(steps_in_turn(10), 3)  # fresh gradients: 2
+    0.489
+    """
+    return float(2 * period * np.sin(np.pi / (2 * period)) ** 2)
+
+
+def steps_at_random(share: float) -> float:
+    """As `steps_in_turn`, in the mean, where a share `q` of the devices is drawn anew in every round.
+
+    Ages are geometric: the mean gradient is a moving average, `m_t = (1 - q) m_{t-1} + q L w_t`, and the step is that
+    of heavy-ball descent, stable for `a < 2 (2 - q) / q`: more than fresh gradients bear.
+
+    >>> round(steps_at_random(0.1), 3)
+    38.0
+    """
+    return 2 * (2 - share) / share
+
+
 # ---------------------------------------------------------------- lemmas
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...types import Ints
+from ..architecture import Architecture
 from .common import GROWTH, Batches, Feed, Job, batch_of, targets
 from .objectives import Held, signature
 
@@ -50,9 +51,10 @@ class Shape(NamedTuple):
 
 
 class Replays:
-    """Cohorts of earlier rounds, by network and shape."""
+    """Cohorts of earlier rounds, by network and shape, and how much memory of a GPU one may take."""
 
     def __init__(self) -> None:
+        self.room: dict[Architecture, int] = {}
         self._kept: OrderedDict[tuple[int, Shape, Hashable], Cohort] = OrderedDict()
 
     def cohort(self, job: Job, kernel: Callable[[], Kernel], shape: Shape) -> "Cohort":

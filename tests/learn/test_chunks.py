@@ -1,0 +1,86 @@
+"""Cohorts in pieces: sizes from the memory of a GPU, of which these tests only have the number."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedcell.learn.engines import chunks
+from fedcell.learn.engines.cohort import Replays
+
+ROW_BYTES = 4 * (chunks.COPIES * 100 + chunks.ACTIVATIONS * 10 * 5)
+
+
+class Network:
+    def __init__(self, n_params):
+        self.n_params = n_params
+
+
+@pytest.fixture
+def job():
+    return SimpleNamespace(
+        device=torch.device("cuda"),
+        architecture=Network(100),
+        samples=SimpleNamespace(shape=(5,)),
+        work=SimpleNamespace(batch_size=10),
+        replays=Replays(),
+    )
+
+
+def sizes(job, n_rows, fails_above=np.inf):
+    """Rows of the groups that were trained."""
+    seen = []
+
+    def train(rows):
+        if len(rows) > fails_above:
+            raise torch.cuda.OutOfMemoryError
+        seen.append(rows)
+
+    chunks.in_chunks(job, np.arange(n_rows), train)
+    np.testing.assert_array_equal(np.concatenate(seen), np.arange(n_rows))
+    return [len(rows) for rows in seen]
+
+
+def free(monkeypatch, rows):
+    """So much free memory that a cohort of `rows` may be trained."""
+    monkeypatch.setattr(chunks, "free_bytes", lambda device: int(rows * ROW_BYTES / chunks.SHARE) + 1)
+
+
+def test_groups_are_as_large_as_memory_allows_and_equal(job, monkeypatch):
+    free(monkeypatch, 40)
+    assert sizes(job, 100) == [34, 33, 33]
+
+
+def test_later_rounds_keep_their_groups_though_less_is_free(job, monkeypatch):
+    free(monkeypatch, 40)
+    first = sizes(job, 100)
+    free(monkeypatch, 3)  # the rest lies with the cohorts that wait
+    assert sizes(job, 100) == first
+
+
+def test_a_guess_that_was_too_bold_is_halved_for_good(job, monkeypatch):
+    free(monkeypatch, 100)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    assert sizes(job, 100, fails_above=30) == [25] * 4
+    tried = []
+    chunks.in_chunks(job, np.arange(100), tried.append)
+    assert [len(rows) for rows in tried] == [25] * 4
+
+
+def test_one_row_that_does_not_fit_is_an_error(job, monkeypatch):
+    free(monkeypatch, 1)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    with pytest.raises(torch.cuda.OutOfMemoryError):
+        sizes(job, 2, fails_above=0)
+
+
+@given(n=st.integers(1, 500), most=st.integers(0, 600))
+def test_equal_parts(n, most):
+    parts = chunks.equal_parts(np.arange(n), most)
+    lengths = [len(part) for part in parts]
+    np.testing.assert_array_equal(np.concatenate(parts), np.arange(n))
+    assert max(lengths) <= max(most, 1)
+    assert max(lengths) - min(lengths) <= 1
