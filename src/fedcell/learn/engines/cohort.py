@@ -48,6 +48,7 @@ class Shape(NamedTuple):
     momentum: float
     prox: float
     masked: bool
+    together: bool  # whether all rows start from one point
 
 
 class Replays:
@@ -84,11 +85,12 @@ def train_rows(job: Job, kernel: Callable[[], Kernel], batches: Batches, rows: I
         momentum=work.momentum,
         prox=work.prox,
         masked=work.mask is not None,
+        together=len(job.points) == 1,
     )
     cohort = job.replays.cohort(job, kernel, shape)
     cohort.load(job, feed, rows)
     cohort.play(work.steps[rows])
-    job.out[torch.from_numpy(rows).to(job.device)] = cohort.moved(len(rows))
+    cohort.tell(job.out, rows)
 
 
 class Cohort:
@@ -103,10 +105,10 @@ class Cohort:
             return torch.zeros(size, dtype=of, device=job.device)
 
         n_rows = shape.n_rows
-        self.start = kernel.split(room(n_rows, job.architecture.n_params))
-        self.weights = [part.clone() for part in self.start]
-        self.velocity = [part.clone() for part in self.start] if shape.momentum else []
-        self.mask = [part.clone() for part in self.start] if shape.masked else []
+        self.start = kernel.split(room(1 if shape.together else n_rows, job.architecture.n_params))
+        self.weights = [room(n_rows, *part.shape[1:]) for part in self.start]
+        self.velocity = [part.clone() for part in self.weights] if shape.momentum else []
+        self.mask = [part.clone() for part in self.weights] if shape.masked else []
         self.index = room(shape.n_batches, n_rows, shape.width, of=torch.int64)
         self.number = room(shape.n_batches, n_rows, shape.n_draws if shape.distinct else 0, of=torch.int64)
         self.share = room(n_rows, shape.n_draws)
@@ -125,7 +127,8 @@ class Cohort:
         if self.kernel.held and isinstance(work.objective, partial):
             self.kernel.held.take(work.objective)
         of_row = np.pad(job.of_row[rows], (0, self.shape.n_rows - n), mode="edge")
-        _fill(self.start, self.kernel.split(job.points[torch.from_numpy(of_row).to(job.device)]))
+        points = job.points if self.shape.together else job.points[torch.from_numpy(of_row).to(job.device)]
+        _fill(self.start, self.kernel.split(points))
         _fill(self.weights, self.start)
         for part in self.velocity:
             part.zero_()
@@ -158,9 +161,13 @@ class Cohort:
             else:
                 graph.replay()
 
-    def moved(self, n: int) -> Tensor:
-        """What every row moved by, `[n, n_params]`."""
-        return torch.cat([(w[:n] - s[:n]).flatten(1) for w, s in zip(self.weights, self.start, strict=True)], dim=1)
+    def tell(self, out: Tensor, rows: Ints) -> None:
+        """Write what every client moved by into its row of `out`, `[n_rows, n_params]`; parts lie there in turn."""
+        n, place, first = len(rows), torch.from_numpy(rows).to(out.device), 0
+        for now, start in zip(self.weights, self.start, strict=True):
+            moved = (now[:n] - start[:n]).flatten(1)
+            out[:, first : first + moved.shape[1]].index_copy_(0, place, moved)
+            first += moved.shape[1]
 
     def _record(self, counts: set[int]) -> None:
         """Make graphs of the steps of so many rows; a network that waits for the GPU in its forward pass has none."""
