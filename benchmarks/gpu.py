@@ -13,10 +13,12 @@ The rates of the floor are those of an H200 unless `--memory-tbps` and `--tflops
 import argparse
 import gc
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from engine import LOADS, Load, once, setting
+from scaling_page import fit
 
 from fedcell.learn.engines.cohort import Cohort
 from fedcell.learn.learner import Learner
@@ -24,6 +26,7 @@ from fedcell.learn.work import Work
 from fedcell.types import Start
 
 STEPS = 3
+SHOWN = 1_000  # clients whose updates are compared
 POOL = {"fcn": 1_000}  # most clients of a workload whose updates alone fill a GPU
 
 
@@ -35,35 +38,65 @@ def floor_s(learner: Learner, work: Work, memory_tbps: float, tflops: float) -> 
     return max(traffic, 3 * layout.flops_per_sample(sample) * work.batch_size * n_steps / (tflops * 1e12))
 
 
+class Measured(NamedTuple):
+    """One line of the table."""
+
+    name: str
+    n_clients: int
+    graphs_s: float
+    eager_s: float
+    floor_s: float
+    peak_gib: float
+    apart: float  # updates of both ways, relative
+
+    def line(self) -> str:
+        milliseconds = (1e3 * value for value in (self.graphs_s, self.eager_s, self.floor_s))
+        numbers = " | ".join(
+            f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
+            for value in (*milliseconds, self.graphs_s / self.floor_s, self.peak_gib)
+        )
+        return f"| {self.name} | {self.n_clients:,} | {numbers} | {self.apart:.0e} |"
+
+
+HEAD = """
+| workload | clients | graphs (ms) | eager (ms) | floor (ms) | graphs over floor | peak memory (GiB) | updates apart |
+|---|---|---|---|---|---|---|---|"""
+
+
 def timed(learner: Learner, start: Start, work: Work, rounds: int, graphs: bool) -> tuple[float, torch.Tensor]:
-    """(median seconds of a round, its updates); graphs come with the second round."""
+    """(median seconds of a round, updates of its first clients); graphs come with the second round."""
     record = Cohort._record
     if not graphs:
         Cohort._record = lambda self, counts: None  # type: ignore[method-assign]
     try:
-        for _ in range(2):
-            delta = learner.train(start, work).delta
+        learner.train(start, work)
+        shown = learner.train(start, work).delta[:SHOWN].clone()
         seconds = [once(lambda: learner.train(start, work).delta, learner.device) for _ in range(rounds)]
     finally:
         Cohort._record = record  # type: ignore[method-assign]
-    return float(np.median(seconds)), delta
+    return float(np.median(seconds)), shown
 
 
-def measure(name: str, load: Load, options: argparse.Namespace) -> None:
+def measure(name: str, load: Load, options: argparse.Namespace) -> Measured:
     learner, start, work = setting(load, torch.device("cuda"))
     learner.settings = replace(learner.settings, tf32=options.tf32)
     work = work._replace(steps=np.full(load.n_clients, STEPS))
     torch.cuda.reset_peak_memory_stats()
-    found = {way: timed(learner, start, work, options.rounds, way == "graphs") for way in ("eager", "graphs")}
-    apart = float((found["graphs"][1] - found["eager"][1]).norm() / found["eager"][1].norm())
+    eager_s, eager = timed(learner, start, work, options.rounds, graphs=False)
+    graphs_s, graphs = timed(learner, start, work, options.rounds, graphs=True)
+    apart = float((graphs - eager).norm() / eager.norm())
     least = floor_s(learner, work, options.memory_tbps, options.tflops)
-    print(
-        f"{name:10s} {load.n_clients:6d} clients   graphs {found['graphs'][0] * 1e3:9.2f} ms   "
-        f"eager {found['eager'][0] * 1e3:9.2f} ms   floor {least * 1e3:8.2f} ms   graphs / floor "
-        f"{found['graphs'][0] / least:6.1f}   peak {torch.cuda.max_memory_allocated() / 2**30:5.1f} GiB   "
-        f"updates differ by {apart:.0e}",
-        flush=True,
-    )
+    return Measured(name, load.n_clients, graphs_s, eager_s, least, torch.cuda.max_memory_allocated() / 2**30, apart)
+
+
+def growth(found: list[Measured]) -> str:
+    """Exponents of time by clients, over all points of a workload."""
+    parts = []
+    for name in dict.fromkeys(one.name for one in found):
+        points = [{"value": one.n_clients, "s": one.graphs_s} for one in found if one.name == name]
+        if len(points) > 1:
+            parts.append(f"{name} {fit(points, 's')[1]:.2f}")
+    return "Exponents of time by clients: " + ", ".join(parts)
 
 
 def main() -> None:
@@ -78,12 +111,16 @@ def main() -> None:
     if not torch.cuda.is_available():
         raise SystemExit("this machine shows no CUDA GPU: benchmarks/engine.py measures CPUs")
     print(f"torch {torch.__version__}, {torch.cuda.get_device_name()}, median of {options.rounds}, tf32 {options.tf32}")
+    print(HEAD)
+    found = []
     for name in options.only or LOADS:
         for n_clients in options.clients:
             if n_clients <= POOL.get(name, n_clients):
-                measure(name, LOADS[name]._replace(n_clients=n_clients), options)
+                found.append(measure(name, LOADS[name]._replace(n_clients=n_clients), options))
+                print(found[-1].line(), flush=True)
                 gc.collect()  # graphs and their memory
                 torch.cuda.empty_cache()
+    print(f"\n{growth(found)}")
 
 
 if __name__ == "__main__":

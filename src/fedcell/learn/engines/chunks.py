@@ -11,7 +11,7 @@ from .common import Job
 
 COPIES = 4  # weights, start, gradient and velocity of a row
 ACTIVATIONS = 16  # floats kept for the backward pass per input value, a first guess
-SHARE = 0.8  # of the free memory that a cohort may take
+SHARE = 0.5  # of the free memory that a cohort may take; updates of this round and the next need some, too
 
 
 def in_chunks(job: Job, rows: Ints, train: Callable[[Ints], None]) -> None:
