@@ -50,12 +50,10 @@ class Measured(NamedTuple):
     apart: float  # updates of both ways, relative
 
     def line(self) -> str:
-        milliseconds = (1e3 * value for value in (self.graphs_s, self.eager_s, self.floor_s))
-        numbers = " | ".join(
-            f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
-            for value in (*milliseconds, self.graphs_s / self.floor_s, self.peak_gib)
-        )
-        return f"| {self.name} | {self.n_clients:,} | {numbers} | {self.apart:.0e} |"
+        seconds = (self.graphs_s, self.eager_s, self.floor_s)
+        numbers = (*(1e3 * value for value in seconds), self.graphs_s / self.floor_s, self.peak_gib)
+        shown = " | ".join(f"{value:,.0f}" if value >= 100 else f"{value:.2g}" for value in numbers)
+        return f"| {self.name} | {self.n_clients:,} | {shown} | {self.apart:.0e} |"
 
 
 HEAD = """
