@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from matplotlib.figure import Figure
-from pruning_setting import NO_RADIO, TITLES, VGG_ROUNDS, case, curve, points
+from pruning_setting import NO_RADIO, TITLES, case, curve, points
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row
 from fedcell.experiment.judging import ahead, gap, margin, mean, missing, told_all, verdict
@@ -22,7 +22,7 @@ RULES: dict[str, dict[str, Any]] = {
 }
 COHORTS = (5, 10)
 BETAS = {"mnist": {5: (0.1, 0.3, 0.5), 10: (0.1, 0.5)}, "vgg": {5: (0.1,), 10: (0.1, 0.5)}}
-ROUNDS = {"mnist": 300, "vgg": VGG_ROUNDS}
+ROUNDS = {"mnist": 300, "vgg": 150}
 
 
 def name(data: str, rule: str, cohort: int, beta: float) -> str:
