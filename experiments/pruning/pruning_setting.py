@@ -1,7 +1,8 @@
 """What the experiments on AMP-FL share: cases, measures, how claims are judged, and how figures look.
 
 Deviation: VGG-11 on CIFAR-10 runs for fewer rounds than the source (`VGG_ROUNDS` instead of 1500, and 150 instead of
-1000 where pruning rules are compared) and on one seed; what is read "after so many seconds" there is read at the end of these rounds.
+1000 where pruning rules are compared) and on one seed; what is read "after so many seconds" there is read at the end of
+these rounds.
 
 Final accuracy is the mean over the evaluations in the last tenth of the rounds: with two classes per device single
 rounds swing. One case is ahead of another when the mean of their paired differences over seeds exceeds its standard
