@@ -1,8 +1,11 @@
 """Clients whose convolutions fill a GPU alone: kernels of their own beside each other."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional
 
 from fedcell.learn.architecture import Architecture
 from fedcell.learn.engines import vmap
@@ -14,10 +17,26 @@ from fedcell.learn.work import Work
 from fedcell.types import Start, Store
 
 SHAPE, N_ROWS = (3, 12, 12), 11
-VARIANTS = {"plain": {}, "momentum": {"momentum": 0.9}, "prox": {"prox": 0.5}, "masks": {}}
+
+
+def shifted(by, module, x, y, weight):
+    """A loss with a tensor of its own, which every round may change."""
+    each = functional.cross_entropy(module(x) + by, y, reduction="none")
+    return each.mean() if weight is None else (each * weight).sum()
+
+
+VARIANTS = {
+    "plain": {},
+    "momentum": {"momentum": 0.9},
+    "prox": {"prox": 0.5},
+    "masks": {},
+    "full batch": {"batch_size": 0},
+    "objective": {"objective": shifted, "batch_size": 0},
+}
 
 
 def train(device, engine, variant, rounds=1):
+    """Updates of some rounds, and the learner; an objective has other values in every round."""
     rng = np.random.default_rng(3)
     x, y = rng.random((200, *SHAPE)).astype(np.float32), rng.integers(0, 10, 200)
     samples = Samples(x, y, torch.device(device))
@@ -25,12 +44,18 @@ def train(device, engine, variant, rounds=1):
         initialise(lambda: build(ModelConfig(name="cnn", channels=(4, 8), kernel=3), SHAPE, 10), 1)
     )
     learner = Learner([layout], samples, samples, TrainConfig(engine=engine), 1)
-    store = Store(rng.integers(0, 200, (N_ROWS, 60)), np.full(N_ROWS, 60))
-    work = Work(np.arange(N_ROWS), store, np.full(N_ROWS, 3), lr=0.05, batch_size=16, round=0, **VARIANTS[variant])
+    store = Store(rng.integers(0, 200, (N_ROWS, 60)), rng.integers(50, 61, N_ROWS))
+    work = Work(np.arange(N_ROWS), store, np.full(N_ROWS, 3), lr=0.05, batch_size=16, round=0)
+    work = work._replace(**VARIANTS[variant])
     if variant == "masks":
         work = work._replace(mask=torch.rand(N_ROWS, layout.n_params, generator=torch.Generator().manual_seed(1)) < 0.5)
     start = Start(learner.initial()[None], np.zeros(N_ROWS, dtype=np.int64))
-    return [learner.train(start, work).delta.cpu().clone() for _ in range(rounds)], learner
+    found = []
+    for number in range(rounds):
+        if work.objective:
+            work = work._replace(objective=partial(shifted, torch.linspace(-number, 1, 10, device=device)))
+        found.append(learner.train(start, work).delta.cpu().clone())
+    return found, learner
 
 
 @pytest.fixture
@@ -47,10 +72,10 @@ def beside(monkeypatch):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_agrees_with_debug(variant, beside):
-    (found,), _ = train("cpu", "vmap", variant)
-    (wanted,), _ = train("cpu", "debug", variant)
+    found, _ = train("cpu", "vmap", variant, rounds=2)
+    wanted, _ = train("cpu", "debug", variant, rounds=2)
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-6)
-    assert beside == [4, 4, 4, 4, 4, 4, 3, 3, 3]
+    assert beside == 2 * [4, 4, 4, 4, 4, 4, 3, 3, 3]
 
 
 def test_chosen_by_work_layers_and_even_steps():
@@ -60,7 +85,9 @@ def test_chosen_by_work_layers_and_even_steps():
     assert vmap._busy_alone(job(batch_size=1 << 20))
     assert not vmap._busy_alone(job(batch_size=1 << 20, steps=np.array([1, 2])))
     assert not vmap._busy_alone(job(batch_size=0))
+    assert vmap._busy_alone(job(batch_size=0, store=Store(np.zeros((2, 0), dtype=np.int64), np.full(2, 1 << 20))))
     assert not vmap._busy_alone(job(batch_size=1 << 20, objective=lambda *_: None))
+    assert vmap._busy_alone(job(batch_size=1 << 20, objective=partial(shifted, torch.zeros(10))))
 
 
 class Job:
@@ -79,9 +106,9 @@ class Job:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_graphs_agree_with_cpu(variant, beside):
-    (cpu,), _ = train("cpu", "debug", variant)
+    wanted, _ = train("cpu", "debug", variant, rounds=3)
     found, learner = train("cuda", "vmap", variant, rounds=3)
-    for gpu in found:
+    for gpu, cpu in zip(found, wanted, strict=True):
         apart = (gpu - cpu).norm(dim=1) / cpu.norm(dim=1)
         assert float(apart.median()) < 1e-4  # single clients whose ReLU or max-pool flips may be further away
     assert all(cohort.graphs for cohort in learner._replays._kept.values())

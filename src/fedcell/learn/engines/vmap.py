@@ -37,13 +37,15 @@ def train(job: Job) -> None:
 
 
 def _busy_alone(job: Job) -> bool:
-    """Whether the convolutions of one client keep a GPU busy; with ragged steps hardly a graph would serve twice."""
+    """Whether the convolutions of one client keep a GPU busy; with ragged steps hardly a graph would serve twice,
+    and none with an objective that may be another in every round."""
     work = job.work
-    if work.objective is not None or not work.batch_size or work.steps.min() < work.steps.max():
+    if signature(work.objective) is None or work.steps.min() < work.steps.max():
         return False
     if not any(type(part) is nn.Conv2d for part in job.architecture.module.modules()):
         return False
-    return work.batch_size * _operations(job.architecture, job.samples.shape) >= BUSY
+    batch = work.batch_size or int(work.store.size.max(initial=0))
+    return batch * _operations(job.architecture, job.samples.shape) >= BUSY
 
 
 @lru_cache(maxsize=8)
@@ -57,7 +59,7 @@ def _kernel(job: Job, alone: bool) -> Kernel:
     split = partial(_split, job.architecture)
     loss = _Loss(module, held or objective or cross_entropy, job.architecture.names)
     if alone:
-        return Kernel(split, _Beside(loss, job.device), grain=1)
+        return Kernel(split, _Beside(loss, job.device), grain=1, held=held)
     rewrite(module)
     gradients = vmap(grad(loss))
     return Kernel(split, lambda parts, x, y, weight: gradients(tuple(parts), x, y, weight), held=held)
