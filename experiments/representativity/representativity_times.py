@@ -5,7 +5,7 @@ numbers and a coarser grid that has the marked pair (0.3, 1.0) of MNIST. Where t
 number of devices counts with which that policy is fastest.
 
 On CIFAR-10 central training ends at 55 %: nobody can reach the 60 and 65 % of the text. Claims without numbers are
-judged there at 30 % (m = 2) and 45 % (m = 3), which were chosen when the runs of ten and twenty devices were known. Runs
+judged there at 30 % (m = 2) and 45 % (m = 3), chosen when the runs of ten and twenty devices were known. Runs
 with 50 devices a round, or a ratio of weights that lets many train, have half the rounds there, which last longer.
 Schedules depend on the ratio of the weights alone, so that each ratio is run once.
 
