@@ -1,9 +1,9 @@
 """Cohorts on one GPU: milliseconds per round against what memory and arithmetic allow, with and without graphs.
 
 The workloads of `engine.py` with 100, 1,000 and 10,000 clients, every client with 3 steps of its batch. `graphs` is
-the replay of a recorded step, `eager` launches its kernels one by one; both train the same clients, and their updates
-are compared. The floor is the larger of two times: weights read and written once per step at the GPU's memory rate,
-and the multiply-adds of forward and backward pass at its float32 rate.
+the replay of a recorded step, `eager` launches its kernels one by one; both train the same clients, and their mean
+updates are compared. The floor is the larger of two times: weights read and written once per step at the GPU's memory
+rate, and the multiply-adds of forward and backward pass at its float32 rate.
 
     python benchmarks/gpu.py [--rounds 5] [--clients 100 1000 10000] [--only lenet] [--tf32]
 
@@ -13,21 +13,20 @@ The rates of the floor are those of an H200 unless `--memory-tbps` and `--tflops
 import argparse
 import gc
 from dataclasses import replace
+from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from engine import LOADS, Load, once, setting
+from engine import LOADS, Load, setting
 from scaling_page import fit
 
 from fedcell.learn.engines.cohort import Cohort
 from fedcell.learn.learner import Learner
 from fedcell.learn.work import Work
-from fedcell.types import Start
+from fedcell.types import Start, is_deferred
 
 STEPS = 3
-SHOWN = 1_000  # clients whose updates are compared
-POOL = {"fcn": 1_000}  # most clients of a workload whose updates alone fill a GPU
 
 
 def floor_s(learner: Learner, work: Work, memory_tbps: float, tflops: float) -> float:
@@ -47,7 +46,7 @@ class Measured(NamedTuple):
     eager_s: float
     floor_s: float
     peak_gib: float
-    apart: float  # updates of both ways, relative
+    apart: float  # mean updates of both ways, relative
 
     def line(self) -> str:
         seconds = (self.graphs_s, self.eager_s, self.floor_s)
@@ -61,18 +60,28 @@ HEAD = """
 |---|---|---|---|---|---|---|---|"""
 
 
+def played(learner: Learner, start: Start, work: Work) -> torch.Tensor:
+    """The mean update of a round; large cohorts are added up as they are trained."""
+    rows, n = learner.train(start, work).rows, len(work.steps)
+    if is_deferred(rows):
+        return rows.add_up(np.ones(n, dtype=np.bool_), np.full(n, 1 / n))
+    return rows.mean(dim=0)
+
+
 def timed(learner: Learner, start: Start, work: Work, rounds: int, graphs: bool) -> tuple[float, torch.Tensor]:
-    """(median seconds of a round, updates of its first clients); graphs come with the second round."""
+    """(median seconds of a round, its mean update); graphs come with the second round."""
     record = Cohort._record
     if not graphs:
         Cohort._record = lambda self, counts: None  # type: ignore[method-assign]
     try:
-        learner.train(start, work)
-        shown = learner.train(start, work).delta[:SHOWN].clone()
-        seconds = [once(lambda: learner.train(start, work).delta, learner.device) for _ in range(rounds)]
+        seconds = []
+        for _ in range(2 + rounds):
+            begin = perf_counter()
+            mean = played(learner, start, work).cpu()  # which waits for it
+            seconds.append(perf_counter() - begin)
     finally:
         Cohort._record = record  # type: ignore[method-assign]
-    return float(np.median(seconds)), shown
+    return float(np.median(seconds[2:])), mean
 
 
 def measure(name: str, load: Load, options: argparse.Namespace) -> Measured:
@@ -113,11 +122,10 @@ def main() -> None:
     found = []
     for name in options.only or LOADS:
         for n_clients in options.clients:
-            if n_clients <= POOL.get(name, n_clients):
-                found.append(measure(name, LOADS[name]._replace(n_clients=n_clients), options))
-                print(found[-1].line(), flush=True)
-                gc.collect()  # graphs and their memory
-                torch.cuda.empty_cache()
+            found.append(measure(name, LOADS[name]._replace(n_clients=n_clients), options))
+            print(found[-1].line(), flush=True)
+            gc.collect()  # graphs and their memory
+            torch.cuda.empty_cache()
     print(f"\n{growth(found)}")
 
 

@@ -1,16 +1,19 @@
 """On a real GPU: several hundred clients at a time, the CPU's results within float32 rounding."""
 
+import gc
+
 import numpy as np
 import pytest
 import torch
 
+from fedcell.learn import deferred
 from fedcell.learn.architecture import Architecture
 from fedcell.learn.learner import Learner, initialise
 from fedcell.learn.models import build
 from fedcell.learn.samples import Samples
 from fedcell.learn.settings import ModelConfig, TrainConfig
 from fedcell.learn.work import Work
-from fedcell.types import Start, Store
+from fedcell.types import Start, Store, is_deferred
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 
@@ -100,3 +103,33 @@ def test_a_network_that_waits_for_the_gpu_trains_without_graphs():
         found.append([one.train(start, work).delta.cpu() for _ in range(3)])
     for gpu, cpu in zip(*found, strict=True):
         agree(gpu, cpu)
+
+
+def test_large_cohorts_are_added_up_in_blocks(monkeypatch):
+    one = learner("cnn", "cuda")
+    store = Store(np.arange(2000).reshape(50, 40), np.full(50, 40))
+    work = Work(np.arange(50), store, np.full(50, 3), lr=0.05, batch_size=16, round=0)
+    rows, chosen = train(one, work), np.arange(50) % 3 > 0
+    monkeypatch.setattr(deferred, "GPU_BLOCK_BYTES", 4 * one.n_params * 20)
+    updates = one.train(Start(one.initial()[None], np.zeros(50, dtype=np.int64)), work)
+    assert is_deferred(updates.rows)
+    weights = np.linspace(0.1, 1, chosen.sum())
+    total = updates.rows.add_up(chosen, weights)
+    assert total.is_cuda
+    wanted = torch.from_numpy(weights).float() @ rows[torch.from_numpy(chosen)]
+    assert float((total.cpu() - wanted).norm() / wanted.norm()) < 1e-3
+    assert updates.finite().all()
+
+
+def test_a_learner_that_is_gone_leaves_no_memory_behind():
+    def rounds():
+        one = learner("cnn", "cuda")
+        store = Store(np.arange(2000).reshape(50, 40), np.full(50, 40))
+        for round in range(3):
+            train(one, Work(np.arange(50), store, np.full(50, 3), lr=0.05, batch_size=16, round=round))
+
+    rounds()  # what PyTorch keeps for itself
+    gc.collect()
+    before = torch.cuda.memory_allocated()
+    rounds()
+    assert torch.cuda.memory_allocated() == before

@@ -13,8 +13,10 @@ from torch import Tensor
 from ..types import Bools, Floats, Ints, finite_rows
 
 BLOCK_BYTES = 32 << 20  # of updates that are trained before they are added up
+GPU_BLOCK_BYTES = 8 << 30  # the same on a GPU, which is fast with large cohorts only
 GROUP = 8  # rows that are added up together at least: the sum is written to memory once for all of them
 PER_WORKER = 8  # rows of a block that each worker has at least, so that few wait for the last
+CPU = torch.device("cpu")
 
 
 class Deferred:
@@ -26,12 +28,19 @@ class Deferred:
         n_params: numbers of an update.
         together: rows that are computed together.
         block: rows that are trained at a time, or some more, in groups.
+        device: where they are trained.
     """
 
     def __init__(
-        self, train: Callable[[Ints | None], Tensor], steps: Ints, n_params: int, together: int, block: int
+        self,
+        train: Callable[[Ints | None], Tensor],
+        steps: Ints,
+        n_params: int,
+        together: int,
+        block: int,
+        device: torch.device = CPU,
     ) -> None:
-        self._train, self._group = train, -(-GROUP // together) * together
+        self._train, self._group, self._device = train, -(-GROUP // together) * together, device
         self._n_rows, self._n_params = len(steps), n_params
         size = -(-block // self._group) * self._group
         order = np.argsort(-steps, kind="stable")  # as the engines have it
@@ -62,12 +71,12 @@ class Deferred:
         """
         factor = np.zeros(len(chosen), dtype=np.float32)
         factor[chosen] = weights
-        total = torch.zeros(self._n_params)
+        total = torch.zeros(self._n_params, device=self._device)
 
         def add(rows: Ints, delta: Tensor) -> None:
             use = chosen[rows]
-            part = delta if use.all() else delta[torch.from_numpy(use)]
-            total.addmv_(part.T, torch.from_numpy(factor[rows[use]]))
+            part = delta if use.all() else delta[torch.from_numpy(use).to(delta.device)]
+            total.addmv_(part.T, torch.from_numpy(factor[rows[use]]).to(delta.device))
 
         self._visit(add)
         return total
@@ -87,11 +96,16 @@ class Deferred:
             look(rows, part)
 
 
-def defers(n_rows: int, n_params: int) -> bool:
+def defers(n_rows: int, n_params: int, device: torch.device) -> bool:
     """Whether a cohort has that many updates; the number of workers has no say, as it has none in results."""
-    return 4 * n_rows * n_params > BLOCK_BYTES
+    return 4 * n_rows * n_params > (BLOCK_BYTES if device.type == "cpu" else GPU_BLOCK_BYTES)
 
 
 def block_rows(n_params: int, workers: int) -> int:
-    """Rows of a block: as many as make its bytes, and some for every worker."""
+    """Rows of a block on a CPU: as many as make its bytes, and some for every worker."""
     return max(BLOCK_BYTES // (4 * n_params), PER_WORKER * workers)
+
+
+def gpu_block_rows(n_params: int) -> int:
+    """Rows of a block on a GPU."""
+    return max(GPU_BLOCK_BYTES // (4 * n_params), 1)

@@ -15,12 +15,12 @@ from ..rng import SETUP, stream
 from ..types import Ints, Start, Updates
 from .architecture import Architecture, trainable
 from .buffers import Buffers
-from .deferred import Deferred, block_rows, defers
+from .deferred import Deferred, block_rows, defers, gpu_block_rows
 from .engines import batched, sharded
 from .engines.cohort import Replays
 from .engines.common import Job
 from .engines.dispatch import train_with
-from .engines.pool import cores
+from .engines.pool import cores, one_thread
 from .evaluation import places, samples_at_once, spread_columns, top_columns
 from .memory import keep_freed_memory
 from .samples import Samples
@@ -81,8 +81,7 @@ class Learner:
 
     def train(self, start: Start, work: Work) -> Updates:
         """Local SGD of every row from its start point; one flat update per row, later where all need much memory."""
-        large = self.device.type == "cpu" and defers(len(work.steps), self.n_params)
-        if not large or len(self.architectures) > 1:
+        if not defers(len(work.steps), self.n_params, self.device) or len(self.architectures) > 1:
             return Updates(work.device, self._train(start, work))
 
         def some(rows: Ints | None) -> Tensor:
@@ -91,9 +90,12 @@ class Learner:
             point, of_row = np.unique(start.of_row[rows], return_inverse=True)
             return self._train(Start(start.points[point], of_row), rows_of(work, rows))
 
-        together = batched.rows_per_chunk(self.architectures[0])
-        block = block_rows(self.n_params, self.settings.workers or cores())
-        return Updates(work.device, Deferred(some, work.steps, self.n_params, together, block))
+        if self.device.type == "cpu":
+            together = batched.rows_per_chunk(self.architectures[0])
+            block = block_rows(self.n_params, self.settings.workers or cores())
+        else:
+            together = block = gpu_block_rows(self.n_params)
+        return Updates(work.device, Deferred(some, work.steps, self.n_params, together, block, self.device))
 
     def _train(self, start: Start, work: Work) -> Tensor:
         keep_freed_memory()
@@ -108,7 +110,8 @@ class Learner:
     def _rows(self, n_rows: int) -> Tensor:
         """Room for one update per row; zero where a row may have a tail that nothing trains."""
         if self.device.type != "cpu":
-            return torch.zeros(n_rows, self.n_params, device=self.device)
+            room = torch.zeros if len(self.architectures) > 1 else torch.empty
+            return room(n_rows, self.n_params, device=self.device)
         rows = self._buffers.matrix(n_rows, self.n_params)
         return rows.zero_() if len(self.architectures) > 1 else rows
 
@@ -222,7 +225,7 @@ def check_fits(architecture: Architecture, samples: Samples, n_classes: int) -> 
     """Refuse a model that cannot read the samples or has too few outputs for the labels."""
     x, _ = samples.take(np.arange(min(2, len(samples))))
     try:
-        with torch.no_grad():
+        with torch.no_grad(), one_thread():  # threads take longer to start than two samples to pass
             scores = architecture.replica(samples.y.device).eval()(x)
     except (RuntimeError, IndexError, ValueError) as error:
         raise BadInput(
