@@ -265,11 +265,14 @@ def test_chain_recognises_dense_nets_only():
 )
 def test_convolutions_of_every_kind_batch_over_models(layer, monkeypatch):
     monkeypatch.setattr(batchable, "CHANNELS", 1)  # patches wherever they can serve
-    first = layer()
-    second = torch.nn.Conv2d(first.out_channels, 4, 2)
-    net = torch.nn.Sequential(first, torch.nn.ReLU(), second, torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten())
-    net.append(torch.nn.Linear(4, N_CLASSES))
-    data, layout = samples((3, 8, 8)), Architecture.of(net)
+
+    def net():
+        first = layer()
+        second = torch.nn.Conv2d(first.out_channels, 4, 2)
+        pooled = (torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(4, N_CLASSES))
+        return torch.nn.Sequential(first, torch.nn.ReLU(), second, *pooled)
+
+    data, layout = samples((3, 8, 8)), Architecture.of(initialise(net, 1))
     found = []
     for engine in ("vmap", "debug"):
         one = Learner([layout], data, data, TrainConfig(engine=engine, device="cpu"), seed=4)
