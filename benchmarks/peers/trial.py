@@ -20,7 +20,10 @@ HERE = Path(__file__).parent
 TOKEN = "PEERS_RUN"  # environment: marks a run's process and all that it starts, wherever they hang in the tree
 POLL_S = 0.25
 PATIENCE_S = 280.0
-UNSET = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "FEDCELL_CORES", "PYTHONPATH")  # each runner sets its own threads
+UNSET = (  # each runner sets its own threads; all come compiled, fedcell's sources once they ran
+    *("OMP_NUM_THREADS", "MKL_NUM_THREADS", "FEDCELL_CORES", "PYTHONPATH"),
+    "PYTHONDONTWRITEBYTECODE",
+)
 
 
 class Trial(NamedTuple):

@@ -1,6 +1,8 @@
 """Data sets load as documented, and a user's own arrays are checked before anything runs."""
 
 import gzip
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -148,6 +150,8 @@ WRONG = [
     ({"y_train": np.array(list("abcabc"))}, ["y_train", "number the classes"]),
     ({"y_train": np.array([0, 1, 10**9, 0, 1, 2])}, ["y_train", "1000000000", "6 samples"]),
     ({"y_test": np.array([0, 4])}, ["y_test", "label 4", "y_train does not"]),
+    ({"y_train": np.array([0, 2] * 3), "y_test": np.array([3, 1])}, ["y_test", "label 1", "y_train does not"]),
+    ({"x_train": np.array([[np.inf, -np.inf, 0.0]] * 6)}, ["x_train", "inf at [0, 0]"]),
 ]
 
 
@@ -159,6 +163,20 @@ def test_wrong_files_are_refused_with_file_array_value_and_fix(tmp_path, changes
     message = str(caught.value)
     assert all(word in message for word in [*words, "mine.npz"])
     assert "\n" not in message
+
+
+def test_numbers_whose_sum_is_not_finite_are_taken():
+    x = np.full((6, 3), np.finfo(np.float32).max)
+    np.testing.assert_array_equal(from_arrays(**good(x_train=x)).x_train, x)
+
+
+def test_checking_arrays_does_not_load_masked_arrays():
+    """NumPy loads them for its set functions, which takes longer than checking most data."""
+    code = (
+        "import sys, numpy as np; from fedcell import from_arrays\n"
+        "x = np.zeros((4, 3)); from_arrays(x, [0, 1, 0, 1], x[:1], [1]); sys.exit('numpy.ma' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 def test_pickled_arrays_are_refused(tmp_path):

@@ -7,7 +7,7 @@ import torch
 from fedcell import methods
 from fedcell.errors import BadInput, ContractError
 from fedcell.methods.fednova import gradient_weight
-from fedcell.methods.schedulers import SCHEDULERS, schedule
+from fedcell.methods.schedulers import SCHEDULERS, highest, schedule
 from fedcell.options import keys
 from fedcell.simulate import begin, play_round, simulate
 from fedcell.world import observe
@@ -145,6 +145,14 @@ def test_schedule_takes_the_best_of_every_cell(small, world, monkeypatch):
         here = [k for k in range(40) if seen.topology.cell[k] == cell and seen.available[k]]
         expected |= set(sorted(here, key=lambda k: (-scores[k], k))[:5])
     assert set(np.flatnonzero(schedule("random", 5, problem, seen))) == expected
+
+
+def test_the_highest_are_those_that_come_first_when_sorted():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        scores = rng.choice([-np.inf, -0.0, 0.0, 1.0, 2.0, 3.0], 9)  # many ties, which go to the lower index
+        most = int(rng.integers(1, 10))
+        assert set(np.flatnonzero(highest(scores, most))) == set(np.argsort(-scores, kind="stable")[:most])
 
 
 def test_scheduler_orders(small):

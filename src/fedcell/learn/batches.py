@@ -22,7 +22,7 @@ def draw_batches(store: Store, device: Ints, n_draws: Ints, sampling: str, seed:
         (flat, start): row `k` draws `flat[start[k] : start[k] + n_draws[k]]`.
     """
     lengths = n_draws if sampling == "replace" else -(-n_draws // store.size) * store.size  # whole passes
-    start = np.cumsum(lengths) - lengths
+    start = lengths.cumsum() - lengths
     row = np.repeat(np.arange(len(lengths)), lengths)
     place, size = np.arange(len(row)) - start[row], store.size[row]
     drawn = uniforms(seed, round, "batches", device[row], place)
@@ -31,6 +31,6 @@ def draw_batches(store: Store, device: Ints, n_draws: Ints, sampling: str, seed:
     else:
         # Sorting the number of the pass, which grows from row to row, + uniform shuffles all passes in one call.
         in_pass = place % size
-        drawn += np.cumsum(in_pass == 0) - 1
+        drawn += (in_pass == 0).cumsum() - 1
         position = in_pass[np.argsort(drawn)]
     return store.items[row, position], start

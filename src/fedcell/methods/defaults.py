@@ -67,7 +67,7 @@ def _batch(config: TrainingConfig, problem: Problem) -> int:
 
 def broadcast(problem: Problem, params: Tensor, state: Any, observation: Observation, decision: Decision) -> Start:
     """One global model for everyone."""
-    return Start(params[None], np.zeros(int(decision.selected.sum()), dtype=np.int64))
+    return Start(params[None], np.zeros(np.count_nonzero(decision.selected), dtype=np.int64))
 
 
 def local(

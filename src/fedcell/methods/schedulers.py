@@ -50,14 +50,26 @@ def schedule(
     if most >= len(cell):
         return observation.available.copy()
     scores = np.where(observation.available, SCHEDULERS[name](problem, observation, wanted), -np.inf)
-    selected = np.zeros(len(cell), dtype=bool)
     if problem.world.n_cells == 1:
-        selected[np.argsort(-scores, kind="stable")[:most]] = True  # best first; ties go to the lower index
+        selected = highest(scores, most)
     else:
+        selected = np.zeros(len(cell), dtype=bool)
         order = np.lexsort((-scores, cell))  # the same cell by cell
         place_in_cell = np.arange(len(cell)) - np.searchsorted(cell[order], cell[order])
         selected[order[place_in_cell < most]] = True
     return selected & observation.available
+
+
+def highest(scores: Floats, most: int) -> Bools:
+    """Which are the `most` highest scores, `[n_devices]`; ties go to the lower index. Several times as fast as sorting.
+
+    >>> highest(np.array([1.0, 3.0, 2.0, 2.0]), 2).tolist()
+    [False, True, True, False]
+    """
+    last = np.partition(scores, -most)[-most]  # the lowest that is still in
+    chosen = scores > last
+    chosen[np.flatnonzero(scores == last)[: most - np.count_nonzero(chosen)]] = True
+    return chosen
 
 
 def everyone(problem: Problem, observation: Observation, wanted: Wanted) -> Floats:

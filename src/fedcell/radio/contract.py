@@ -6,7 +6,7 @@ Limits hold up to a relative 1e-9, which leaves room for rounding in a method's 
 import numpy as np
 
 from ..errors import ContractError
-from ..types import Decision, Floats, Ints, Observation, World
+from ..types import Decision, Observation, World
 
 TOLERANCE = 1e-9
 DTYPES = {
@@ -20,6 +20,8 @@ DTYPES = {
     "payload_bit": np.float64,
 }
 LEAST = {"steps": 1, "samples_per_step": 0, "cpu_hz": 1, "power_watt": 0, "bandwidth_hz": 0, "payload_bit": 0}
+LOWEST = np.array([*LEAST.values()])[:, None]
+CAPPED = slice(2, 5)  # of these: clock, power and band have a most, too
 
 
 def check_decision(world: World, observation: Observation, decision: Decision) -> None:
@@ -63,22 +65,17 @@ def _check_limits(world: World, observation: Observation, decision: Decision) ->
         absent = chosen[~present][0]
         raise ContractError(f"selected device {absent} is not available: mask by observation.available in decide()")
     values = np.array([getattr(decision, name)[chosen] for name in LEAST])
-    low = values < np.array([*LEAST.values()])[:, None]
+    low = values < LOWEST
     if low.any():
         n, k = np.argwhere(low)[0]
         what = f"{[*LEAST][n]} of device {chosen[k]} is {values[n, k]:.12g} < {[*LEAST.values()][n]}"
         raise ContractError(f"{what}: raise or deselect it in decide()")
-    _check_most("cpu_hz", decision, chosen, observation.devices.cpu_hz[chosen])
-    _check_most("power_watt", decision, chosen, observation.devices.power_watt[chosen])
-    _check_most("bandwidth_hz", decision, chosen, np.full(len(chosen), world.settings.bandwidth_hz))
-
-
-def _check_most(name: str, decision: Decision, chosen: Ints, limit: Floats) -> None:
-    value = getattr(decision, name)[chosen]
-    over = value > limit * (1 + TOLERANCE)
-    if over.any():
-        k = int(np.argmax(over))
-        what = f"{name} of device {chosen[k]} is {value[k]:.12g} > limit {limit[k]:.12g}"
+    asked, devices, band = values[CAPPED], observation.devices, np.full(len(chosen), world.settings.bandwidth_hz)
+    limit = np.array([devices.cpu_hz[chosen], devices.power_watt[chosen], band])
+    high = asked > limit * (1 + TOLERANCE)
+    if high.any():
+        n, k = np.argwhere(high)[0]
+        what = f"{[*LEAST][CAPPED][n]} of device {chosen[k]} is {asked[n, k]:.12g} > limit {limit[n, k]:.12g}"
         raise ContractError(f"{what}: clip in decide()")
 
 

@@ -69,8 +69,8 @@ def transmit(world: World, observation: Observation, decision: Decision, seed: i
     work = _stop_at_deadline(plan, late, finish_s, decision)
     work, broke = _stop_at_budget(work, budget)
     lost = plan.silent | ~_heard(world, observation, decision, selected, seed)
-    costs = (*work, _sent_bit(decision, plan, work, broke | late | plan.silent))
-    compute_s, upload_s, compute_joule, radio_joule, sent_bit = (_for_all(part, selected, n_devices) for part in costs)
+    costs = np.array([*work, _sent_bit(decision, plan, work, broke | late | plan.silent)])
+    compute_s, upload_s, compute_joule, radio_joule, sent_bit = _for_all(costs, selected, n_devices)
     outcome = _for_all(_outcome(broke, late, lost), selected, n_devices)
     round_s = _round_s(world, decision, finish_s)
     return Uplink(compute_s, upload_s, compute_joule, radio_joule, sent_bit, outcome, round_s)
@@ -103,9 +103,9 @@ def _asked_of(decision: Decision, devices: Ints) -> Decision:
 
 
 def _for_all(part: NDArray[Number], devices: Ints, n_devices: int) -> NDArray[Number]:
-    """Values of some devices among zeros for the others, `[n_devices]`."""
-    every = np.zeros(n_devices, dtype=part.dtype)
-    every[devices] = part
+    """Values of some devices among zeros for the others, `[..., n_devices]`."""
+    every = np.zeros((*part.shape[:-1], n_devices), dtype=part.dtype)
+    every[..., devices] = part
     return every
 
 
@@ -148,7 +148,7 @@ def _stop_at_deadline(plan: Plan, late: Bools, finish_s: Floats, decision: Decis
 
 def _stop_at_budget(work: Work, budget: Floats) -> tuple[Work, Bools]:
     """Cut the work where its energy budget ends, and say which devices were cut."""
-    if np.isposinf(budget).all():
+    if (budget == inf).all():
         return work, np.zeros(len(budget), dtype=np.bool_)
     broke = work.compute_joule + work.radio_joule > budget * (1 + TOLERANCE)
     computing_joule = np.minimum(work.compute_joule, budget)

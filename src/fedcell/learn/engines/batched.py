@@ -140,7 +140,9 @@ def _steps(batches: Batches, rows: Ints, steps: Ints, rate: float, n_out: int) -
     if drawn := batches.drawn(rows, n_steps):
         labels, weight = _labelled(*drawn[1:], n_out, rate)
         for live, index, known in zip(counts, drawn[0], labels, strict=True):
-            yield batches.inputs(index[:live]).flatten(2), known[:live], weight[:live]
+            if live < len(known):
+                index, known, weight = index[:live], known[:live], weight[:live]
+            yield batches.inputs(index), known, weight
         return
     for step, live in enumerate(counts):
         if not (step and batches.full):

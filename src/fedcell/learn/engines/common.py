@@ -104,9 +104,8 @@ class Batches:
         return index, y, self._there(feed.share)
 
     def inputs(self, index: Tensor) -> Tensor:
-        """x of numbered samples, `[*index.shape, ...]`."""
-        x = self._samples.at(index.reshape(-1))
-        return x.reshape(*index.shape, *x.shape[1:])
+        """x of numbered samples as rows, `[*index.shape, n_in]`."""
+        return self._samples.at(index.reshape(-1)).reshape(*index.shape, -1)
 
     def _batch(self, feed: Feed) -> Batch:
         sample, share = self._there(feed.sample[0]), self._there(feed.share)
