@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -223,6 +224,22 @@ def test_a_peer_that_fails_is_left_out_but_fedcell_is_not(tmp_path: Path) -> Non
     assert [one.peer for one in found[0]] == [OURS]
     with pytest.raises(SystemExit, match="fedcell ended"):
         bench.drop(OURS, "fedcell ended with status 1", found)
+
+
+def test_another_framework_begins_in_every_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    began: list[str] = []
+
+    def done(self: run.Bench, peer: str, setting: str, rounds: int) -> tuple[Trial, np.ndarray]:
+        began.append(peer)
+        return made_up(peer, 1.0), np.ones(3, np.float32)
+
+    monkeypatch.setattr(run.Bench, "run", done)
+    monkeypatch.setattr(run.tasks, "store", lambda *given: tmp_path)
+    monkeypatch.setattr(run.Stored, "read", lambda *given, **more: SimpleNamespace(start=np.zeros(3, np.float32)))
+    peers = [OURS, "pfl", "plain"]
+    found = run.Bench("c", tmp_path, 3, 2, peers, []).alternate(4, dict.fromkeys(peers, ""))
+    assert began == [OURS, "pfl", "plain", "pfl", "plain", OURS, "plain", OURS, "pfl", OURS, "pfl", "plain"]
+    assert len(found["repetitions"]) == 4
 
 
 # ---------------------------------------------------------------- environments, page

@@ -89,9 +89,10 @@ class Bench:
         """Everybody in turn, so many times; the trials and how far apart the final models ended."""
         found: list[list[trial.Trial]] = []
         finals: dict[str, NDArray[np.float32]] = {}
-        for _ in range(repetitions):
+        for turn in range(repetitions):
             row = []
-            for peer in list(self.peers):
+            first = turn % len(self.peers)  # who finds the task's file on the disk, not in memory
+            for peer in self.peers[first:] + self.peers[:first]:
                 try:
                     done, finals[peer] = self.run(peer, best[peer], self.rounds)
                 except trial.FailedRunError as error:
