@@ -20,10 +20,8 @@ HERE = Path(__file__).parent
 TOKEN = "PEERS_RUN"  # environment: marks a run's process and all that it starts, wherever they hang in the tree
 POLL_S = 0.25
 PATIENCE_S = 280.0
-UNSET = (  # each runner sets its own threads; all come compiled, fedcell's sources once they ran
-    *("OMP_NUM_THREADS", "MKL_NUM_THREADS", "FEDCELL_CORES", "PYTHONPATH"),
-    "PYTHONDONTWRITEBYTECODE",
-)
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "FEDCELL_CORES")  # each runner sets its own
+UNSET = (*THREADS, "PYTHONPATH", "PYTHONDONTWRITEBYTECODE")  # peers come compiled, and so may fedcell's sources
 
 
 class Trial(NamedTuple):

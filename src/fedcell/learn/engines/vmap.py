@@ -37,8 +37,10 @@ def train(job: Job) -> None:
 
 
 def _busy_alone(job: Job) -> bool:
-    """Whether the convolutions of one client keep a GPU busy; with ragged steps hardly a graph would serve twice,
-    and none with an objective that may be another in every round."""
+    """Whether the convolutions of one client keep a GPU busy.
+
+    With ragged steps hardly a graph would serve twice, and none with an objective that may be another in every round.
+    """
     work = job.work
     if signature(work.objective) is None or work.steps.min() < work.steps.max():
         return False
