@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize
 from scipy.special import lambertw
@@ -85,14 +85,17 @@ def test_agrees_with_a_general_convex_solver(seed):
 
 
 @given(st.integers(0, 2**32 - 1))
+@example(492)
 def test_no_feasible_point_is_cheaper(seed):
     rng = np.random.default_rng(seed)
     load, weight, least = draw(rng)
     slack = 1 - least.sum()
-    best = (weight * effort(load, least_energy_shares(load, weight, least).share)).sum()
-    for mixture in rng.dirichlet(np.full(len(load), 0.5), 20):
-        other = (weight * effort(load, np.maximum(least + slack * mixture, 1e-300))).sum()
-        assert best <= other * (1 + 1e-9)
+    found = least_energy_shares(load, weight, least).share
+    with np.errstate(over="ignore"):  # loads can cost more than a double holds, then by every share
+        best = (weight * effort(load, found)).sum()
+        for mixture in rng.dirichlet(np.full(len(load), 0.5), 20):
+            other = (weight * effort(load, np.maximum(least + slack * mixture, 1e-300))).sum()
+            assert best <= other * (1 + 1e-9)
 
 
 def test_equal_ones_get_equal_shares_and_a_larger_weight_more():
