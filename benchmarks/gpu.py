@@ -27,6 +27,7 @@ from fedcell.learn.work import Work
 from fedcell.types import Start, is_deferred
 
 STEPS = 3
+ENOUGH_S = 4.0  # of measured rounds: those of large cohorts take seconds each
 
 
 def floor_s(learner: Learner, work: Work, memory_tbps: float, tflops: float) -> float:
@@ -69,19 +70,23 @@ def played(learner: Learner, start: Start, work: Work) -> torch.Tensor:
 
 
 def timed(learner: Learner, start: Start, work: Work, rounds: int, graphs: bool) -> tuple[float, torch.Tensor]:
-    """(median seconds of a round, its mean update); graphs come with the second round."""
+    """(median seconds of a round, its mean update); graphs come with the second round.
+
+    Fewer than `rounds` are played where `ENOUGH_S` is over before.
+    """
+    warm = 2 if graphs else 1
     record = Cohort._record
     if not graphs:
         Cohort._record = lambda self, counts: None  # type: ignore[method-assign]
     try:
-        seconds = []
-        for _ in range(2 + rounds):
+        seconds: list[float] = []
+        while len(seconds) < warm + rounds and sum(seconds[warm:]) < ENOUGH_S:
             begin = perf_counter()
             mean = played(learner, start, work).cpu()  # which waits for it
             seconds.append(perf_counter() - begin)
     finally:
         Cohort._record = record  # type: ignore[method-assign]
-    return float(np.median(seconds[2:])), mean
+    return float(np.median(seconds[warm:])), mean
 
 
 def measure(name: str, load: Load, options: argparse.Namespace) -> Measured:

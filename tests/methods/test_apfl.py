@@ -7,21 +7,26 @@ from torch import nn
 
 from fedcell import methods
 from fedcell.learn.batches import draw_batches
+from fedcell.learn.engines import vmap
 from fedcell.learn.settings import ModelConfig
 from fedcell.methods.contributions import matrix
 from fedcell.simulate import begin, play_round, simulate
 
 NET = ModelConfig(name="mlp", hidden=(9,))
+CONVOLUTIONS = ModelConfig(name="cnn", channels=(3,), kernel=3, padding=1, hidden=())
 
 
 def run(problem, text):
     return list(simulate(problem, methods.parse(text).build()))
 
 
-@pytest.mark.parametrize("engine", ["auto", "vmap", "debug"])
-def test_both_models_move_as_in_a_plain_loop(small, engine):
+@pytest.mark.parametrize(
+    ("engine", "net"), [("auto", NET), ("vmap", NET), ("debug", NET), ("auto", CONVOLUTIONS), ("vmap", CONVOLUTIONS)]
+)
+def test_both_models_move_as_in_a_plain_loop(small, monkeypatch, engine, net):
     """One round, one device at a time, with torch autograd on two networks."""
-    mixture, problem = 0.3, small({"train.engine": engine}, model=NET)
+    monkeypatch.setattr(vmap, "BUSY", 0.0)  # convolutions train client by client there
+    mixture, problem = 0.3, small({"train.engine": engine}, model=net)
     method = methods.parse(f"apfl:mixture={mixture}").build()
     first = begin(problem, method)
     _, after = play_round(problem, method, first)

@@ -96,6 +96,9 @@ class Pair(nn.Module):
         super().__init__()
         self.shared, self.own = deepcopy(network), deepcopy(network)
 
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return self.shared(x), self.own(x)
+
 
 @lru_cache(maxsize=4)
 def pair_of(architecture: Architecture) -> Architecture:
