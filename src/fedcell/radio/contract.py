@@ -21,7 +21,8 @@ DTYPES = {
 }
 LEAST = {"steps": 1, "samples_per_step": 0, "cpu_hz": 1, "power_watt": 0, "bandwidth_hz": 0, "payload_bit": 0}
 LOWEST = np.array([*LEAST.values()])[:, None]
-CAPPED = slice(2, 5)  # of these: clock, power and band have a most, too
+CAPPED = ("cpu_hz", "power_watt", "bandwidth_hz")  # have a most, too
+CAPPED_ROWS = [[*LEAST].index(name) for name in CAPPED]
 
 
 def check_decision(world: World, observation: Observation, decision: Decision) -> None:
@@ -70,12 +71,12 @@ def _check_limits(world: World, observation: Observation, decision: Decision) ->
         n, k = np.argwhere(low)[0]
         what = f"{[*LEAST][n]} of device {chosen[k]} is {values[n, k]:.12g} < {[*LEAST.values()][n]}"
         raise ContractError(f"{what}: raise or deselect it in decide()")
-    asked, devices, band = values[CAPPED], observation.devices, np.full(len(chosen), world.settings.bandwidth_hz)
+    asked, devices, band = values[CAPPED_ROWS], observation.devices, np.full(len(chosen), world.settings.bandwidth_hz)
     limit = np.array([devices.cpu_hz[chosen], devices.power_watt[chosen], band])
     high = asked > limit * (1 + TOLERANCE)
     if high.any():
         n, k = np.argwhere(high)[0]
-        what = f"{[*LEAST][CAPPED][n]} of device {chosen[k]} is {asked[n, k]:.12g} > limit {limit[n, k]:.12g}"
+        what = f"{CAPPED[n]} of device {chosen[k]} is {asked[n, k]:.12g} > limit {limit[n, k]:.12g}"
         raise ContractError(f"{what}: clip in decide()")
 
 
