@@ -12,12 +12,13 @@ from matplotlib.figure import Figure
 from pruning_setting import TITLES, age, case, curve, seconds_to
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row
-from fedcell.experiment.judging import ahead, by_seed, gap, margin, mean, missing, told_all, verdict
+from fedcell.experiment.judging import LEARNS, ahead, by_seed, gap, margin, mean, missing, told_all, verdict
 from fedcell.experiment.plots import dress, panels
 
 STORE = "runs"  # of all figures from 6.4 on
 SCHEDULERS = {"Proposed": "omega", "PR": "pr", "C": "channel", "Random": "random"}
 WORLDS = {"static": "static", "redrawn": "redraw_hardware"}
+NOBODY = f"nobody learns: all stay below {LEARNS:g}"
 
 
 def name(data: str, world: str, scheduler: str) -> str:
@@ -61,7 +62,8 @@ def _judge(
     lead = gap(rows, own, others[best])
     fresh = [ahead(rows, key, own, age) for key in others.values()]
     pairs = list(combinations(keys.values(), 2))
-    agree = [(mean(rows, a) > mean(rows, b)) == (mean(rows, a, age) < mean(rows, b, age)) for a, b in pairs]
+    learned = max(mean(rows, key) for key in keys.values()) >= LEARNS
+    agree = [learned and (mean(rows, a) > mean(rows, b)) == (mean(rows, a, age) < mean(rows, b, age)) for a, b in pairs]
     return [
         Finding(
             f"gain {world}",
@@ -75,13 +77,13 @@ def _judge(
             f"agree {world}",
             f"accuracy {accuracy}; age {ages}",
             verdict(agree),
-            f"the lower age is the more accurate one in {sum(agree)} of {len(agree)} pairs",
+            f"the lower age is the more accurate one in {sum(agree)} of {len(agree)} pairs" if learned else NOBODY,
         ),
         Finding(
             f"pr {world}",
             accuracy,
-            "reproduced" if best == "PR" else "not reproduced",
-            f"the best benchmark here is {best}",
+            "reproduced" if learned and best == "PR" else "not reproduced",
+            f"the best benchmark here is {best}" if learned else NOBODY,
         ),
     ]
 

@@ -16,10 +16,13 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from torch import nn
 
 from fedcell.data import load
 from fedcell.experiment import Case, Row
 from fedcell.experiment.judging import Measure, by_seed, final
+from fedcell.learn import models
+from fedcell.learn.learner import initialise
 from fedcell.options import override
 from fedcell.report.figure import COLOURS, LINES
 from fedcell.scenarios import Config, build_problem, get
@@ -41,6 +44,21 @@ read_once = lru_cache(load)
 def build(config: Config) -> Problem:
     """The problem of the settings; its data set is read once for all runs of a process."""
     return build_problem(config, read_once(config.data.name))
+
+
+def build_dense(config: Config) -> Problem:
+    """As `build` with a dense network whose weights start so that the size of signals stays the same (He)."""
+    dataset = read_once(config.data.name)
+
+    def network() -> nn.Module:
+        net = models.build(config.model, dataset.x_train.shape[1:], dataset.n_classes)
+        for layer in net.modules():
+            if isinstance(layer, nn.Linear):
+                nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+                nn.init.zeros_(layer.bias)
+        return net
+
+    return build_problem(config, dataset, initialise(network, config.seed))
 
 
 def config(data: str, quick: bool, changes: Mapping[str, Any]) -> Config:

@@ -2,8 +2,8 @@
 
 A round of the full model lasts as long as its slowest device: it cannot meet the deadline. Regularised FL has the best
 `mu` of `MUS` (VGG-11: 0.01). APFL is charged two models, and judged by its global model; the accuracies of its mixtures
-are in the findings; with VGG-11 it has a quarter of the rounds, which are twice as long. Fading has no floor, so now and
-then one device takes many seconds for the full model.
+are in the findings; with VGG-11 it has a quarter of the rounds, which are twice as long. Fading has no floor, so now
+and then one device takes many seconds for the full model.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ from pruning_schedulers import STORE, base
 from pruning_setting import TITLES, at_seconds, case, curve, seconds_to
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row
-from fedcell.experiment.judging import by_seed, gap, margin, mean, missing, told, told_all, verdict
+from fedcell.experiment.judging import LEARNS, by_seed, gap, margin, mean, missing, told, told_all, verdict
 from fedcell.experiment.plots import dress, panels
 
 MUS = {"mnist": {2: (0.001, 0.01, 0.1, 1.0), 3: (0.01, 0.1)}, "vgg": {2: (0.01,), 3: (0.01,)}}
@@ -57,10 +57,12 @@ def check(rows: list[Row], data: str, printed: dict[int, tuple[float, float]], t
         best[shards] = {"AMP-FL": keys["AMP-FL"], "Sync": keys["Sync"], "Regularised": tuned, "APFL": keys["APFL"]}
         found += _judge(rows, best[shards], shards, measure, printed[shards], target)
     better = [
-        mean(rows, best[3][name], measure) > mean(rows, best[2][name], measure) for name in ("AMP-FL", "Sync", "APFL")
+        mean(rows, best[3][name], measure) > max(mean(rows, best[2][name], measure), LEARNS)
+        for name in ("AMP-FL", "Sync", "APFL")
     ]
     both = "; ".join(f"s={shards}: {told_all(rows, best[shards], measure)}" for shards in SHARDS)
-    found.append(Finding("shards", both, verdict(better), f"better with 3 shards: {sum(better)} of {len(better)}"))
+    why = f"better with 3 shards, and above {LEARNS:g}: {sum(better)} of {len(better)}"
+    found.append(Finding("shards", both, verdict(better), why))
     return found
 
 

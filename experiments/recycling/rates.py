@@ -7,10 +7,10 @@ gradients of devices that take turns bear far smaller steps than those of device
 
 from matplotlib.figure import Figure
 from recycling_schedulers import SCHEDULERS, STORE
-from recycling_setting import LEARNS, case, config, curve, where
+from recycling_setting import case, config, curve, where
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
-from fedcell.experiment.judging import ahead, mean, missing, told, verdict
+from fedcell.experiment.judging import LEARNS, ahead, mean, missing, told, verdict
 from fedcell.experiment.plots import dress, panels
 
 DATA = "cifar0"

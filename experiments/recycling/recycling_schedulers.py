@@ -12,10 +12,10 @@ from itertools import combinations
 from typing import Any
 
 from matplotlib.figure import Figure
-from recycling_setting import LEARNS, case, config, curve, staleness, where
+from recycling_setting import case, config, curve, staleness, where
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row
-from fedcell.experiment.judging import accuracies, ahead, final, gap, mean, missing, told, verdict
+from fedcell.experiment.judging import LEARNS, accuracies, ahead, final, gap, mean, missing, told, verdict
 from fedcell.experiment.plots import dress, panels
 
 STORE = "schedulers"

@@ -39,7 +39,6 @@ NO_RADIO = {  # whoever is picked is heard
     "world.clock": "slowest",
 }
 VGG = {"rounds": 300, "eval_every": 10, "train.tf32": True}  # tf32 counts on a GPU alone
-LEARNS = 0.15  # accuracy of a run that is worth comparing; chance is 0.1
 QUICK = {
     "mnist": {"rounds": 20, "eval_every": 2},
     "cifar": {"rounds": 4, "eval_every": 2},

@@ -5,10 +5,10 @@ from itertools import pairwise
 from typing import Any
 
 from recycling_schedulers import CIFAR, base
-from recycling_setting import LEARNS, case, config, points, staleness, where
+from recycling_setting import case, config, points, staleness, where
 
 from fedcell.experiment import Case, Claim, Finding, Row
-from fedcell.experiment.judging import ahead, final, mean, missing, told
+from fedcell.experiment.judging import LEARNS, ahead, final, mean, missing, told
 from fedcell.experiment.plots import dress
 
 SEEDS = 2  # sweeps are wide

@@ -15,6 +15,7 @@ from .runs import Row
 
 Measure = Callable[[Row], float]
 TAIL, HEAD = 0.1, 1 / 3  # shares of the rounds: those that make a final accuracy, and the early ones
+LEARNS = 0.15  # accuracy among ten classes from which on a run is worth comparing
 
 
 def final(row: Row) -> float:
