@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from pruning_setting import NO_RADIO, build_dense, case, curve
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
-from fedcell.experiment.judging import LEARNS, ahead, final, mean, missing, told, verdict
+from fedcell.experiment.judging import LEARNS, TAIL, ahead, mean, missing, told, verdict
 from fedcell.experiment.plots import dress, panels
 
 WIDTH = 64
@@ -41,7 +41,8 @@ def _case(layers: int, keep: float, rate: float, quick: bool) -> Case:
 
 def loss(row: Row) -> float:
     """Mean test loss in the last tenth of the rounds."""
-    return final(row | {"accuracy": row["loss"]})
+    at = np.array(row["rounds"])
+    return float(np.mean(np.array(row["loss"])[at > at[-1] * (1 - TAIL)]))
 
 
 def check(rows: list[Row]) -> list[Finding]:

@@ -2,8 +2,8 @@
 
 A round of the full model lasts as long as its slowest device: it cannot meet the deadline. Regularised FL has the best
 `mu` of `MUS` (VGG-11: 0.01). APFL is charged two models, and judged by its global model; the accuracies of its mixtures
-are in the findings; with VGG-11 it has a quarter of the rounds, which are twice as long. Fading has no floor, so now
-and then one device takes many seconds for the full model.
+are in the findings; with VGG-11 it has a quarter of the rounds, which still end long after the time that is compared.
+Fading has no floor, so now and then one device takes many seconds for the full model.
 """
 
 from typing import Any
