@@ -1,19 +1,17 @@
 """Verdicts of the experiments on knowledge-aided learning on made-up runs, and one case of each that is really run."""
 
 from dataclasses import replace
-from importlib import import_module
-from pathlib import Path
 
 import numpy as np
 import pytest
+from judged import check_without_runs, experiment, opened, verdicts
 
 from fedcell.data.settings import DataConfig
-from fedcell.experiment import catalogue, judge, run_case
+from fedcell.experiment import run_case
 from fedcell.learn.settings import ModelConfig
 from fedcell.options import Law
 from fedcell.scenarios import build_problem
 
-FOLDER = Path(__file__).parents[1] / "experiments" / "knowledge"
 NAMES = ("fig2", "fig3", "fig4", "table4b", "pull")
 ROUNDS = list(range(1, 101))
 SEEDS = (1, 2, 3)
@@ -21,19 +19,7 @@ LEVELS = {"KFL": 0.97, "FedRep": 0.93, "APFL": 0.90, "FedAvg": 0.85, "FedKD": 0.
 SPEED = {"KFL": 6.0, "descend": 5.0, "even": 15.0, "ascend": 40.0}
 SLOW = {"KFL": 12.0, "descend": 40.0, "even": 15.0, "ascend": 5.0}
 
-
-@pytest.fixture(autouse=True)
-def _opened():
-    with catalogue.opened(FOLDER):
-        yield
-
-
-def experiment(name):
-    return import_module(name).EXPERIMENT
-
-
-def verdicts(name, rows):
-    return {finding.claim: finding.verdict for finding in judge(experiment(name), rows)}
+_opened = opened("knowledge")
 
 
 def row(case, seed, level, slow=15.0, **columns):
@@ -56,12 +42,7 @@ def learning_rows(name, levels, speed=None):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_cases_are_distinct_and_nothing_is_judged_without_runs(name):
-    one = experiment(name)
-    for quick in (True, False):
-        keys = [case.key for case in one.cases(quick)]
-        assert len(set(keys)) == len(keys) > 0
-    assert set(verdicts(name, []).values()) == {"not run"}
-    one.plot([])
+    check_without_runs(name)
 
 
 def test_as_published_figures_2_and_3_are_reproduced():

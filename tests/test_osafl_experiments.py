@@ -1,27 +1,18 @@
 """Verdicts of the experiments on OSAFL, on made-up runs: the paper's own numbers, and others."""
 
-from importlib import import_module
-from pathlib import Path
+from importlib import import_module as module
 
 import numpy as np
 import pytest
+from judged import opened
 
-from fedcell.experiment import catalogue, judge
+from fedcell.experiment import judge
 from fedcell.scenarios import get
 
-FOLDER = Path(__file__).parents[1] / "experiments" / "osafl"
 ROUNDS = np.arange(1, 101)
 PAPERS_OWN = {"m_fednova_printed": "m_fednova", "m_afa_cd_zero": "m_afa_cd"}
 
-
-@pytest.fixture(autouse=True)
-def _opened():
-    with catalogue.opened(FOLDER):
-        yield
-
-
-def module(name):
-    return import_module(name)
+_opened = opened("osafl")
 
 
 def a_row(model, k, entry, seed, best, loss=2.0, full=30):
@@ -181,6 +172,6 @@ def test_scenarios_have_rates_for_every_method_they_compare(name):
     preset = get(name)
     assert set(preset.methods) == set(preset.compare)
     assert preset.config.scenario == name
-    printed = import_module(f"fedcell.scenarios.{name}").PRINTED["m_fednova"]
+    printed = module(f"fedcell.scenarios.{name}").PRINTED["m_fednova"]
     assert printed["lr"] == preset.methods["m_fednova"]["lr"]
     assert printed["server_lr"] != preset.methods["m_fednova"]["server_lr"]

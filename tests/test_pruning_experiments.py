@@ -1,31 +1,14 @@
 """Verdicts of the experiments on adaptive pruning on made-up runs."""
 
-from importlib import import_module
-from pathlib import Path
-
 import numpy as np
 import pytest
+from judged import check_without_runs, experiment, opened, verdicts
 
-from fedcell.experiment import catalogue, judge
-
-FOLDER = Path(__file__).parents[1] / "experiments" / "pruning"
 NAMES = ("fig2", "fig3", "fig4", "fig5", "fig6", "fig7", "fig8", "depth")
 ROUNDS = list(range(10, 501, 10))
 SEEDS = (1, 2, 3)
 
-
-@pytest.fixture(autouse=True)
-def _opened():
-    with catalogue.opened(FOLDER):
-        yield
-
-
-def experiment(name):
-    return import_module(name).EXPERIMENT
-
-
-def verdicts(name, rows):
-    return {finding.claim: finding.verdict for finding in judge(experiment(name), rows)}
+_opened = opened("pruning")
 
 
 def row(case, seed, level, slow=5.0, age=1.0, round_s=0.1, **columns):
@@ -57,13 +40,7 @@ def rows_of(name, made):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_cases_are_distinct_and_nothing_is_judged_without_runs(name):
-    one = experiment(name)
-    for quick in (True, False):
-        keys = [case.key for case in one.cases(quick)]
-        assert len(set(keys)) == len(keys)
-    assert keys
-    assert set(verdicts(name, []).values()) == {"not run"}
-    one.plot([])
+    check_without_runs(name)
 
 
 RULES = {"Proposed": 0.9, "Proposed-wGC": 0.78, "Importance": 0.7, "Random": 0.6}

@@ -1,28 +1,19 @@
 """Verdicts of the experiments on RawHFL on made-up runs, and the energies that need no training."""
 
-from importlib import import_module
-from pathlib import Path
+from importlib import import_module as module
 
 import numpy as np
 import pytest
+from judged import opened
 
-from fedcell.experiment import catalogue, judge, run_case
+from fedcell.experiment import judge, run_case
 from fedcell.types import Floats
 
-FOLDER = Path(__file__).parents[1] / "experiments" / "rawhfl"
 ROUNDS = np.arange(4, 401, 4)
 TABLES = ("table2", "table3", "table4")
 SHARED = (*TABLES, "fig6", "fig9", "fig10", "exact", "inner")
 
-
-@pytest.fixture(autouse=True)
-def _opened():
-    with catalogue.opened(FOLDER):
-        yield
-
-
-def module(name):
-    return import_module(name)
+_opened = opened("rawhfl")
 
 
 @pytest.fixture

@@ -1,31 +1,14 @@
 """Verdicts of the experiments on gradient recycling on made-up runs."""
 
-from importlib import import_module
-from pathlib import Path
-
 import numpy as np
 import pytest
+from judged import check_without_runs, experiment, opened, verdicts
 
-from fedcell.experiment import catalogue, judge
-
-FOLDER = Path(__file__).parents[1] / "experiments" / "recycling"
 NAMES = ("fig2", "fig3", "fig4", "fig5", "fig6", "contrast", "rates", "table5c")
 ROUNDS = list(range(5, 501, 5))
 SEEDS = (1, 2, 3)
 
-
-@pytest.fixture(autouse=True)
-def _opened():
-    with catalogue.opened(FOLDER):
-        yield
-
-
-def experiment(name):
-    return import_module(name).EXPERIMENT
-
-
-def verdicts(name, rows):
-    return {finding.claim: finding.verdict for finding in judge(experiment(name), rows)}
+_opened = opened("recycling")
 
 
 def row(case, seed, level, slow=30.0, noise=0.001, stale=1.0):
@@ -53,13 +36,7 @@ def rows_of(name, made):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_cases_are_distinct_and_nothing_is_judged_without_runs(name):
-    one = experiment(name)
-    for quick in (True, False):
-        keys = [case.key for case in one.cases(quick)]
-        assert len(set(keys)) == len(keys)
-    assert keys
-    assert set(verdicts(name, []).values()) == {"not run"}
-    one.plot([])
+    check_without_runs(name)
 
 
 def published(data, label):

@@ -1,32 +1,19 @@
 """Verdicts of the experiments on representativity and latency on made-up runs."""
 
-from importlib import import_module
-from pathlib import Path
+from importlib import import_module as module
 
 import numpy as np
 import pytest
+from judged import EXPERIMENTS, opened, verdicts
 
-from fedcell.experiment import catalogue, judge, run_case
+from fedcell.experiment import run_case
 from fedcell.experiment.ledger import ledger, totals
 
-FOLDER = Path(__file__).parents[1] / "experiments" / "representativity"
 FILES = ("fig2", "fig3", "fig4", "fig5", "fig6")
 ROUNDS = np.arange(2, 201, 2)
 SEEDS = (1, 2, 3)
 
-
-@pytest.fixture(autouse=True)
-def _opened():
-    with catalogue.opened(FOLDER):
-        yield
-
-
-def module(name):
-    return import_module(name)
-
-
-def verdicts(name, rows):
-    return {finding.claim: finding.verdict for finding in judge(module(name).EXPERIMENT, rows)}
+_opened = opened("representativity")
 
 
 def a_row(case, seed, level, round_s=1.0, half=20.0, **columns):
@@ -189,7 +176,7 @@ def test_cases_have_settings_that_exist_and_names_of_their_own(name):
         cases = module(name).EXPERIMENT.cases(quick)
         assert len({case.key for case in cases}) == len(cases)
         for case in cases:
-            method = import_module(f"fedcell.methods.{case.method}")
+            method = module(f"fedcell.methods.{case.method}")
             assert set(case.settings) <= set(method.Config.__dataclass_fields__)
             assert quick or case.config.rounds >= 60
 
@@ -238,6 +225,6 @@ def test_a_case_runs_on_small_data(monkeypatch):
 
 
 def test_the_ledger_has_every_claim():
-    rows = [row for row in ledger(FOLDER.parent) if row.paper == "representativity"]
+    rows = [row for row in ledger(EXPERIMENTS) if row.paper == "representativity"]
     assert {row.experiment for row in rows} == set(FILES)
     assert sum(totals(rows).values()) == 42, "claims of the chapter; second readings are not counted"
