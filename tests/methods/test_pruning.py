@@ -228,6 +228,7 @@ def test_work_and_payload_shrink_with_the_square(blocks):
     assert row.metrics["load"] == 0.25
     assert row.metrics["load_parameters"] == pytest.approx(n_params / all_params)
     assert row.metrics["load_flops"] == pytest.approx(flops / all_flops)
+    assert row.metrics["output_scale"] == pytest.approx(0.5)  # two layers, half of each
     assert row.metrics["exact_payload_bit"] == pytest.approx(3 * n_params * 32)
     assert row.uplink_bit == pytest.approx(3 * 0.25 * all_params * 32)
 

@@ -29,7 +29,7 @@ from ..learn import submodels
 from ..learn.pruning import Units, entry_masks, importance, kept_units, load, units_of
 from ..options import option
 from ..rng import uniforms
-from ..theory.pruning import age_cost, next_age
+from ..theory.pruning import age_cost, next_age, output_scale
 from ..types import Bools, Decision, Floats, Ints, Method, Observation, Problem, Round, Start, Updates
 from . import defaults
 from .contributions import Contributions, nothing, remember, rows_of, weighted_sum
@@ -203,7 +203,7 @@ def in_time(config: Config, decision: Decision, found: Offers, band: Ints) -> De
 
 
 def columns(units: Units, found: Offers, plan: Decision, counts: Ints, share: Floats) -> dict[str, float]:
-    """Columns of a row: who could train, what was kept, and its load by `psi^2` and exactly."""
+    """Columns of a row: who could train, what was kept, its load by `psi^2` and exactly, how far outputs fade."""
     told = {"n_feasible": float(found.feasible.any(axis=1).sum())}
     if not len(share):
         return told
@@ -218,6 +218,7 @@ def columns(units: Units, found: Offers, plan: Decision, counts: Ints, share: Fl
         "load_parameters": float((n_params / all_params).mean()),
         "load_flops": float((flops / all_flops).mean()),
         "exact_payload_bit": float((n_params / all_params).sum() * plan.payload_bit[0]),
+        "output_scale": float(output_scale(counts[:, : len(sizes)] / sizes).mean()),
     }
 
 

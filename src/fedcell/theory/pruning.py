@@ -57,7 +57,7 @@ def age_cost(age: Ints) -> float:
 # ---------------------------------------------------------------- what is kept
 
 
-def output_scale(keep: ArrayLike) -> float:
+def output_scale(keep: ArrayLike) -> Floats:
     """Outputs of a new sub-model over those of the new full network, as a standard deviation.
 
     A unit adds up inputs of independent weights, so with the share `psi_l` of the units of layer `l` kept its variance
@@ -65,12 +65,12 @@ def output_scale(keep: ArrayLike) -> float:
     sub-models are too large for the full network by as much. Biases, which start at 0 or small, are passed over.
 
     Args:
-        keep: share of units kept in every layer that is cut.
+        keep: `[..., n_layers]`, share of units kept in every layer that is cut.
 
-    >>> [round(output_scale([0.43] * layers), 3) for layers in (3, 9)]
+    >>> [round(float(output_scale([0.43] * layers)), 3) for layers in (3, 9)]
     [0.282, 0.022]
     """
-    return float(np.sqrt(np.asarray(keep, dtype=np.float64).prod()))
+    return np.sqrt(np.asarray(keep, dtype=np.float64).prod(axis=-1))
 
 
 # ---------------------------------------------------------------- lemmas
