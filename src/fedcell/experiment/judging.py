@@ -20,8 +20,13 @@ LEARNS = 0.15  # accuracy among ten classes from which on a run is worth compari
 
 def final(row: Row) -> float:
     """Mean accuracy in the last tenth of the rounds."""
+    return last_tenth(row, accuracies(row))
+
+
+def last_tenth(row: Row, values: Floats) -> float:
+    """The mean of what was evaluated in the last tenth of the rounds."""
     at = np.array(row["rounds"])
-    return float(np.mean(accuracies(row)[at > at[-1] * (1 - TAIL)]))
+    return float(np.mean(values[at > at[-1] * (1 - TAIL)]))
 
 
 def early(row: Row) -> float:
