@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from judged import check_without_runs, experiment, opened, verdicts
 
-NAMES = ("fig2", "fig3", "fig4", "fig5", "fig6", "fig7", "fig8", "depth")
+NAMES = ("fig2", "fig3", "fig4", "fig5", "fig6", "fig7", "fig8", "depth", "rates")
 ROUNDS = list(range(10, 501, 10))
 SEEDS = (1, 2, 3)
 
@@ -123,3 +123,16 @@ def test_depth():
     assert found == {"depth": "reproduced", "loss": "partly", "rate": "reproduced"}  # nine layers still learn
     dead = verdicts("depth", rows_of("depth", lambda label: {"level": 0.1, "loss": [2.0] * len(ROUNDS)}))
     assert dead == {"depth": "not reproduced", "loss": "partly", "rate": "not reproduced"}
+
+
+@pytest.mark.parametrize(
+    ("learning", "found"),
+    [
+        (("0.05",), {"long": "reproduced", "rate": "not reproduced"}),
+        (("0.02",), {"long": "not reproduced", "rate": "partly"}),
+        (("0.05", "0.02", "0.01", "0.005"), {"long": "reproduced", "rate": "reproduced"}),
+    ],
+)
+def test_rates(learning, found):
+    levels = {f"AMP-FL lr={rate}": 0.3 for rate in learning}
+    assert verdicts("rates", rows_of("rates", lambda label: {"level": levels.get(label, 0.1)})) == found
