@@ -4,7 +4,7 @@ import importlib.util
 import json
 import math
 import sys
-from dataclasses import replace
+from dataclasses import make_dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +12,10 @@ from matplotlib.figure import Figure
 from small_config import SMALL
 
 from fedcell.errors import BadInput
-from fedcell.experiment import Case, Claim, Experiment, Finding, judge, main, run_cases, runs
+from fedcell.experiment import Case, Claim, Experiment, Finding, judge, judging, main, run_cases, runs
 from fedcell.experiment.judging import final
-from fedcell.options import override
+from fedcell.methods import fedprox
+from fedcell.options import option, override
 
 ROOT = Path(__file__).parents[1] / "experiments"
 FILES = sorted(path for path in ROOT.glob("*/*.py") if "EXPERIMENT = " in path.read_text())
@@ -126,13 +127,23 @@ def test_settings_that_came_later_repeat_no_run(tmp_path, monkeypatch):
     assert run_cases([case], [1], store, lambda text: None) == [json.loads(json.dumps(row))]
 
 
+def broken(config):
+    raise BadInput("no such data")
+
+
 def test_a_failing_run_is_raised_when_the_others_are_through(tmp_path):
-    bad = Case("bad", SMALL, "fedavg", {"no_such_setting": 1})
+    bad = Case("bad", SMALL, "fedavg", build=broken)
     store = tmp_path / "runs.jsonl"
-    with pytest.raises(BadInput, match="no_such_setting") as caught:
+    with pytest.raises(BadInput, match="no such data") as caught:
         run_cases([bad, *cases(True)], [1], store, lambda text: None)
     assert caught.value.__notes__ == ["in the run bad, seed 1"]
     assert len(run_cases(cases(True), [1], store, lambda text: pytest.fail(text))) == 1
+
+
+def test_a_wrong_setting_is_refused_before_anything_runs(tmp_path):
+    bad = Case("bad", SMALL, "fedavg", {"no_such_setting": 1})
+    with pytest.raises(BadInput, match="no_such_setting"):
+        run_cases([*cases(True), bad], [1], tmp_path / "runs.jsonl", lambda text: pytest.fail(text))
 
 
 def test_changed_settings_run_again(tmp_path):
@@ -141,6 +152,33 @@ def test_changed_settings_run_again(tmp_path):
     run_cases([Case("x", SMALL, "fedprox", {"mu": 1})], [1], store, said.append)
     run_cases([Case("x", SMALL, "fedprox", {"mu": 2})], [1], store, said.append)
     assert len(said) == 2
+
+
+def test_a_changed_default_of_a_method_runs_again(tmp_path, monkeypatch):
+    store, case = tmp_path / "runs.jsonl", Case("x", SMALL, "fedprox")
+    run_cases([case], [1], store, lambda text: None)
+    assert not runs.missing_runs([case], [1], store)
+    assert not runs.missing_runs([case._replace(settings={"mu": fedprox.Config().mu})], [1], store)  # the same run
+    other = make_dataclass(
+        "Config", [("mu", float, option(7.0, "another default"))], bases=(fedprox.Config,), frozen=True
+    )
+    monkeypatch.setattr(fedprox, "Config", other)
+    runs._method_defaults.cache_clear()
+    assert len(runs.missing_runs([case], [1], store)) == 1
+    runs._method_defaults.cache_clear()
+
+
+def test_runs_on_file_with_other_settings_are_not_judged(tmp_path):
+    store = tmp_path / "runs.jsonl"
+    run_cases([Case("x", SMALL, "fedprox", {"mu": 1}), Case("gone", SMALL, "fedavg")], [1, 2], store, lambda text: None)
+    assert [row["seed"] for row in runs.stored_rows([Case("x", SMALL, "fedprox", {"mu": 1})], store)] == [1, 2]
+    assert runs.stored_rows([Case("x", SMALL, "fedprox", {"mu": 2})], store) == []
+
+
+def test_verdicts_name_what_failed_and_decide_nothing_without_runs():
+    assert judging.verdict([]) == "not run"
+    assert judging.judged("a", "1", {}, "rule") == Finding("a", "", "not run", "no run decides it yet")
+    assert judging.judged("a", "1", {"x": True, "y": False}, "rule").reason == "rule; 1 of 2 hold, not: y"
 
 
 def test_results_are_written_and_said(tmp_path, monkeypatch, capsys):

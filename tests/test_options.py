@@ -10,26 +10,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedcell import scenarios
 from fedcell.errors import BadInput
 from fedcell.options import Law, check, describe, from_dict, keys, option, override, to_dict
+from fedcell.scenarios import Config
 from fedcell.world.settings import WorldConfig
 
 
 @dataclass(frozen=True)
 class Inner:
     share: float = option(0.5, "a share", least=0, most=1)
-    law: Law = option(Law((1.0,)), "a law", above=0)
+    law: Law = option(Law((1.0,)), "a law", above=0, infinite=True)
+    few: Law = option(Law((1.0,)), "a law of finite numbers", least=0)
 
 
 @dataclass(frozen=True)
 class Outer:
     count: int = option(3, "a count", least=1)
-    limit_s: float = option(inf, "a limit", above=0)
+    limit_s: float = option(inf, "a limit", above=0, infinite=True)
     name: str = option("a", "a name", choices=("a", "bee"))
     on: bool = option(False, "a switch")
-    widths: tuple[int, ...] = option((64,), "some widths")
-    times: tuple[float, ...] = option((), "some times")
-    maybe: float | None = option(None, "perhaps")
+    widths: tuple[int, ...] = option((64,), "some widths", least=1)
+    times: tuple[float, ...] = option((), "some times", infinite=True)
+    maybe: float | None = option(None, "perhaps", infinite=True)
+    level: float = option(0.0, "a level")
     inner: Inner = field(default_factory=Inner)
 
 
@@ -38,6 +42,11 @@ class Outer:
     [
         ("count", "7", 7),
         ("count", "1e3", 1000),
+        ("count", 1000.0, 1000),
+        ("count", "9007199254740993", 2**53 + 1),
+        ("count", 2**53 + 1, 2**53 + 1),
+        ("count", np.int64(2**53 + 1), 2**53 + 1),
+        ("count", 10**400, 10**400),
         ("limit_s", "2.5", 2.5),
         ("limit_s", "inf", inf),
         ("name", "bee", "bee"),
@@ -68,6 +77,15 @@ def test_texts_are_read_by_type(key: str, text: object, value: object) -> None:
         ("limit_s", "0", "above 0"),
         ("limit_s", "nan", "out of range"),
         ("limit_s", "soon", "not a number"),
+        ("level", "inf", "must be finite"),
+        ("level", -inf, "must be finite"),
+        ("level", "nan", "out of range"),
+        ("widths", "32,0", "32,0 is out of range: each must be at least 1"),
+        ("times", "1,nan", "out of range"),
+        ("inner.few", "inf", "must be finite"),
+        ("inner.few", "1|inf", "must be finite"),
+        ("inner.few", "1|nan", "out of range"),
+        ("inner.law", "1|nan", "out of range"),
         ("name", "be", "did you mean 'bee'?"),
         ("on", "maybe", "true or false"),
         ("maybe", "nan", "out of range"),
@@ -112,6 +130,42 @@ def test_check_finds_what_a_constructor_let_through() -> None:
         check(WorldConfig(availability=Law((0.5, 1.5), "uniform")), "world.")
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"world.cycles_per_sample": "inf"},
+        {"world.capacitance": "inf"},
+        {"world.noise_dbm_per_hz": "-inf"},
+        {"world.radius_m": "inf"},
+        {"world.reference_gain_db": "inf"},
+        {"world.power_dbm": "-inf"},
+        {"world.cpu_hz": "1e9|inf"},
+        {"model.hidden": "0"},
+        {"model.hidden": "64,-5"},
+        {"model.widths": "0", "model.hidden": "8,8"},
+        {"model.channels": "6,0"},
+    ],
+)
+def test_numbers_that_no_run_can_have_are_refused(changes: dict[str, str]) -> None:
+    key = next(iter(changes))
+    with pytest.raises(BadInput, match=re.escape(f"{key} = ")) as caught:
+        override(Config(), changes)
+    assert "must be" in str(caught.value)
+
+
+def test_limits_that_may_be_missing_take_infinity() -> None:
+    free = ("world.deadline_s", "world.energy_per_round_joule", "world.battery_joule", "video.initial")
+    check(override(Config(), dict.fromkeys(free, "inf")))
+    check(override(Config(), {"video.capacity": "inf", "video.initial": "49"}))
+    for name in scenarios.names():
+        check(scenarios.get(name).config)
+
+
+def test_large_whole_numbers_keep_their_digits() -> None:
+    config = Config(seed=2**53 + 1)
+    assert from_dict(Config(), json.loads(json.dumps(to_dict(config)))) == config
+
+
 numbers = st.floats(1e-12, 1e12)
 laws = st.one_of(
     st.builds(lambda v: Law((v,)), st.one_of(numbers, st.just(inf))),
@@ -136,7 +190,7 @@ def test_a_law_reads_back_as_written(law: Law) -> None:
         widths=st.lists(st.integers(1, 999), max_size=3).map(tuple),
         times=st.lists(st.one_of(numbers, st.just(inf)), max_size=3).map(tuple),
         maybe=st.one_of(st.none(), numbers, st.just(-inf)),
-        inner=st.builds(Inner, share=st.floats(0, 1), law=laws),
+        inner=st.builds(Inner, share=st.floats(0, 1), law=laws, few=st.builds(Law, st.tuples(numbers))),
     )
 )
 def test_settings_survive_standard_json(settings: Outer) -> None:
@@ -161,9 +215,9 @@ def test_laws_draw_what_they_say() -> None:
 def test_describe_lists_every_option_with_its_help() -> None:
     rows = {key: (kind, default, text) for key, kind, default, text in describe(Outer())}
     assert rows["name"] == ("a|bee", "a", "a name")
-    assert rows["maybe"] == ("a number or none", "none", "perhaps")
-    assert rows["limit_s"][1] == "inf"
+    assert rows["maybe"] == ("a number or none or inf", "none", "perhaps")
+    assert rows["limit_s"][:2] == ("a number or inf", "inf")
     assert rows["on"][1] == "false"
     assert rows["widths"][:2] == ("a list", "64")
-    assert rows["inner.law"] == ("a number or range", "1", "a law")
+    assert rows["inner.few"] == ("a number or range", "1", "a law of finite numbers")
     assert all(text for _, _, _, text in describe(WorldConfig()))

@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 from fedcell.errors import BadInput, ContractError, FedcellError
 from fedcell.record import checkpoint, files, rows, tree
 from fedcell.record.checkpoint import Template
+from fedcell.record.folder import ROWS
 from fedcell.types import Row, Snapshot, Store, WorldState
 
 CPU = torch.device("cpu")
@@ -180,6 +181,17 @@ def test_the_newest_two_checkpoints_are_kept(tmp_path):
     assert [path.name[11:17] for path in sorted(tmp_path.iterdir())] == ["000030", "000400"]
 
 
+def test_checkpoints_of_a_million_rounds_are_newer_than_those_before(tmp_path):
+    template = Template.of(a_snapshot())
+    for round in (999_998, 999_999, 1_000_000):
+        checkpoint.save(tmp_path, a_snapshot(round), template)
+    kept = sorted(path.name for path in tmp_path.iterdir())
+    assert kept == ["checkpoint-1000000.safetensors", "checkpoint-999999.safetensors"]
+    found = checkpoint.newest(tmp_path, template, 2_000_000, pytest.fail)
+    assert found is not None
+    assert found.round == 1_000_000
+
+
 def test_damage_anywhere_in_a_checkpoint_is_found(tmp_path):
     template, said = Template.of(a_snapshot()), []
     checkpoint.save(tmp_path, a_snapshot(1), template)
@@ -233,7 +245,7 @@ def test_a_metric_may_not_take_the_name_of_a_column():
 
 @pytest.mark.parametrize("rest", [b'{"round":2,"clo', b'{"round":2}\n', b"\0\0\0\n", rows.encode(a_row(2))[:-1]])
 def test_a_half_written_last_row_is_cut_and_said(tmp_path, rest):
-    path, said = tmp_path / rows.NAME, []
+    path, said = tmp_path / ROWS, []
     whole = rows.encode(a_row(0)) + rows.encode(a_row(1))
     path.write_bytes(whole + rest)
     journal = rows.Journal(tmp_path, said.append)
@@ -246,7 +258,7 @@ def test_a_half_written_last_row_is_cut_and_said(tmp_path, rest):
 
 
 def test_a_damaged_row_in_the_middle_is_an_error(tmp_path):
-    (tmp_path / rows.NAME).write_bytes(b"".join([rows.encode(a_row(0)), b"{}\n", rows.encode(a_row(2))]))
+    (tmp_path / ROWS).write_bytes(b"".join([rows.encode(a_row(0)), b"{}\n", rows.encode(a_row(2))]))
     with pytest.raises(FedcellError, match=r"line 2 of .* is damaged"):
         rows.Journal(tmp_path, print)
 
@@ -256,7 +268,7 @@ def test_a_row_that_is_there_is_compared(tmp_path):
     for round in (0, 1):
         journal.put(a_row(round))
     journal.close()
-    before = (tmp_path / rows.NAME).read_bytes()
+    before = (tmp_path / ROWS).read_bytes()
     again = rows.Journal(tmp_path, print)
     again.put(a_row(0))
     with pytest.raises(FedcellError, match=r"round 1 now gives accuracy = 0\.5 but .* holds 0\.6666666666666666"):
@@ -264,7 +276,7 @@ def test_a_row_that_is_there_is_compared(tmp_path):
     with pytest.raises(FedcellError, match=r"radio_joule = -0\.0 but .* holds 0\.0"):
         again.put(a_row(1, radio_joule=-0.0))
     again.close()
-    assert (tmp_path / rows.NAME).read_bytes() == before
+    assert (tmp_path / ROWS).read_bytes() == before
 
 
 def test_a_row_that_does_not_fit_leaves_no_trace(tmp_path):
@@ -291,7 +303,7 @@ def test_a_row_that_does_not_fit_leaves_no_trace(tmp_path):
     journal.file = Full(journal.file)
     with pytest.raises(OSError, match="No space"):
         journal.put(a_row(1))
-    assert (tmp_path / rows.NAME).read_bytes() == rows.encode(a_row(0))
+    assert (tmp_path / ROWS).read_bytes() == rows.encode(a_row(0))
     journal.close()
 
 

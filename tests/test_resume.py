@@ -254,6 +254,21 @@ def test_settings_come_from_the_record_and_versions_are_compared(tmp_path, whole
     assert any(f"numpy 1.0 -> {np.__version__}" in note for note in watch.notes)
 
 
+@pytest.mark.parametrize("name", ["../escaped", "/proc/escaped", "..", ".", "", "a/b", 5])
+def test_a_folder_name_that_leads_elsewhere_is_refused(tmp_path, name):
+    folder = interrupted(tmp_path / "run", rounds=1)
+    values = json.loads((folder / "comparison.json").read_text())
+    values["runs"][1]["folder"] = name
+    (folder / "comparison.json").write_text(json.dumps(values))
+    before = sorted(tmp_path.rglob("*"))
+    for read in (record.resume, record.read_all):
+        with pytest.raises(FedcellError, match=r"comparison.json is damaged \(.* is no folder of a run\): restore it"):
+            read(folder)
+    assert sorted(tmp_path.rglob("*")) == before
+    damaged, kept = record.find(tmp_path)
+    assert (damaged.state, kept.state) == ("damaged", "interrupted")
+
+
 def test_a_run_in_use_is_refused(tmp_path):
     folder = tmp_path / "run"
 

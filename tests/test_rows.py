@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from fedcell.errors import FedcellError
 from fedcell.record import rows
+from fedcell.record.folder import ROWS
 from fedcell.types import Row
 
 NUMBER = st.floats(allow_nan=True, allow_infinity=True)
@@ -39,14 +40,14 @@ def same(one, other):
 def test_fast_reading_gives_what_careful_reading_gives(tmp_path_factory, found):
     folder = tmp_path_factory.mktemp("rows")
     written = [a_row(number, metrics) for number, metrics in enumerate(found)]
-    (folder / rows.NAME).write_bytes(b"".join(map(rows.encode, written)))
+    (folder / ROWS).write_bytes(b"".join(map(rows.encode, written)))
     columns, count = rows.load(folder)
     assert count == len(written)
     same(columns, rows.columns(written))
 
 
 def test_only_what_is_wanted_is_returned(tmp_path):
-    (tmp_path / rows.NAME).write_bytes(b"".join(lines_of(3)))
+    (tmp_path / ROWS).write_bytes(b"".join(lines_of(3)))
     columns, count = rows.load(tmp_path, ("accuracy", "clock_s", "loss"))
     assert (sorted(columns), count) == (["accuracy", "clock_s"], 3)
 
@@ -59,7 +60,7 @@ def test_a_folder_without_rows_has_empty_columns(tmp_path):
 
 @pytest.mark.parametrize("rest", [b'{"round":3,"clo', b'{"round":3}\n', b"null\n", b"[1]\n", b"\n", lines_of(9)[8]])
 def test_a_damaged_end_is_left_out(tmp_path, rest):
-    (tmp_path / rows.NAME).write_bytes(b"".join(lines_of(3)) + rest)
+    (tmp_path / ROWS).write_bytes(b"".join(lines_of(3)) + rest)
     columns, count = rows.load(tmp_path)
     assert count == len(rows.read(tmp_path)[0]) == 3
     assert columns["round"].tolist() == [0, 1, 2]
@@ -85,6 +86,6 @@ def changed(**values):
 )
 def test_damage_in_the_middle_is_said(tmp_path, damage):
     first, *_, last = lines_of(3)
-    (tmp_path / rows.NAME).write_bytes(first + damage + last)
+    (tmp_path / ROWS).write_bytes(first + damage + last)
     with pytest.raises(FedcellError, match=r"line [23] of .* is damaged"):
         rows.load(tmp_path)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from cafe_setting import by_seed
+from cafe_setting import values
 from matplotlib.axes import Axes
 
 from fedcell.experiment import Row
@@ -23,7 +23,7 @@ def accuracy_points(
     ax: Axes, rows: list[Row], xs: Sequence[float], keys: Sequence[str], index: int, label: str
 ) -> None:
     """Mean accuracy with one standard deviation, where the cases were run."""
-    run = [(x, by_seed(rows, key)) for x, key in zip(xs, keys, strict=True)]
+    run = [(x, values(rows, key)) for x, key in zip(xs, keys, strict=True)]
     run = [(x, values) for x, values in run if len(values)]
     if run:
         mean, spread = [values.mean() for _, values in run], [values.std() for _, values in run]

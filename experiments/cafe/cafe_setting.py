@@ -11,7 +11,8 @@ from functools import cache, partial
 import numpy as np
 
 from fedcell.data import Dataset, load
-from fedcell.experiment import Case, Row
+from fedcell.experiment import Case, Row, judging
+from fedcell.experiment.judging import Measure
 from fedcell.rng import SETUP, stream
 from fedcell.scenarios import Config, build_problem, get
 from fedcell.types import Floats, Ints, Problem, Store
@@ -122,31 +123,24 @@ def iid_case(quorum: int, quick: bool) -> Case:
 
 def accuracy(row: Row) -> float:
     """Mean of the last evaluations, which swing where clients hold few classes."""
-    return float(np.mean(row["accuracy"][-LAST:]))
+    return float(np.mean(judging.accuracies(row)[-LAST:]))
 
 
-def by_seed(rows: list[Row], key: str, value: Callable[[Row], float] = accuracy) -> Floats:
-    """A number of one case, in the order of the seeds; empty where it was not run."""
-    return np.array([value(row) for row in sorted(rows, key=lambda row: row["seed"]) if row["case"] == key])
+def values(rows: list[Row], key: str, value: Measure = accuracy) -> Floats:
+    """A number of one case on every seed; empty where it was not run."""
+    return np.array(list(judging.by_seed(rows, key, value).values()))
 
 
 def told(rows: list[Row], key: str) -> str:
     """Mean and standard deviation over the seeds."""
-    values = by_seed(rows, key)
-    return f"{values.mean():.3f}±{values.std(ddof=min(1, len(values) - 1)):.3f}"
+    return judging.told(rows, key, accuracy)
+
+
+def lead(rows: list[Row], better: str, worse: str) -> Floats:
+    """Differences of two cases on the seeds they share."""
+    return judging.gap(rows, better, worse, accuracy)
 
 
 def ahead(rows: list[Row], better: str, worse: str) -> bool:
     """Whether one case beats another by more than the standard error of their difference on the same seeds."""
-    gap = by_seed(rows, better) - by_seed(rows, worse)
-    return bool(gap.mean() > gap.std(ddof=min(1, len(gap) - 1)) / np.sqrt(len(gap)))
-
-
-def missing(rows: list[Row], keys: Sequence[str]) -> bool:
-    """Whether a case was not run, as in the reduced grid."""
-    return not set(keys) <= {row["case"] for row in rows}
-
-
-def verdict(holds: Sequence[bool]) -> str:
-    """All orderings, some of them, or none."""
-    return "reproduced" if all(holds) else "partly" if any(holds) else "not reproduced"
+    return judging.ahead(rows, better, worse, accuracy)

@@ -8,10 +8,11 @@ from itertools import pairwise
 
 import numpy as np
 from cafe_plots import accuracy_points
-from cafe_setting import N_CLIENTS, ahead, by_seed, case, missing, told, triples, verdict
+from cafe_setting import N_CLIENTS, ahead, case, lead, told, triples
 from matplotlib.figure import Figure
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.judging import missing, verdict
 from fedcell.experiment.plots import dress, panels
 from fedcell.theory import cafe
 
@@ -55,7 +56,7 @@ def _best(rows: list[Row], deadline_s: float) -> bool:
 
 def _growth(rows: list[Row]) -> Finding:
     """The lead of M = 1 over the quorum that half of the rounds meet, over T."""
-    leads = [by_seed(rows, name(t, 1)) - by_seed(rows, name(t, quorums(t)[2])) for t in DEADLINES]
+    leads = [lead(rows, name(t, 1), name(t, quorums(t)[2])) for t in DEADLINES]
     means = [float(lead.mean()) for lead in leads]
     rises = [later > earlier for earlier, later in pairwise(means)]
     ours = ", ".join(

@@ -5,11 +5,12 @@ Its runs are some of Figure 7's: a copy of `fig7.runs.jsonl` named `fig5.runs.js
 
 import numpy as np
 from cafe_plots import look
-from cafe_setting import ahead, by_seed, iid_case, missing, told, verdict
+from cafe_setting import ahead, iid_case, lead, told
 from cafe_setting import iid_name as name
 from matplotlib.figure import Figure
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.judging import missing, verdict
 from fedcell.experiment.plots import dress, panels
 
 QUORUMS = (1, 30, 36, 40, 45)
@@ -24,7 +25,7 @@ def check(rows: list[Row]) -> list[Finding]:
     if missing(rows, [name(m) for m in QUORUMS]):
         return []
     ours = ", ".join(f"M={m} {told(rows, name(m))}" for m in QUORUMS)
-    gap = by_seed(rows, name(30)) - by_seed(rows, name(1))
+    gap = lead(rows, name(30), name(1))
     rise = ahead(rows, name(30), name(1))
     fall = [ahead(rows, name(30), name(m)) for m in QUORUMS[2:]]
     change = f"M=30 minus M=1: {gap.mean():+.4f}±{gap.std():.4f}"

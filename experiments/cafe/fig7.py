@@ -4,11 +4,12 @@ from itertools import pairwise
 
 import numpy as np
 from cafe_plots import accuracy_points
-from cafe_setting import N_CLIENTS, ahead, by_seed, iid_case, missing, told, verdict
+from cafe_setting import N_CLIENTS, ahead, iid_case, told, values
 from cafe_setting import iid_name as name
 from matplotlib.figure import Figure
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.judging import missing, verdict
 from fedcell.experiment.plots import dress, panels
 from fedcell.theory import cafe
 
@@ -29,7 +30,7 @@ def gains() -> np.ndarray:
 def check(rows: list[Row]) -> list[Finding]:
     if missing(rows, [name(m) for m in QUORUMS]):
         return []
-    means = [by_seed(rows, name(m)).mean() for m in QUORUMS]
+    means = [values(rows, name(m)).mean() for m in QUORUMS]
     best = QUORUMS[int(np.argmax(means))]
     ours = ", ".join(f"M={m} {told(rows, name(m))}" for m in QUORUMS)
     clear = ahead(rows, name(best), name(PEAK))

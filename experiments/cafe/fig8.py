@@ -4,10 +4,11 @@ from itertools import pairwise
 
 import numpy as np
 from cafe_plots import accuracy_points
-from cafe_setting import N_CLIENTS, ahead, by_seed, case, missing, single_class, told, verdict
+from cafe_setting import N_CLIENTS, ahead, case, lead, single_class, told, values
 from matplotlib.figure import Figure
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.judging import missing, verdict
 from fedcell.experiment.plots import dress, panels
 from fedcell.theory import cafe
 
@@ -49,7 +50,7 @@ def check(rows: list[Row]) -> list[Finding]:
     keys = [name(t) for t in DEADLINES]
     if missing(rows, keys):
         return []
-    waste, comm, old = ([float(by_seed(rows, key, measure).mean()) for key in keys] for measure in MEASURED.values())
+    waste, comm, old = ([float(values(rows, key, measure).mean()) for key in keys] for measure in MEASURED.values())
     peak = DEADLINES[int(np.argmax(waste))]
     numbers = [
         "; ".join(f"{key} {value:.4g}" for key, value in zip(keys, series, strict=True))
@@ -75,7 +76,7 @@ def check(rows: list[Row]) -> list[Finding]:
 
 def _enough(rows: list[Row], waste: list[float]) -> Finding:
     """T = 0.5 against T = 2, in accuracy and in wastage."""
-    gap = by_seed(rows, name(2.0)) - by_seed(rows, name(0.5))
+    gap = lead(rows, name(2.0), name(0.5))
     short, long = waste[DEADLINES.index(0.5)], waste[DEADLINES.index(2.0)]
     holds = [abs(gap.mean()) < CLOSE, short / long < 1.25]
     ours = f"accuracy T=2 minus T=0.5: {gap.mean():+.3f}±{gap.std():.3f}; wastage {short:.1f} against {long:.1f}"
@@ -87,7 +88,7 @@ def plot(rows: list[Row]) -> Figure:
     fine = np.linspace(0.05, 2.1, 200)
     for ax, (title, measure), curve in zip(axes, MEASURED.items(), expected(fine), strict=False):
         ax.plot(fine, curve, label="formula")
-        run = [(t, by_seed(rows, name(t), measure)) for t in DEADLINES]
+        run = [(t, values(rows, name(t), measure)) for t in DEADLINES]
         ax.plot(*zip(*[(t, values.mean()) for t, values in run if len(values)], strict=True), "o", label="simulated")
         dress(ax, "deadline T", title)
     accuracy_points(axes[3], rows, DEADLINES, [name(t) for t in DEADLINES], 0, "")

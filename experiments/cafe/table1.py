@@ -3,10 +3,11 @@
 from functools import partial
 
 from cafe_plots import accuracy_points
-from cafe_setting import ahead, biased, by_seed, case, missing, told, verdict
+from cafe_setting import ahead, biased, case, told, values
 from matplotlib.figure import Figure
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.judging import missing, verdict
 from fedcell.experiment.plots import dress, panels
 
 PRINTED = {5: (0.812, 0.744), 10: (0.788, 0.762), 15: (0.488, 0.734), 20: (0.46, 0.747), 30: (0.1, 0.668)}
@@ -31,7 +32,7 @@ def check(rows: list[Row]) -> list[Finding]:
         return []
     few = [ahead(rows, name("mcu", share), name("awu", share)) for share in (5, 10)]
     many = [ahead(rows, name("awu", share), name("mcu", share)) for share in (15, 20, 30)]
-    mcu, awu = ({share: by_seed(rows, name(scheme, share)).mean() for share in PRINTED} for scheme in SCHEMES)
+    mcu, awu = ({share: values(rows, name(scheme, share)).mean() for share in PRINTED} for scheme in SCHEMES)
     ours = {
         scheme: ", ".join(f"{share}%: {told(rows, name(scheme, share))}" for share in PRINTED) for scheme in SCHEMES
     }

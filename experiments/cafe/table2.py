@@ -7,10 +7,11 @@ at the specification's steps and at five times those; an ordering counts once fo
 from itertools import pairwise
 
 from cafe_plots import accuracy_points
-from cafe_setting import ahead, by_seed, case, missing, random_classes, told, verdict
+from cafe_setting import ahead, case, lead, random_classes, told
 from matplotlib.figure import Figure
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.judging import missing, verdict
 from fedcell.experiment.plots import dress, panels
 
 PRINTED = {27: (0.938, 0.932), 29: (0.926, 0.917), 31: (0.892, 0.915), 33: (0.851, 0.902), 35: (0.785, 0.884)}
@@ -63,7 +64,7 @@ def check(rows: list[Row]) -> list[Finding]:
 
 
 def _gap(rows: list[Row], quorum: int, step: str) -> float:
-    return float((by_seed(rows, name("agu", quorum, step)) - by_seed(rows, name("mcu", quorum, step))).mean())
+    return float(lead(rows, name("agu", quorum, step), name("mcu", quorum, step)).mean())
 
 
 def _told(rows: list[Row], scheme: str, step: str) -> str:

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from osafl_plots import curves
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.judging import beyond, judged, spread, verdict
 from fedcell.experiment.plots import dress, panels
 
 PAIRS = (("fcn", 1), ("fcn", 2), ("lstm", 1), ("cnn", 1), ("squeezenet", 1))
@@ -78,14 +79,14 @@ def _scores(rows: list[Row], claim: str, value: object, what: str) -> Finding:
         if not len(gap):
             continue
         place = f"{setting.MODELS[model].title} K={k}"
-        held[place] = setting.exceeds(gap, MARGIN)
+        held[place] = beyond(gap, MARGIN)
         words.append(
-            f"{place}: scores {setting.spread(setting.values(rows, own, value))}, mean score for all "
-            f"{setting.spread(setting.values(rows, matched, value))}, difference {setting.spread(gap)}, "
-            f"mean score {setting.spread(setting.values(rows, own, mean_score), 2)}"
+            f"{place}: scores {spread(setting.values(rows, own, value))}, mean score for all "
+            f"{spread(setting.values(rows, matched, value))}, difference {spread(gap)}, "
+            f"mean score {spread(setting.values(rows, own, mean_score), 2)}"
         )
     rule = f"{what}, ahead of the same step without scores by more than {MARGIN} and its standard error"
-    return setting.judged(claim, "; ".join(words), held, rule)
+    return judged(claim, "; ".join(words), held, rule)
 
 
 def _literal(rows: list[Row], claim: str, entry: str) -> Finding:
@@ -97,10 +98,10 @@ def _literal(rows: list[Row], claim: str, entry: str) -> Finding:
     usual = np.array([final(row) for row in used.values()])
     how = [row["diverged"] for row in literal.values() if "diverged" in row]
     fine = [end >= LOST * usual.mean() for end in ends]
-    ours = f"last accuracy {setting.spread(ends)} against {setting.spread(usual)}"
+    ours = f"last accuracy {spread(ends)} against {spread(usual)}"
     ours += f"; {len(how)} of {len(ends)} diverged" + (f", as in {how[0]!r}" if how else "")
     rule = f"published rates, FCN, K = 1: ends with at least {LOST} of the accuracy of the reading used here"
-    return Finding(claim, ours, setting.verdict(fine), f"{rule}; {sum(fine)} of {len(fine)} seeds")
+    return Finding(claim, ours, verdict(fine), f"{rule}; {sum(fine)} of {len(fine)} seeds")
 
 
 def _afa(rows: list[Row]) -> Finding:
@@ -110,11 +111,10 @@ def _afa(rows: list[Row]) -> Finding:
         if setting.of_case(rows, paper) and setting.of_case(rows, zero):
             held[f"K={k}"] = not setting.far(rows, zero, paper)
             words.append(
-                f"K={k}: paper's start {setting.spread(setting.values(rows, paper))}, zero "
-                f"{setting.spread(setting.values(rows, zero))}"
+                f"K={k}: paper's start {spread(setting.values(rows, paper))}, zero {spread(setting.values(rows, zero))}"
             )
     rule = f"FCN: with a start at zero the best accuracy stays below {setting.FAR} times that with the paper's"
-    return setting.judged("afa", "; ".join(words), held, rule)
+    return judged("afa", "; ".join(words), held, rule)
 
 
 def plot(rows: list[Row]) -> Figure:

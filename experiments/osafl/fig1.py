@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from fedcell.data import load
 from fedcell.data.settings import DataConfig, StreamConfig
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.judging import beyond, judged, spread
 from fedcell.experiment.plots import dress, panels
 from fedcell.learn.settings import ModelConfig, TrainConfig
 from fedcell.options import Law
@@ -90,16 +91,16 @@ def check(rows: list[Row]) -> list[Finding]:
     found = []
     for claim, what, sign in (("lower", "accuracy", 1.0), ("loss", "loss", -1.0)):
         static, varying = (tail(rows, name, what) for name in (STATIC, VARYING))
-        held = {what: setting.exceeds(sign * (static - varying))}
-        ours = f"static {setting.spread(static)}, time-varying {setting.spread(varying)}"
-        found.append(setting.judged(claim, ours, held, f"mean of the last {LAST} episodes, beyond its standard error"))
+        held = {what: beyond(sign * (static - varying))}
+        ours = f"static {spread(static)}, time-varying {spread(varying)}"
+        found.append(judged(claim, ours, held, f"mean of the last {LAST} episodes, beyond its standard error"))
     held, words = {}, []
     for what in ("accuracy", "loss"):
         static, varying = (shake(rows, name, what) for name in (STATIC, VARYING))
-        held[what] = setting.exceeds(varying - static)
-        words.append(f"{what}: static {setting.spread(static)}, time-varying {setting.spread(varying)}")
+        held[what] = beyond(varying - static)
+        words.append(f"{what}: static {spread(static)}, time-varying {spread(varying)}")
     rule = "standard deviation of the change between episodes in the last half is larger"
-    return [*found, setting.judged("shakier", "; ".join(words), held, rule)]
+    return [*found, judged("shakier", "; ".join(words), held, rule)]
 
 
 def plot(rows: list[Row]) -> Figure:

@@ -10,6 +10,7 @@ from fedcell.data.partition import histogram
 from fedcell.data.video import OSAFL
 from fedcell.data.video.problem import video_problem_parts
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.judging import judged, spread
 from fedcell.experiment.plots import dress, panels
 from fedcell.report.figure import COLOURS
 from fedcell.types import Floats
@@ -78,15 +79,13 @@ def check(rows: list[Row]) -> list[Finding]:
         swing = swings(which)
         wander = (swing >= SWING).mean(axis=1)
         held = {f"seed {seed}": bool(part >= USERS) for seed, part in zip(SEEDS, wander, strict=True)}
-        ours = (
-            f"range over mean: median {setting.spread(np.median(swing, axis=1), 2)}, users: {wander.min():.0%} and more"
-        )
-        found.append(setting.judged(claim, ours, held, rule))
+        ours = f"range over mean: median {spread(np.median(swing, axis=1), 2)}, users: {wander.min():.0%} and more"
+        found.append(judged(claim, ours, held, rule))
     commonest = [[int(picked(user)[0][0]) for user in one.transpose(1, 0, 2)] for one in shares()]
     distinct = np.array([len(set(files)) for files in commonest], dtype=float)
     held = {f"seed {seed}": bool(count > 1) for seed, count in zip(SEEDS, distinct, strict=True)}
-    ours = f"{setting.spread(distinct, 1)} different files are the commonest of some user, of {setting.N_DEVICES} users"
-    return [*found, setting.judged("users", ours, held, "more than one")]
+    ours = f"{spread(distinct, 1)} different files are the commonest of some user, of {setting.N_DEVICES} users"
+    return [*found, judged("users", ours, held, "more than one")]
 
 
 def plot(rows: list[Row]) -> Figure:

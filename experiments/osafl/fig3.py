@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 from fedcell import world
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.judging import judged, spread
 from fedcell.experiment.plots import dress, panels
 from fedcell.learn import models
 from fedcell.learn.architecture import Architecture
@@ -110,7 +111,7 @@ def often(model: str) -> Floats:
 
 
 def told(numbers: dict[str, Floats]) -> str:
-    return ", ".join(f"{setting.MODELS[model].title} {setting.spread(value, 1)}" for model, value in numbers.items())
+    return ", ".join(f"{setting.MODELS[model].title} {spread(value, 1)}" for model, value in numbers.items())
 
 
 def check(rows: list[Row]) -> list[Finding]:
@@ -128,14 +129,12 @@ def check(rows: list[Row]) -> list[Finding]:
     exact = told({model: medians(model, "exact") for model in ORDER})
     seeds = f"{len(SEEDS)} drops of clients, {ROUNDS} rounds each"
     return [
-        setting.judged("payload", payload, grows, "33 bit a parameter; layers chosen here, the paper's are lost"),
-        setting.judged("order", told(middle), ordered, f"median of every seed, {seeds}"),
-        _calibrated(setting.judged("medians", told(middle), near, f"mean of the medians within {NEAR}, {seeds}")),
-        _calibrated(setting.judged("clients", told(clients), near_clients, f"mean within {NEAR}, {seeds}")),
+        judged("payload", payload, grows, "33 bit a parameter; layers chosen here, the paper's are lost"),
+        judged("order", told(middle), ordered, f"median of every seed, {seeds}"),
+        _calibrated(judged("medians", told(middle), near, f"mean of the medians within {NEAR}, {seeds}")),
+        _calibrated(judged("clients", told(clients), near_clients, f"mean within {NEAR}, {seeds}")),
         _start(names),
-        setting.judged(
-            "exact", f"exact: {exact}; alternation from half of each limit: {told(middle)}", fewer, "every seed"
-        ),
+        judged("exact", f"exact: {exact}; alternation from half of each limit: {told(middle)}", fewer, "every seed"),
     ]
 
 
@@ -144,7 +143,7 @@ def _start(names: dict[str, str]) -> Finding:
     held = {names[model]: bool(abs(other[model].mean() - half[model].mean()) > NEAR) for model in ORDER}
     clock = told({model: medians(model, "full clock, half power") for model in ORDER})
     ours = f"full clock and power: {told(other)}; full clock, half power: {clock}"
-    return setting.judged("start", ours, held, f"full limits move the median by more than {NEAR}")
+    return judged("start", ours, held, f"full limits move the median by more than {NEAR}")
 
 
 def _calibrated(finding: Finding) -> Finding:

@@ -8,6 +8,7 @@ from osafl_plots import grid
 from osafl_tables import IMAGES
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.judging import judged, spread
 
 ROUNDS = 100
 MARGIN = 10  # rounds
@@ -103,9 +104,9 @@ def _afa_flat(rows: list[Row]) -> Finding:
             late = every[:, at >= AFA_ROUNDS]
             moves = late.max(axis=1) - late.min(axis=1)
             held[f"K={k}"] = bool(moves.mean() <= AFA_MOVES)
-            words.append(f"K={k} moves by {setting.spread(moves)} around {late.mean():.4f}")
+            words.append(f"K={k} moves by {spread(moves)} around {late.mean():.4f}")
     rule = f"range of the accuracy from round {AFA_ROUNDS} on at most {AFA_MOVES}, the paper's start of the buffer"
-    return setting.judged("afa_flat", ", ".join(words), held, rule)
+    return judged("afa_flat", ", ".join(words), held, rule)
 
 
 def _cnn_80(rows: list[Row]) -> Finding:

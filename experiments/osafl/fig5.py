@@ -8,6 +8,7 @@ from osafl_plots import grid
 from osafl_tables import IMAGES
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.judging import judged, spread
 
 ROUNDS = 100
 PLATEAU, MARGIN = {"K=1": 70, "K=2": 80}, 15  # rounds
@@ -46,8 +47,8 @@ def _afa(rows: list[Row]) -> Finding:
         if curves.long_enough(rows, name, ROUNDS):
             final = setting.values(rows, name, lambda row: float(row["loss"][-1]))
             held[f"K={k}"] = bool(abs(final.mean() - np.log(setting.N_FILES)) <= AFA_NEAR)
-            words.append(f"K={k} {setting.spread(final)}")
-    return setting.judged("afa", f"last round: {', '.join(words)}", held, f"within {AFA_NEAR} of ln 100 = 4.605")
+            words.append(f"K={k} {spread(final)}")
+    return judged("afa", f"last round: {', '.join(words)}", held, f"within {AFA_NEAR} of ln 100 = 4.605")
 
 
 def _floor(rows: list[Row]) -> Finding:
@@ -64,7 +65,7 @@ def _floor(rows: list[Row]) -> Finding:
             held[f"{setting.MODELS[model].title} K={k}"] = bool(over.mean() >= -FLOOR_SLACK)
             words.append(f"{setting.MODELS[model].title} K={k} {over.mean():+.3f}")
     ours = f"least loss of the genie minus the floor of the draw: {', '.join(words)}"
-    return setting.judged("floor", ours, held, f"not more than {FLOOR_SLACK} below it")
+    return judged("floor", ours, held, f"not more than {FLOOR_SLACK} below it")
 
 
 def plot(rows: list[Row]) -> Figure:

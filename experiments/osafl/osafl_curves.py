@@ -6,6 +6,7 @@ import numpy as np
 import osafl_setting as setting
 
 from fedcell.experiment import Finding, Row
+from fedcell.experiment.judging import judged
 from fedcell.types import Floats
 
 FULL = 0.98  # of its own best is where an accuracy has saturated
@@ -39,9 +40,7 @@ def when(claim: str, found: Mapping[str, float], printed: Mapping[str, float], m
     """Rounds at which something happens, against printed ones."""
     held = {name: bool(abs(value - printed[name]) <= margin) for name, value in found.items()}
     ours = ", ".join(f"{name} {value:.0f}" for name, value in found.items())
-    return setting.judged(
-        claim, f"{what}: {ours}" if ours else "", held, f"within {margin:g} rounds of the printed one"
-    )
+    return judged(claim, f"{what}: {ours}" if ours else "", held, f"within {margin:g} rounds of the printed one")
 
 
 def points(
@@ -85,4 +84,4 @@ def early_lead(rows: Sequence[Row], models: Sequence[str], claim: str, what: str
                 f"{place}: " + ", ".join(f"{setting.TITLES[entry]} {value:.3f}" for entry, value in means.items())
             )
     rule = f"mean {what} over the first {EARLY} rounds, OSAFL against each baseline"
-    return setting.judged(claim, "; ".join(words), held, rule)
+    return judged(claim, "; ".join(words), held, rule)

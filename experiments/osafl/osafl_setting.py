@@ -32,6 +32,7 @@ from fedcell.data.video import (
     transition_matrix,
 )
 from fedcell.experiment import Case, Finding, Row
+from fedcell.experiment.judging import Measure, beyond, gap, spread
 from fedcell.options import override
 from fedcell.scenarios import get
 from fedcell.types import Floats
@@ -169,31 +170,17 @@ def at_round(rows: Sequence[Row], name: str, number: int) -> float | None:
     return float(mean[at == number][0]) if (at == number).any() else None
 
 
-def spread(numbers: Floats, digits: int = 4) -> str:
-    """Mean and standard deviation over seeds; one seed has no spread."""
-    if len(numbers) < 2:
-        return f"{numbers.mean():.{digits}f}" if len(numbers) else "not run"
-    return f"{numbers.mean():.{digits}f}±{numbers.std(ddof=1):.{digits}f}"
-
-
 # ---------------------------------------------------------------- comparing
 
 
-def gaps(rows: Sequence[Row], high: str, low: str, value: Callable[[Row], float] = best) -> Floats:
+def gaps(rows: Sequence[Row], high: str, low: str, value: Measure = best) -> Floats:
     """Differences of two cases on the seeds they share."""
-    a, b = of_case(rows, high), of_case(rows, low)
-    return np.array([value(a[seed]) - value(b[seed]) for seed in a if seed in b])
-
-
-def exceeds(gap: Floats, margin: float = 0.0) -> bool:
-    """Whether the mean is above the margin and above its standard error."""
-    error = gap.std(ddof=1) / np.sqrt(len(gap)) if len(gap) > 1 else 0.0
-    return bool(gap.mean() > max(margin, error))
+    return gap(rows, high, low, value)
 
 
 def ahead(rows: Sequence[Row], high: str, low: str) -> bool:
     """`>` in best accuracy."""
-    return exceeds(gaps(rows, high, low))
+    return beyond(gaps(rows, high, low))
 
 
 def level(rows: Sequence[Row], high: str, low: str) -> bool:
@@ -209,22 +196,6 @@ def near(rows: Sequence[Row], one: str, other: str) -> bool:
 def far(rows: Sequence[Row], high: str, low: str) -> bool:
     """`>>` in best accuracy."""
     return bool(values(rows, high).mean() >= FAR * values(rows, low).mean())
-
-
-def verdict(held: Sequence[bool]) -> str:
-    """All, some or none."""
-    if not held:
-        return "not run"
-    return "reproduced" if all(held) else "partly" if any(held) else "not reproduced"
-
-
-def judged(claim: str, ours: str, held: Mapping[str, bool], rule: str) -> Finding:
-    """A finding that names what failed."""
-    failed = [name for name, good in held.items() if not good]
-    reason = f"{rule}; {len(held) - len(failed)} of {len(held)} hold" + (
-        f", not: {', '.join(failed)}" if failed else ""
-    )
-    return Finding(claim, ours, verdict(list(held.values())), reason)
 
 
 # ---------------------------------------------------------------- ceilings

@@ -7,6 +7,7 @@ import osafl_setting as setting
 from osafl_plots import table
 
 from fedcell.experiment import Claim, Experiment, Finding, Row
+from fedcell.experiment.judging import beyond, judged, spread
 
 Printed = Mapping[str, Mapping[str, tuple[float, float]]]  # model -> method -> (best accuracy, loss there)
 
@@ -39,8 +40,8 @@ def ours(rows: Sequence[Row], models: Sequence[str], k: int) -> str:
         for entry, title in setting.TITLES.items():
             name = setting.key(model, k, entry)
             if setting.of_case(rows, name):
-                loss = setting.spread(setting.values(rows, name, setting.loss_at_best))
-                cells.append(f"{title} {setting.spread(setting.values(rows, name))} / {loss}")
+                loss = spread(setting.values(rows, name, setting.loss_at_best))
+                cells.append(f"{title} {spread(setting.values(rows, name))} / {loss}")
         own = [row for row in rows if row["case"].startswith(f"{model} ")]
         seeds = len({row["seed"] for row in own})
         parts.append(
@@ -75,7 +76,7 @@ def order_images(rows: Sequence[Row], k: int, nova: str, claim: str) -> Finding:
             f"{title} M-FedDisco > M-FedProx": setting.ahead(rows, disco, prox),
             f"{title} M-FedProx >> M-AFA-CD": setting.far(rows, prox, afa),
         }
-    return setting.judged(claim, ours(rows, ran, k), held, f"best accuracy, with {setting.TITLES[nova]}")
+    return judged(claim, ours(rows, ran, k), held, f"best accuracy, with {setting.TITLES[nova]}")
 
 
 def genie(rows: Sequence[Row], k: int) -> Finding:
@@ -83,8 +84,8 @@ def genie(rows: Sequence[Row], k: int) -> Finding:
     for model in complete(rows, IMAGES, k, ("central", "osafl")):
         gap = setting.gaps(rows, setting.key(model, k, "central"), setting.key(model, k, "osafl"))
         held[setting.MODELS[model].title] = bool(gap.mean() <= GENIE)
-        words.append(f"{setting.MODELS[model].title} {setting.spread(gap)}")
-    return setting.judged("genie", f"genie minus OSAFL: {', '.join(words)}", held, f"at most {GENIE}")
+        words.append(f"{setting.MODELS[model].title} {spread(gap)}")
+    return judged("genie", f"genie minus OSAFL: {', '.join(words)}", held, f"at most {GENIE}")
 
 
 def shrink(rows: Sequence[Row], k: int) -> Finding:
@@ -100,7 +101,7 @@ def shrink(rows: Sequence[Row], k: int) -> Finding:
         }
         held[setting.TITLES[entry]] = lead[entry]["fcn"] > lead[entry]["cnn"]
     words = ", ".join(f"{setting.TITLES[entry]} {of['fcn']:+.4f} to {of['cnn']:+.4f}" for entry, of in lead.items())
-    return setting.judged("shrink", f"lead of OSAFL, FCN to CNN: {words}", held, "smaller with the CNN")
+    return judged("shrink", f"lead of OSAFL, FCN to CNN: {words}", held, "smaller with the CNN")
 
 
 def squeeze_loss(rows: Sequence[Row], k: int) -> Finding:
@@ -108,8 +109,8 @@ def squeeze_loss(rows: Sequence[Row], k: int) -> Finding:
         return setting.not_run("squeeze_loss")[0]
     osafl, nova = (setting.key("squeezenet", k, entry) for entry in ("osafl", "m_fednova"))
     gap = setting.gaps(rows, osafl, nova, setting.loss_at_best)
-    held = {"lower": setting.exceeds(gap)}
-    return setting.judged("squeeze_loss", f"OSAFL minus M-FedNova (retuned) {setting.spread(gap)}", held, "above 0")
+    held = {"lower": beyond(gap)}
+    return judged("squeeze_loss", f"OSAFL minus M-FedNova (retuned) {spread(gap)}", held, "above 0")
 
 
 def collapse(rows: Sequence[Row], models: Sequence[str], k: int) -> Finding:
@@ -123,9 +124,9 @@ def collapse(rows: Sequence[Row], models: Sequence[str], k: int) -> Finding:
         held[f"{title} accuracy"] = bool(accuracy.mean() <= share + ONE_FILE)
         if model in IMAGES:  # the published loss of the LSTM is lower, as if its biases had learned
             held[f"{title} loss"] = bool(loss.mean() >= COLLAPSED_LOSS - LOSS_NEAR)
-        words.append(f"{title} {setting.spread(accuracy)} / {setting.spread(loss)}, commonest file {share:.4f}")
+        words.append(f"{title} {spread(accuracy)} / {spread(loss)}, commonest file {share:.4f}")
     rule = f"accuracy at most {ONE_FILE} above the commonest file; Dataset-1: loss at least ln 100 - {LOSS_NEAR}"
-    return setting.judged("collapse", "; ".join(words), held, rule)
+    return judged("collapse", "; ".join(words), held, rule)
 
 
 def plateau(rows: Sequence[Row], models: Sequence[str], k: int, reach: bool) -> Finding:
@@ -149,7 +150,7 @@ def plateau(rows: Sequence[Row], models: Sequence[str], k: int, reach: bool) -> 
     rule = f"best accuracy at most {ABOVE} above the best predictor on the same test set" + (
         f"; genie and OSAFL at most {BELOW} below it" if reach else ""
     )
-    return setting.judged("plateau", f"best accuracy minus ceiling on the test set: {', '.join(words)}", held, rule)
+    return judged("plateau", f"best accuracy minus ceiling on the test set: {', '.join(words)}", held, rule)
 
 
 def shares(rows: Sequence[Row], models: Sequence[str], k: int, printed: Printed, nova: str) -> Finding:
@@ -170,7 +171,7 @@ def shares(rows: Sequence[Row], models: Sequence[str], k: int, printed: Printed,
                 f"{setting.MODELS[model].title} {setting.TITLES[entry].partition(' (')[0]} {part:.3f} ({paper:.3f})"
             )
     rule = f"share of the ceiling within {SHARE} of the printed one (in brackets), {setting.TITLES[nova]}"
-    return setting.judged("values", f"{', '.join(words)}; {ours(rows, ran, k)}", held, rule)
+    return judged("values", f"{', '.join(words)}; {ours(rows, ran, k)}", held, rule)
 
 
 # ---------------------------------------------------------------- Dataset-2
@@ -190,7 +191,7 @@ def order_history(rows: Sequence[Row], k: int, nova: str, claim: str) -> Finding
         "M-FedProx > M-FedNova": setting.ahead(rows, prox, fednova),
         "M-FedNova > M-AFA-CD": setting.ahead(rows, fednova, afa),
     }
-    return setting.judged(claim, ours(rows, ["lstm"], k), held, f"best accuracy, with {setting.TITLES[nova]}")
+    return judged(claim, ours(rows, ["lstm"], k), held, f"best accuracy, with {setting.TITLES[nova]}")
 
 
 def ratios(rows: Sequence[Row], k: int, accuracy: float, loss: float) -> list[Finding]:

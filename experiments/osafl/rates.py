@@ -12,6 +12,7 @@ import osafl_setting as setting
 from matplotlib.figure import Figure
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.judging import judged
 from fedcell.experiment.plots import dress, panels
 from fedcell.report.figure import COLOURS
 
@@ -98,7 +99,7 @@ def check(rows: list[Row]) -> list[Finding]:
             told = ", ".join(f"{value:g} {height:.3f}" for value, height in levels.items())
             words.append(f"{setting.MODELS[model].title}: {told} (scenario: {chosen:g}, best: {winner:g})")
         rule = f"highest mean accuracy over the last {LAST} rounds"
-        found.append(setting.judged(method, "; ".join(words), held, rule))
+        found.append(judged(method, "; ".join(words), held, rule))
     return found
 
 

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from rawhfl_plots import curves, look
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.judging import judged, spread
 from fedcell.experiment.plots import dress, panels
 from fedcell.types import Floats
 
@@ -50,9 +51,9 @@ def check(rows: list[Row]) -> list[Finding]:
 def _saves() -> Finding:
     ub = setting.total_joule("h_fedavg ub")
     ratio, free = (ub / setting.total_joule(setting.OURS + suffix) for suffix in ("", " no limit"))
-    ours = f"{setting.spread(ratio, 2)}; without an overlap limit (psi=z) {setting.spread(free, 2)}"
+    ours = f"{spread(ratio, 2)}; without an overlap limit (psi=z) {spread(free, 2)}"
     held = {"ratio": bool(abs(ratio.mean() / RATIO - 1) <= CLOSE)}
-    return setting.judged("saves", ours, held, f"within {CLOSE:.0%} of the printed ratio; {len(ledger.SEEDS)} drops")
+    return judged("saves", ours, held, f"within {CLOSE:.0%} of the printed ratio; {len(ledger.SEEDS)} drops")
 
 
 def _parts() -> Finding:
@@ -60,8 +61,8 @@ def _parts() -> Finding:
     clients = ub.chosen.sum(axis=(1, 2)) / ours.chosen.sum(axis=(1, 2))
     each = ub.total_joule() / ours.total_joule() / clients
     held = {"3": bool(abs(clients.mean() - 3) <= 0.05), "1.62": bool(abs(each.mean() / CHOICE - 1) <= CLOSE)}
-    words = f"{setting.spread(clients, 2)} x {setting.spread(each, 2)}"
-    return setting.judged("parts", words, held, f"3 within 0.05, {CHOICE} within {CLOSE:.0%}")
+    words = f"{spread(clients, 2)} x {spread(each, 2)}"
+    return judged("parts", words, held, f"3 within 0.05, {CHOICE} within {CLOSE:.0%}")
 
 
 def _exact() -> Finding:
@@ -69,19 +70,19 @@ def _exact() -> Finding:
     for z in ledger.SIZES:
         best, full = (per_round(f"rawhfl Z={z}{suffix}") for suffix in (" exact", ""))
         held[f"Z={z}"] = bool((full / best >= FACTOR).all())
-        words.append(f"Z={z} {setting.spread(1e3 * best, 1)} mJ, {np.median(full / best):.0f} times less")
+        words.append(f"Z={z} {spread(1e3 * best, 1)} mJ, {np.median(full / best):.0f} times less")
     ours = f"an edge round: {'; '.join(words)}"
     rule = f"at least {FACTOR} times less than full clock and power on every drop; {EXACT_ROUNDS} edge rounds each"
-    return setting.judged("exact", ours, held, rule)
+    return judged("exact", ours, held, rule)
 
 
 def _sca() -> Finding:
     sca, best, full = (per_round(setting.OURS + suffix, SCA_SEEDS, SCA_ROUNDS) for suffix in (" sca", " exact", ""))
     held = {"below full": bool((sca < full).all()), "above exact": bool((sca >= best).all())}
     words = {"full": full, "sca": sca, "exact": best}
-    ours = "J per edge round: " + ", ".join(f"{name} {setting.spread(value, 3)}" for name, value in words.items())
+    ours = "J per edge round: " + ", ".join(f"{name} {spread(value, 3)}" for name, value in words.items())
     rule = f"every drop; {len(SCA_SEEDS)} drops, {SCA_ROUNDS} edge rounds, Z = 4"
-    return setting.judged("sca", ours, held, rule)
+    return judged("sca", ours, held, rule)
 
 
 def _accuracy(rows: list[Row]) -> list[Finding]:
@@ -92,11 +93,11 @@ def _accuracy(rows: list[Row]) -> list[Finding]:
             gap = setting.gaps(rows, STAY, entry, setting.OURS)
             early = setting.curve(rows, STAY, entry)[1].mean(), setting.curve(rows, STAY, setting.OURS)[1].mean()
             ours = (
-                f"{setting.spread(setting.values(rows, STAY, entry))}, minus full speed {setting.spread(gap)}; mean "
+                f"{spread(setting.values(rows, STAY, entry))}, minus full speed {spread(gap)}; mean "
                 f"over all rounds {early[0]:.4f} against {early[1]:.4f}; {setting.told_ceiling(rows, STAY)}"
             )
             held = {"near": bool(gap.mean() >= -setting.NEAR)}
-            out.append(setting.judged(claim, ours, held, f"not more than {setting.NEAR} below"))
+            out.append(judged(claim, ours, held, f"not more than {setting.NEAR} below"))
     return out
 
 

@@ -11,6 +11,7 @@ from rawhfl_plots import look
 
 from fedcell.data.video import RAWHFL, build_catalogue, draw_profiles, top_accuracy
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.judging import judged, spread
 from fedcell.experiment.plots import dress, panels
 from fedcell.types import Floats
 
@@ -71,20 +72,20 @@ def _central(tops: dict[str, Floats]) -> Finding:
     ours = "lead for M = 1 to 7: " + "; ".join(
         f"over {setting.TITLES[entry]} " + ", ".join(f"{value:+.3f}" for value in gap) for entry, gap in lead.items()
     )
-    return setting.judged("central", ours, held, "ahead for every M <= 7, mean of the seeds")
+    return judged("central", ours, held, "ahead for every M <= 7, mean of the seeds")
 
 
 def _meet(tops: dict[str, Floats]) -> Finding:
     off = {entry: np.abs(tops["central"] - tops[entry])[MEETS - 1 :].max() for entry in GOOD}
     held = {setting.TITLES[entry]: bool(value <= setting.NEAR) for entry, value in off.items()}
     ours = ", ".join(f"{setting.TITLES[entry]} {value:.4f}" for entry, value in off.items())
-    return setting.judged("meet", f"largest difference for M = 8 to 10: {ours}", held, f"at most {setting.NEAR}")
+    return judged("meet", f"largest difference for M = 8 to 10: {ours}", held, f"at most {setting.NEAR}")
 
 
 def _top8(rows: list[Row]) -> Finding:
     found = {e: setting.values(rows, STAY, e, setting.at_end("top8")) for e in (*GOOD, "central")}
     least = min(value.mean() for value in found.values())
-    ours = ", ".join(f"{setting.TITLES[entry]} {setting.spread(value)}" for entry, value in found.items())
+    ours = ", ".join(f"{setting.TITLES[entry]} {spread(value)}" for entry, value in found.items())
     rule = f"each at least {SURE}; partly: {NEARLY}"
     return setting.graded("top8", f"{ours}; the best predictor has 1", least >= SURE, least >= NEARLY, rule)
 
@@ -93,7 +94,7 @@ def _identical(tops: dict[str, Floats]) -> Finding:
     off = {entry: np.abs(tops[setting.OURS] - tops[entry]).max() for entry in GOOD[1:]}
     held = {setting.TITLES[entry]: bool(value <= setting.NEAR) for entry, value in off.items()}
     ours = ", ".join(f"{setting.TITLES[entry]} {value:.4f}" for entry, value in off.items())
-    return setting.judged("identical", f"largest difference to RawHFL: {ours}", held, f"at most {setting.NEAR}")
+    return judged("identical", f"largest difference to RawHFL: {ours}", held, f"at most {setting.NEAR}")
 
 
 def _below(tops: dict[str, Floats]) -> Finding:
@@ -102,7 +103,7 @@ def _below(tops: dict[str, Floats]) -> Finding:
         f"{setting.TITLES[entry]} " + ", ".join(f"{value:.3f}" for value in tops[entry][:MEETS])
         for entry in (setting.OURS, *WEAK)
     )
-    return setting.judged("below", f"M = 1 to 8: {ours}", held, "below for every M <= 8, mean of the seeds")
+    return judged("below", f"M = 1 to 8: {ours}", held, "below for every M <= 8, mean of the seeds")
 
 
 def _points(rows: list[Row]) -> Finding:
@@ -110,10 +111,10 @@ def _points(rows: list[Row]) -> Finding:
     held = {
         setting.TITLES[entry]: bool(abs(gap[entry].mean() - value) <= POINTS_NEAR) for entry, value in POINTS.items()
     }
-    ours = ", ".join(f"{setting.TITLES[entry]} {setting.spread(value, 2)}" for entry, value in gap.items())
+    ours = ", ".join(f"{setting.TITLES[entry]} {spread(value, 2)}" for entry, value in gap.items())
     users = setting.values(rows, STAY, setting.OURS, setting.at_end("accuracy_std"))
     ours += f"; RawHFL over users ±{users.mean():.4f}; {setting.told_ceiling(rows, STAY)}"
-    return setting.judged("points", ours, held, f"within {POINTS_NEAR:g} points")
+    return judged("points", ours, held, f"within {POINTS_NEAR:g} points")
 
 
 def plot(rows: list[Row]) -> Figure:

@@ -4,10 +4,10 @@ from functools import cache
 
 import numpy as np
 import rawhfl_ledger as ledger
-import rawhfl_setting as setting
 from matplotlib.figure import Figure
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.judging import judged
 from fedcell.experiment.plots import dress, panels
 from fedcell.report.figure import COLOURS, MARKERS
 from fedcell.types import Floats
@@ -46,13 +46,13 @@ def check(rows: list[Row]) -> list[Finding]:
     error = np.sqrt(1 / 12 / area.size)
     even = {"mean share of the area": bool(abs(area.mean() - 0.5) <= ERRORS * error)}
     return [
-        setting.judged(
+        judged(
             "cells",
             f"{ledger.N_CELLS} cells of {IN_CELL}, distances {far.min():.0f} to {far.max():.0f} m",
             held,
             f"every one of {len(ledger.SEEDS)} drops",
         ),
-        setting.judged(
+        judged(
             "disc",
             f"(distance / 400 m)^2 is {area.mean():.3f} on average, distance {far.mean():.0f} m",
             even,

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from rawhfl_plots import look
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.judging import judged, spread
 from fedcell.experiment.plots import dress, panels
 from fedcell.types import Floats
 
@@ -57,8 +58,8 @@ def _few() -> Finding:
     rarest, every = eligible().min(axis=1), (eligible() == ledger.ROUNDS).sum(axis=1)
     within = rarest.min() <= RAREST <= rarest.max()
     ours = (
-        f"client with the fewest: {setting.spread(rarest, 0)}, {rarest.min():.0f} to {rarest.max():.0f}; always "
-        f"eligible: {setting.spread(every.astype(float), 1)} of {ledger.N_DEVICES}"
+        f"client with the fewest: {spread(rarest, 0)}, {rarest.min():.0f} to {rarest.max():.0f}; always "
+        f"eligible: {spread(every.astype(float), 1)} of {ledger.N_DEVICES}"
     )
     rule = f"the printed {RAREST} lies within the range of {len(ledger.SEEDS)} drops; partly: mean below 100"
     return setting.graded("few", ours, bool(within), bool(rarest.mean() < 100), rule)
@@ -71,7 +72,7 @@ def _keeps() -> Finding:
         held[f"Z={z}"] = not bool((book.chosen & ~(ledger.could("max") & book.delivered)).any())
     idle = {z: 1 - ledger.book(f"rawhfl Z={z}").chosen.sum(axis=2).mean() / (z * ledger.N_CELLS) for z in ledger.SIZES}
     ours = "slots without an eligible client: " + ", ".join(f"Z={z} {share:.2%}" for z, share in idle.items())
-    return setting.judged("keeps", ours, held, "not one upload of a chosen client is late or over its budget")
+    return judged("keeps", ours, held, "not one upload of a chosen client is late or over its budget")
 
 
 def _more() -> Finding:
@@ -84,7 +85,7 @@ def _more() -> Finding:
     most = ", ".join(f"Z={z} {chosen(z).max():.0f}" for z in ledger.SIZES)
     most_free = ", ".join(f"Z={z} {chosen(z, ' no limit').max():.0f}" for z in ledger.SIZES)
     ours = f"chosen as often or more, {'; '.join(words)}; median {counts}; most {most} (psi=z: {most_free})"
-    return setting.judged("more", ours, held, f"at least {MOSTLY:.0%} of the clients")
+    return judged("more", ours, held, f"at least {MOSTLY:.0%} of the clients")
 
 
 def _seldom() -> Finding:
@@ -95,16 +96,16 @@ def _seldom() -> Finding:
         ordered = np.take_along_axis(chosen(z), order, axis=1)
         seldom, others = ordered[:, :quarter].mean(axis=1), ordered[:, quarter:].mean(axis=1)
         held[f"Z={z}"] = bool((seldom < others / 2).all())
-        words.append(f"Z={z} {setting.spread(seldom, 0)} against {setting.spread(others, 0)}")
+        words.append(f"Z={z} {spread(seldom, 0)} against {spread(others, 0)}")
     ours = f"times chosen, quarter of the clients that is eligible least against the others: {', '.join(words)}"
-    return setting.judged("seldom", ours, held, "less than half as often on every drop")
+    return judged("seldom", ours, held, "less than half as often on every drop")
 
 
 def _fixed() -> Finding:
     full, planned = (ledger.could(how, ledger.SEEDS, FREE_ROUNDS).mean(axis=(1, 2)) for how in ("max", "exact"))
     held = {"planned": bool(planned.mean() >= FREE), "full": bool(full.mean() < FREE)}
-    ours = f"eligible share with planned clock and power {setting.spread(planned)}, at full ones {setting.spread(full)}"
-    return setting.judged("fixed", ours, held, f"planned at least {FREE}, full below it; {FREE_ROUNDS} edge rounds")
+    ours = f"eligible share with planned clock and power {spread(planned)}, at full ones {spread(full)}"
+    return judged("fixed", ours, held, f"planned at least {FREE}, full below it; {FREE_ROUNDS} edge rounds")
 
 
 def plot(rows: list[Row]) -> Figure:

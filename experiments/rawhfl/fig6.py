@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from rawhfl_plots import curves
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.judging import beyond, judged, spread
 from fedcell.experiment.plots import dress, panels
 from fedcell.types import Floats
 
@@ -66,10 +67,10 @@ def check(rows: list[Row]) -> list[Finding]:
 def _mixed(rows: list[Row]) -> Finding:
     found = {entry: setting.values(rows, "mixed", entry) for entry in setting.SIZES}
     off = {e: setting.values(rows, "mixed", e, setting.over("similar_on_test", "mixed")).mean() for e in setting.SIZES}
-    ours = ", ".join(f"{setting.TITLES[entry]} {setting.spread(value)}" for entry, value in found.items())
+    ours = ", ".join(f"{setting.TITLES[entry]} {spread(value)}" for entry, value in found.items())
     held = {setting.TITLES[entry]: bool(abs(value) <= RULE_NEAR) for entry, value in off.items()}
     rule = f"within {RULE_NEAR} of always naming the most similar file on the same test sets"
-    return setting.judged("mixed", f"{ours}; {setting.told_ceiling(rows, 'mixed')}", held, rule)
+    return judged("mixed", f"{ours}; {setting.told_ceiling(rows, 'mixed')}", held, rule)
 
 
 def _faster(rows: list[Row]) -> Finding:
@@ -82,7 +83,7 @@ def _faster(rows: list[Row]) -> Finding:
     ours = ", ".join(
         f"{setting.TITLES[e]} {rounds['0.7', e]:.0f} (0.7) against {rounds['0.3', e]:.0f} (0.3)" for e in setting.SIZES
     )
-    return setting.judged("faster", ours, held, f"first round with {THERE:.0%} of its own end, mean of the seeds")
+    return judged("faster", ours, held, f"first round with {THERE:.0%} of its own end, mean of the seeds")
 
 
 def _better(rows: list[Row], stays: list[str]) -> Finding:
@@ -91,12 +92,10 @@ def _better(rows: list[Row], stays: list[str]) -> Finding:
         for what, sign in (("accuracy", 1), ("loss", -1)):
             means = {e: setting.curve(rows, stay, e, what)[1].mean(axis=1) for e in setting.SIZES}
             for low, high in pairwise(setting.SIZES):
-                held[f"upsilon {stay} {what} {high[-3:]} > {low[-3:]}"] = setting.exceeds(
-                    sign * (means[high] - means[low])
-                )
+                held[f"upsilon {stay} {what} {high[-3:]} > {low[-3:]}"] = beyond(sign * (means[high] - means[low]))
             words.append(f"upsilon {stay} {what} " + " / ".join(f"{value.mean():.3f}" for value in means.values()))
     ours = f"mean over all rounds, Z = 2 / 4 / 6: {', '.join(words)}"
-    return setting.judged("better", ours, held, "better by more than a standard error over seeds")
+    return judged("better", ours, held, "better by more than a standard error over seeds")
 
 
 def _smoother(rows: list[Row], stays: list[str]) -> Finding:
@@ -107,14 +106,14 @@ def _smoother(rows: list[Row], stays: list[str]) -> Finding:
             held[f"upsilon {stay} {high[-3:]} < {low[-3:]}"] = bool(rough[high] < rough[low])
         words.append(f"upsilon {stay} " + " / ".join(f"{value:.4f}" for value in rough.values()))
     ours = f"Z = 2 / 4 / 6: {', '.join(words)}"
-    return setting.judged("smoother", ours, held, f"mean change from round to round after round {LATE} falls with Z")
+    return judged("smoother", ours, held, f"mean change from round to round after round {LATE} falls with Z")
 
 
 def _shaky(rows: list[Row]) -> Finding:
     rough = {entry: roughness(rows, "0.7", entry) for entry in setting.SIZES}
     ratio = rough["rawhfl Z=2"].mean() / rough["rawhfl Z=6"].mean()
     ours = f"mean change from round to round after round {LATE}: " + ", ".join(
-        f"{setting.TITLES[entry]} {setting.spread(value)}" for entry, value in rough.items()
+        f"{setting.TITLES[entry]} {spread(value)}" for entry, value in rough.items()
     )
     return setting.graded("shaky", ours, ratio >= 2, ratio > 1, "Z = 2 at least twice that of Z = 6; partly: more")
 
@@ -124,7 +123,7 @@ def _plateau(rows: list[Row]) -> Finding:
     held = {setting.TITLES[entry]: abs(rounds[entry] - PLATEAU_ROUND) <= MARGIN for entry in setting.SIZES[1:]}
     ours = ", ".join(f"{setting.TITLES[entry]} {value:.0f}" for entry, value in rounds.items())
     rule = f"Z = 4, 6: first round with {PLATEAU:.0%} of its end within {MARGIN} of {PLATEAU_ROUND}"
-    return setting.judged("plateau", f"{ours}; {setting.told_ceiling(rows, '0.7')}", held, rule)
+    return judged("plateau", f"{ours}; {setting.told_ceiling(rows, '0.7')}", held, rule)
 
 
 def plot(rows: list[Row]) -> Figure:

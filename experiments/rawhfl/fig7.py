@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from rawhfl_plots import distribution
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.judging import judged, spread
 from fedcell.experiment.plots import dress, panels
 from fedcell.types import Floats
 
@@ -60,8 +61,8 @@ def check(rows: list[Row]) -> list[Finding]:
             max(off.values()) <= WIDE,
             f"mean of the medians within {CLOSE:.0%} of the printed ones; partly: within {WIDE:.0%}; {drops}",
         ),
-        setting.judged("order", _told(medians), grows, "median of every drop"),
-        setting.judged(
+        judged("order", _told(medians), grows, "median of every drop"),
+        judged(
             "reading",
             "per base station " + ", ".join(f"Z={z} {value:.2f}" for z, value in one.items()) + " J",
             nearer,
@@ -71,7 +72,7 @@ def check(rows: list[Row]) -> list[Finding]:
 
 
 def _told(medians: dict[int, Floats]) -> str:
-    return ", ".join(f"Z={z} {setting.spread(value, 2)}" for z, value in medians.items()) + " J"
+    return ", ".join(f"Z={z} {spread(value, 2)}" for z, value in medians.items()) + " J"
 
 
 def plot(rows: list[Row]) -> Figure:

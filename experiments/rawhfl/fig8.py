@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 from rawhfl_plots import distribution
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.judging import judged, spread
 from fedcell.experiment.plots import dress, panels
 from fedcell.types import Floats
 
@@ -58,7 +59,7 @@ def check(rows: list[Row]) -> list[Finding]:
             ratio <= SIMILAR,
             f"largest mean / smallest at most {ALIKE}; partly: {SIMILAR}",
         ),
-        setting.judged(
+        judged(
             "falls",
             f"{_told(found)}: the best clients are the cheap ones, so more of them cost more each",
             {"Z=2 to 4": falls[0], "Z=4 to 6": falls[1]},
@@ -73,7 +74,7 @@ def _ratio(found: dict[int, Floats]) -> float:
 
 
 def _told(found: dict[int, Floats]) -> str:
-    return ", ".join(f"Z={z} {setting.spread(value, 3)}" for z, value in found.items()) + " J"
+    return ", ".join(f"Z={z} {spread(value, 3)}" for z, value in found.items()) + " J"
 
 
 def plot(rows: list[Row]) -> Figure:

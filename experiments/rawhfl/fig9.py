@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from rawhfl_plots import band, curves
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.judging import beyond, judged, spread
 from fedcell.experiment.plots import dress, panels
 from fedcell.types import Floats
 
@@ -87,20 +88,20 @@ def _accuracy(rows: list[Row]) -> Finding:
         )
         held[setting.TITLES[entry]] = bool(abs(share.mean() - printed / MEAN_STAY) <= SHARE)
         words.append(
-            f"{setting.TITLES[entry]} {setting.spread(_at(rows, entry, ROUND))} (round {SAID}: "
+            f"{setting.TITLES[entry]} {spread(_at(rows, entry, ROUND))} (round {SAID}: "
             f"{_at(rows, entry, SAID).mean():.4f})"
         )
     rule = f"as a share of naming the most similar file, within {SHARE} of the printed share of {MEAN_STAY}"
-    return setting.judged("accuracy", f"{', '.join(words)}; {setting.told_ceiling(rows, STAY)}", held, rule)
+    return judged("accuracy", f"{', '.join(words)}; {setting.told_ceiling(rows, STAY)}", held, rule)
 
 
 def _lag(rows: list[Row]) -> Finding:
     at = {entry: _at(rows, entry, ROUND) for entry in ENTRIES}
-    held = {"M1 < M2": setting.exceeds(at["h_fedavg m2"] - at["h_fedavg m1"])}
+    held = {"M1 < M2": beyond(at["h_fedavg m2"] - at["h_fedavg m1"])}
     for entry in (setting.OURS, "h_fedavg ub", "h_fedavg relay"):
         held[f"{setting.TITLES[entry]} >> M2"] = bool(at[entry].mean() >= setting.FAR * at["h_fedavg m2"].mean())
     ours = ", ".join(f"{setting.TITLES[entry]} {value.mean():.4f}" for entry, value in at.items())
-    return setting.judged("lag", ours, held, f">>: {setting.FAR} times")
+    return judged("lag", ours, held, f">>: {setting.FAR} times")
 
 
 def _energy() -> Finding:
@@ -109,9 +110,9 @@ def _energy() -> Finding:
         value = running_joule(entry)[:, ROUND - 1]
         margin = M1_SPREAD if entry == "h_fedavg m1" else CLOSE * printed
         held[setting.TITLES[entry]] = bool(abs(value.mean() - printed) <= margin)
-        words.append(f"{setting.TITLES[entry]} {setting.spread(value, 0)}")
+        words.append(f"{setting.TITLES[entry]} {spread(value, 0)}")
     rule = f"within {CLOSE:.0%}, M1 within its printed spread over trials ({M1_SPREAD:.0f} J)"
-    return setting.judged("energy", f"{', '.join(words)} J", held, f"{rule}; {len(ledger.SEEDS)} drops")
+    return judged("energy", f"{', '.join(words)} J", held, f"{rule}; {len(ledger.SEEDS)} drops")
 
 
 def _linear() -> Finding:
@@ -126,7 +127,7 @@ def _linear() -> Finding:
             held[setting.TITLES[entry]] = bool(abs(share - 0.61) <= LINEAR and straight >= STRAIGHT)
     ours = f"share of the final energy at round {ROUND}: {', '.join(words)}"
     rule = f"0.61 within {LINEAR}, correlation with the round above {STRAIGHT}; M1 trains too seldom to be judged"
-    return setting.judged("linear", ours, held, rule)
+    return judged("linear", ours, held, rule)
 
 
 def _catch(rows: list[Row]) -> Finding:
@@ -144,15 +145,15 @@ def _climb(rows: list[Row]) -> Finding:
     for entry in ("h_fedavg m1", "h_fedavg m2"):
         gain = _at(rows, entry, setting.GLOBAL_ROUNDS) - _at(rows, entry, SINCE)
         held[setting.TITLES[entry]] = bool(gain.mean() > RISES)
-        words.append(f"{setting.TITLES[entry]} {setting.spread(gain)}")
+        words.append(f"{setting.TITLES[entry]} {spread(gain)}")
     ours = f"gain from round {SINCE} to 100: {', '.join(words)}"
-    return setting.judged("climb", ours, held, f"more than {RISES}")
+    return judged("climb", ours, held, f"more than {RISES}")
 
 
 def _nearly(rows: list[Row]) -> Finding:
     gap = setting.gaps(rows, STAY, setting.OURS, "h_fedavg ub")
     held = {"near": bool(abs(gap.mean()) <= setting.NEAR)}
-    return setting.judged("nearly", f"RawHFL minus H-FedAvg-UB {setting.spread(gap)}", held, f"within {setting.NEAR}")
+    return judged("nearly", f"RawHFL minus H-FedAvg-UB {spread(gap)}", held, f"within {setting.NEAR}")
 
 
 def _backhaul(rows: list[Row]) -> Finding:
@@ -163,7 +164,7 @@ def _backhaul(rows: list[Row]) -> Finding:
     ratio = bit["h_fedavg relay"].mean() / bit["h_fedavg ub"].mean()
     per_round = {entry: value.mean() * ledger.EDGE_ROUNDS / ledger.N_CELLS / 1e6 for entry, value in bit.items()}
     ours = f"{per_round['h_fedavg relay']:.1f} against {per_round['h_fedavg ub']:.2f} Mbit, {ratio:.2f} times"
-    return setting.judged("backhaul", ours, {"12": bool(abs(ratio - 12) < 0.01)}, "12 times")
+    return judged("backhaul", ours, {"12": bool(abs(ratio - 12) < 0.01)}, "12 times")
 
 
 def plot(rows: list[Row]) -> Figure:

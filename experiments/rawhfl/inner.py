@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from rawhfl_plots import curves
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.judging import judged, spread
 from fedcell.experiment.plots import dress, panels
 
 ENTRIES = tuple(f"{entry} {reading}" for entry in (setting.OURS, "central") for reading in setting.READINGS)
@@ -43,7 +44,7 @@ def _plateau(rows: list[Row], reading: str) -> Finding:
         held["round"] = abs(when - PLATEAU_ROUND) <= MARGIN
         ours = f"round {when:.0f}; accuracy at round {PLATEAU_ROUND} {accuracy[at == PLATEAU_ROUND][0]:.4f}"
     rule = f"first round with {PLATEAU:.0%} of its end within {MARGIN} of {PLATEAU_ROUND}"
-    return setting.judged(f"plateau_{reading}", ours, held, rule)
+    return judged(f"plateau_{reading}", ours, held, rule)
 
 
 def _end(rows: list[Row], reading: str) -> Finding:
@@ -52,13 +53,13 @@ def _end(rows: list[Row], reading: str) -> Finding:
         for entry in (setting.OURS, "central"):
             if setting.lasted(rows, stay, [f"{entry} {reading}"]):
                 found = setting.values(rows, stay, f"{entry} {reading}")
-                words.append(f"{setting.TITLES[entry]} {setting.spread(found)} (upsilon {stay})")
+                words.append(f"{setting.TITLES[entry]} {spread(found)} (upsilon {stay})")
         if setting.lasted(rows, stay, [f"{setting.OURS} {reading}"]):
             off = setting.values(rows, stay, f"{setting.OURS} {reading}", setting.over("similar_on_test", stay)).mean()
             held[f"upsilon {stay}"] = bool(abs(off) <= RULE_NEAR)
             words.append(f"RawHFL minus most similar {off:+.4f}; {setting.told_ceiling(rows, stay)}")
     rule = f"within {RULE_NEAR} of always naming the most similar file, on the same test sets"
-    return setting.judged(f"end_{reading}", "; ".join(words), held, rule)
+    return judged(f"end_{reading}", "; ".join(words), held, rule)
 
 
 def plot(rows: list[Row]) -> Figure:

@@ -22,7 +22,7 @@ Two ceilings come from the drawn users: Bayes, the best predictor there is, and 
 file most similar to the last one and is right as often as users stay in the genre. A run that diverged has accuracy 0.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -40,6 +40,7 @@ from fedcell.data.video import (
     transition_matrix,
 )
 from fedcell.experiment import Case, Finding, Row
+from fedcell.experiment.judging import Measure, gap, spread
 from fedcell.options import override
 from fedcell.scenarios import get
 from fedcell.types import Floats
@@ -147,43 +148,12 @@ def mean_curve(rows: Sequence[Row], stay: str, entry: str, what: str = "accuracy
     return at, every.mean(axis=0)
 
 
-def spread(numbers: Floats, digits: int = 4) -> str:
-    """Mean and standard deviation over seeds; one seed has no spread."""
-    if len(numbers) < 2:
-        return f"{numbers.mean():.{digits}f}" if len(numbers) else "not run"
-    return f"{numbers.mean():.{digits}f}±{numbers.std(ddof=1):.{digits}f}"
-
-
 # ---------------------------------------------------------------- comparing
 
 
-def gaps(rows: Sequence[Row], stay: str, high: str, low: str, value: Callable[[Row], float] = final) -> Floats:
+def gaps(rows: Sequence[Row], stay: str, high: str, low: str, value: Measure = final) -> Floats:
     """Differences of two entries on the seeds they share."""
-    a, b = of_case(rows, stay, high), of_case(rows, stay, low)
-    return np.array([value(a[seed]) - value(b[seed]) for seed in a if seed in b])
-
-
-def exceeds(gap: Floats) -> bool:
-    """Whether the mean is positive and above its standard error."""
-    error = gap.std(ddof=1) / np.sqrt(len(gap)) if len(gap) > 1 else 0.0
-    return bool(gap.mean() > error)
-
-
-def verdict(held: Sequence[bool]) -> str:
-    """All, some or none."""
-    if not held:
-        return "not run"
-    return "reproduced" if all(held) else "partly" if any(held) else "not reproduced"
-
-
-def judged(claim: str, ours: str, held: Mapping[str, bool], rule: str) -> Finding:
-    """A finding that names what failed."""
-    failed = [name for name, good in held.items() if not good]
-    reason = f"{rule}; {len(held) - len(failed)} of {len(held)} hold"
-    reason += f", not: {', '.join(failed)}" if failed else ""
-    return Finding(
-        claim, ours if held else "", verdict(list(held.values())), reason if held else "no run decides it yet"
-    )
+    return gap(rows, key(stay, high), key(stay, low), value)
 
 
 def graded(claim: str, ours: str, full: bool, partly: bool, rule: str) -> Finding:

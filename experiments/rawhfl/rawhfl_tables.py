@@ -10,6 +10,7 @@ import rawhfl_setting as setting
 from matplotlib.figure import Figure
 
 from fedcell.experiment import Claim, Experiment, Finding, Row
+from fedcell.experiment.judging import beyond, judged, spread
 from fedcell.experiment.plots import dress, panels
 from fedcell.report.figure import COLOURS
 from fedcell.types import Floats
@@ -101,32 +102,32 @@ def _values(rows: Sequence[Row], stay: str, printed: Printed, margin: float) -> 
     for entry, (paper, _) in printed.items():
         found = setting.values(rows, stay, entry)
         held[setting.TITLES[entry]] = bool(abs(found.mean() - paper) <= margin)
-        words.append(f"{setting.TITLES[entry]} {setting.spread(found)}")
+        words.append(f"{setting.TITLES[entry]} {spread(found)}")
     seeds = len(setting.ceilings(rows, stay))
     ours = f"{', '.join(words)} ({seeds} seeds); {setting.told_ceiling(rows, stay)}"
-    return setting.judged("values", ours, held, f"within {margin} of the printed one")
+    return judged("values", ours, held, f"within {margin} of the printed one")
 
 
 def _level(rows: Sequence[Row], stay: str) -> Finding:
     gap = {e: setting.gaps(rows, stay, e, "h_fedavg ub") for e in setting.LEVEL if e != "h_fedavg ub"}
     held = {setting.TITLES[entry]: bool(abs(value.mean()) <= setting.NEAR) for entry, value in gap.items()}
-    ours = ", ".join(f"{setting.TITLES[entry]} {setting.spread(value)}" for entry, value in gap.items())
-    return setting.judged("level", f"minus H-FedAvg-UB: {ours}", held, f"within {setting.NEAR}")
+    ours = ", ".join(f"{setting.TITLES[entry]} {spread(value)}" for entry, value in gap.items())
+    return judged("level", f"minus H-FedAvg-UB: {ours}", held, f"within {setting.NEAR}")
 
 
 def _similar(rows: Sequence[Row], stay: str) -> Finding:
     off = {e: setting.values(rows, stay, e, setting.over("similar_on_test", stay)) for e in setting.LEVEL}
     held = {setting.TITLES[entry]: bool(abs(value.mean()) <= RULE_NEAR) for entry, value in off.items()}
-    ours = ", ".join(f"{setting.TITLES[entry]} {setting.spread(value)}" for entry, value in off.items())
+    ours = ", ".join(f"{setting.TITLES[entry]} {spread(value)}" for entry, value in off.items())
     rule = f"within {RULE_NEAR} of always naming the most similar file, on the same test sets"
-    return setting.judged("similar", f"minus most similar: {ours}; {setting.told_ceiling(rows, stay)}", held, rule)
+    return judged("similar", f"minus most similar: {ours}; {setting.told_ceiling(rows, stay)}", held, rule)
 
 
 def _central(rows: Sequence[Row], stay: str) -> Finding:
     lead = {entry: setting.gaps(rows, stay, "central", entry) for entry in setting.SIZES}
     held = {setting.TITLES[entry]: bool(value.mean() >= -setting.TIE) for entry, value in lead.items()}
-    ours = ", ".join(f"{setting.TITLES[entry]} {setting.spread(value)}" for entry, value in lead.items())
-    return setting.judged("central", f"Central-SGD minus {ours}", held, f"at least {-setting.TIE}")
+    ours = ", ".join(f"{setting.TITLES[entry]} {spread(value)}" for entry, value in lead.items())
+    return judged("central", f"Central-SGD minus {ours}", held, f"at least {-setting.TIE}")
 
 
 def _gap(rows: Sequence[Row], stay: str, printed: float) -> Finding:
@@ -134,7 +135,7 @@ def _gap(rows: Sequence[Row], stay: str, printed: float) -> Finding:
     every = setting.ceilings(rows, stay)
     room = np.array([one.bayes_on_test - one.similar_on_test for one in every])
     full = abs(lead.mean() - printed) <= GAP_NEAR
-    ours = f"{setting.spread(lead)}; Bayes minus most similar on the same test sets {setting.spread(room)}"
+    ours = f"{spread(lead)}; Bayes minus most similar on the same test sets {spread(room)}"
     rule = f"within {GAP_NEAR} of the printed lead; partly: at least half of it"
     return setting.graded("gap", ours, bool(full), bool(lead.mean() >= printed / 2 > 0), rule)
 
@@ -143,27 +144,27 @@ def _bayes(rows: Sequence[Row], stay: str) -> Finding:
     off = {e: setting.values(rows, stay, e, setting.over("bayes_on_test", stay)) for e in setting.TITLES}
     held = {f"{setting.TITLES[entry]} not above": bool(value.mean() <= ABOVE) for entry, value in off.items()}
     held["Central-SGD near"] = bool(off["central"].mean() >= -BELOW)
-    ours = f"Central-SGD minus Bayes on the test sets {setting.spread(off['central'])}, highest of all "
+    ours = f"Central-SGD minus Bayes on the test sets {spread(off['central'])}, highest of all "
     ours += f"{max(value.mean() for value in off.values()):+.4f}; {setting.told_ceiling(rows, stay)}"
-    return setting.judged("bayes", ours, held, f"at most {BELOW} below it; nobody more than {ABOVE} above it")
+    return judged("bayes", ours, held, f"at most {BELOW} below it; nobody more than {ABOVE} above it")
 
 
 def _weak(rows: Sequence[Row], stay: str) -> Finding:
     m1, m2, ours = (setting.values(rows, stay, entry) for entry in ("h_fedavg m1", "h_fedavg m2", setting.OURS))
     held = {
-        "M1 < M2": setting.exceeds(setting.gaps(rows, stay, "h_fedavg m2", "h_fedavg m1")),
+        "M1 < M2": beyond(setting.gaps(rows, stay, "h_fedavg m2", "h_fedavg m1")),
         "M2 << RawHFL": bool(ours.mean() >= setting.FAR * m2.mean()),
     }
-    words = f"M1 {setting.spread(m1)}, M2 {setting.spread(m2)}, RawHFL Z=4 {setting.spread(ours)}"
-    return setting.judged("weak", words, held, f"<: above its standard error; <<: {setting.FAR} times")
+    words = f"M1 {spread(m1)}, M2 {spread(m2)}, RawHFL Z=4 {spread(ours)}"
+    return judged("weak", words, held, f"<: above its standard error; <<: {setting.FAR} times")
 
 
 def _popular(rows: Sequence[Row], stay: str) -> Finding:
     found = setting.values(rows, stay, "top_popular")
     share = np.array([one.one_file for one in setting.ceilings(rows, stay)])
-    ours = f"{setting.spread(found)}; commonest file of the test sets {setting.spread(share)}"
+    ours = f"{spread(found)}; commonest file of the test sets {spread(share)}"
     held = {"share": bool(abs(found.mean() - share.mean()) <= ONE_FILE)}
-    return setting.judged("popular", ours, held, f"within {ONE_FILE} of the share of the commonest file")
+    return judged("popular", ours, held, f"within {ONE_FILE} of the share of the commonest file")
 
 
 def _users(rows: Sequence[Row], stay: str, printed: Printed) -> Finding:
@@ -174,7 +175,7 @@ def _users(rows: Sequence[Row], stay: str, printed: Printed) -> Finding:
         words.append(f"{setting.TITLES[entry]} {found.mean():.4f}")
     noise = np.sqrt(np.mean([c.similar * (1 - c.similar) for c in setting.ceilings(rows, stay)]) / 100)
     ours = f"{', '.join(words)}; 100 test samples of a user alone give {noise:.3f} at the level of most similar"
-    return setting.judged("users", ours, held, f"within {USERS_NEAR} of the printed one")
+    return judged("users", ours, held, f"within {USERS_NEAR} of the printed one")
 
 
 # ---------------------------------------------------------------- energies
@@ -193,7 +194,7 @@ def _energy_free(rows: Sequence[Row], stay: str) -> Finding:
             held[f"{setting.TITLES[entry]} seed {seed}"] = off <= SAME
             worst = max(worst, off)
     ours = f"joules of {len(held)} runs against those computed without data: largest relative difference {worst:.1g}"
-    return setting.judged("energy_free", ours, held, f"at most {SAME:g}")
+    return judged("energy_free", ours, held, f"at most {SAME:g}")
 
 
 def check_energies() -> list[Finding]:
@@ -204,9 +205,9 @@ def check_energies() -> list[Finding]:
 
 def told_joules(joule: Mapping[str, Floats]) -> str:
     """Energies in words, with two variants beside them."""
-    words = ", ".join(f"{setting.TITLES[entry]} {setting.spread(value, 0)}" for entry, value in joule.items())
-    free = ", ".join(f"Z={z} {setting.spread(setting.total_joule(f'rawhfl Z={z} no limit'), 0)}" for z in ledger.SIZES)
-    cell = setting.spread(setting.total_joule("h_fedavg m2 per cell"), 0)
+    words = ", ".join(f"{setting.TITLES[entry]} {spread(value, 0)}" for entry, value in joule.items())
+    free = ", ".join(f"Z={z} {spread(setting.total_joule(f'rawhfl Z={z} no limit'), 0)}" for z in ledger.SIZES)
+    cell = spread(setting.total_joule("h_fedavg m2 per cell"), 0)
     return f"{words} J; RawHFL without an overlap limit (psi=z) {free}; M2 with the least of each cell {cell}"
 
 
@@ -216,7 +217,7 @@ def _joules(joule: Mapping[str, Floats]) -> Finding:
         margin = deviation if entry == "h_fedavg m1" else CLOSE * paper
         held[setting.TITLES[entry]] = bool(abs(joule[entry].mean() - paper) <= margin)
     rule = f"within {CLOSE:.0%}, M1 within its printed spread; {len(ledger.SEEDS)} drops"
-    return setting.judged("joules", told_joules(joule), held, rule)
+    return judged("joules", told_joules(joule), held, rule)
 
 
 def _order(joule: Mapping[str, Floats]) -> Finding:
@@ -228,28 +229,26 @@ def _order(joule: Mapping[str, Floats]) -> Finding:
         [[joule[low][i] < joule[high][i] for low, high in pairwise(ORDER)] for i in range(len(ledger.SEEDS))]
     )
     ours = " < ".join(f"{joule[entry].mean():.0f}" for entry in ORDER)
-    return setting.judged("order", f"{ours} J; {every:.0%} of the steps hold drop by drop", held, "mean over the drops")
+    return judged("order", f"{ours} J; {every:.0%} of the steps hold drop by drop", held, "mean over the drops")
 
 
 def _ends(joule: Mapping[str, Floats]) -> Finding:
     m1, m2 = (joule[entry] / joule["h_fedavg ub"] for entry in ("h_fedavg m1", "h_fedavg m2"))
     held = {"M1": bool(m1.mean() <= NOTHING), "M2": bool(m2.mean() >= MOST)}
-    ours = f"M1 {setting.spread(m1, 3)}, M2 {setting.spread(m2, 3)} of H-FedAvg-UB"
-    return setting.judged("ends", ours, held, f"M1 at most {NOTHING}, M2 at least {MOST}")
+    ours = f"M1 {spread(m1, 3)}, M2 {spread(m2, 3)} of H-FedAvg-UB"
+    return judged("ends", ours, held, f"M1 at most {NOTHING}, M2 at least {MOST}")
 
 
 def _times(joule: Mapping[str, Floats]) -> Finding:
     ratio = joule["h_fedavg ub"] / joule["h_fedavg relay"]
-    return setting.judged(
-        "times", setting.spread(ratio, 3), {"4": bool(abs(ratio.mean() / 4 - 1) <= 0.03)}, "within 3 % of 4"
-    )
+    return judged("times", spread(ratio, 3), {"4": bool(abs(ratio.mean() / 4 - 1) <= 0.03)}, "within 3 % of 4")
 
 
 def _slots(joule: Mapping[str, Floats]) -> Finding:
     per = {z: joule[f"rawhfl Z={z}"] / z for z in ledger.SIZES}
     off = max(abs(per[z].mean() / per[4].mean() - 1) for z in ledger.SIZES)
     grows = all(bool((joule[low] < joule[high]).all()) for low, high in pairwise(setting.SIZES))
-    ours = ", ".join(f"Z={z} {setting.spread(value, 0)}" for z, value in per.items()) + " J per client of a cell"
+    ours = ", ".join(f"Z={z} {spread(value, 0)}" for z, value in per.items()) + " J per client of a cell"
     rule = f"energy over Z within {SLOT:.0%} of that of Z = 4; partly: energy grows with Z on every drop"
     return setting.graded("slots", ours, off <= SLOT, grows, rule)
 

@@ -4,6 +4,7 @@ import streaming_setting as setting
 from matplotlib.figure import Figure
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.judging import verdict
 
 RULES = ("full", "drsr", "srsr", "fifo", "lazy")
 GRID = setting.grid(*((rule, 300, 150) for rule in RULES))
@@ -40,10 +41,8 @@ def check(rows: list[Row]) -> list[Finding]:
         for part in range(3)
     ]
     found = [
-        Finding(
-            "beat_lazy", ours, setting.verdict(lazy), f"last {setting.TAIL} rounds: {sum(lazy)} of {len(lazy)} hold"
-        ),
-        Finding("beat_fifo", ours, setting.verdict(fifo), f"each third of the run: {sum(fifo)} of {len(fifo)} hold"),
+        Finding("beat_lazy", ours, verdict(lazy), f"last {setting.TAIL} rounds: {sum(lazy)} of {len(lazy)} hold"),
+        Finding("beat_fifo", ours, verdict(fifo), f"each third of the run: {sum(fifo)} of {len(fifo)} hold"),
     ]
     if "traffic" not in here:
         return [*found, *(Finding(key, "", "not run", setting.ABSENT) for key in ("near_full", "lazy_gap"))]
@@ -55,9 +54,7 @@ def _near_full(rows: list[Row], ours: str) -> Finding:
     parts = {rule: (mean["full"] - mean[rule]) / max(mean["full"] - mean["lazy"], 1e-9) for rule in ("drsr", "srsr")}
     held = [part <= NEAR for part in parts.values()]
     words = ", ".join(f"{rule} {part:.2f}" for rule, part in parts.items())
-    return Finding(
-        "near_full", ours, setting.verdict(held), f"share of the way from FULL to LAZY: {words}; limit {NEAR}"
-    )
+    return Finding("near_full", ours, verdict(held), f"share of the way from FULL to LAZY: {words}; limit {NEAR}")
 
 
 def _lazy_gap(rows: list[Row]) -> Finding:
@@ -67,9 +64,7 @@ def _lazy_gap(rows: list[Row]) -> Finding:
         gain[data] = best - setting.tail(rows, _case(data, "lazy"))
     held = setting.beats(gain["traffic"], gain["fashion"])
     ours = ", ".join(f"{setting.TITLES[data]} {setting.spread(value)}" for data, value in gain.items())
-    return Finding(
-        "lazy_gap", ours, setting.verdict([held]), "mean gain of the three rules over LAZY, traffic > FMNIST"
-    )
+    return Finding("lazy_gap", ours, verdict([held]), "mean gain of the three rules over LAZY, traffic > FMNIST")
 
 
 def plot(rows: list[Row]) -> Figure:

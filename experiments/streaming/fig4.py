@@ -8,6 +8,7 @@ import streaming_setting as setting
 from matplotlib.figure import Figure
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.judging import verdict
 from fedcell.scenarios import get
 from fedcell.theory.streaming import label_trace
 from fedcell.world.labels import draw_law
@@ -50,13 +51,11 @@ def check(rows: list[Row]) -> list[Finding]:
     thirds = np.stack([part.mean(axis=1) for part in np.array_split(psi["drsr"], 3, axis=1)])
     falls = [setting.beats(thirds[0], thirds[1]), setting.beats(thirds[1], thirds[2])]
     return [
-        Finding(
-            "calmer", f"mean psi_t: {words}", setting.verdict(calmer), f"{sum(calmer)} of 4 comparisons with FIFO hold"
-        ),
+        Finding("calmer", f"mean psi_t: {words}", verdict(calmer), f"{sum(calmer)} of 4 comparisons with FIFO hold"),
         Finding(
             "falling",
             "DRSR in the thirds of the run: " + ", ".join(setting.spread(part, 4) for part in thirds),
-            setting.verdict(falls),
+            verdict(falls),
             "each third below the one before",
         ),
         _accumulated(psi),
@@ -70,7 +69,7 @@ def _accumulated(psi: dict[str, np.ndarray]) -> Finding:
     held = [bool(ordered[-1]), bool(ordered[SETTLED:].all())]
     final = ", ".join(f"{rule} {setting.spread(np.cumsum(psi[rule], axis=1)[:, -1], 1)}" for rule in RULES)
     reason = f"DRSR < SRSR < FIFO without a break from round {since} on; asked from round {SETTLED + 1} on"
-    return Finding("accumulated", f"psi after {len(ordered)} rounds: {final}", setting.verdict(held), reason)
+    return Finding("accumulated", f"psi after {len(ordered)} rounds: {final}", verdict(held), reason)
 
 
 def plot(rows: list[Row]) -> Figure:

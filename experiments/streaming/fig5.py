@@ -5,6 +5,7 @@ import streaming_setting as setting
 from matplotlib.figure import Figure
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.judging import verdict
 
 BATCHES = (30, 150)
 GRID = setting.grid(*((rule, 300, batch) for batch in BATCHES for rule in ("srsr", "drsr")))
@@ -32,9 +33,7 @@ def check(rows: list[Row]) -> list[Finding]:
         mean = {name: setting.tail(rows, f"{data}/{name}").mean() for name in GRID}
         near += [max(mean.values()) - value <= NEAR for value in mean.values()]
     return [
-        Finding(
-            "reach", ours, setting.verdict(near), f"{sum(near)} of {len(near)} within {NEAR} of the best of their data"
-        ),
+        Finding("reach", ours, verdict(near), f"{sum(near)} of {len(near)} within {NEAR} of the best of their data"),
         _variance(rows, here),
     ]
 
@@ -54,7 +53,7 @@ def _variance(rows: list[Row], here: list[str]) -> Finding:
                 f"{setting.wobble(rows, _case(data, 'srsr', batch)).mean():.4f})"
             )
     reason = f"variance between runs falls, and ends below SRSR's: {sum(held)} of {len(held)} hold"
-    return Finding("variance", "; ".join(words), setting.verdict(held), reason)
+    return Finding("variance", "; ".join(words), verdict(held), reason)
 
 
 def _between(rows: list[Row], case: str, part: int) -> float:

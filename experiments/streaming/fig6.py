@@ -5,6 +5,7 @@ import streaming_setting as setting
 from matplotlib.figure import Figure
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.judging import verdict
 
 RULES = ("srsr", "drsr")
 GRID = setting.grid(*((rule, capacity, capacity // 10) for rule in RULES for capacity in (100, 300)))
@@ -40,9 +41,9 @@ def check(rows: list[Row]) -> list[Finding]:
     ahead = f"last rounds, larger above smaller: {sum(better)} of {len(better)} hold"
     sooner = f"fewer rounds to 90 % of the smaller cache's last accuracy: {sum(faster)} of {len(faster)} hold"
     return [
-        Finding("better", ours, setting.verdict(better), ahead),
+        Finding("better", ours, verdict(better), ahead),
         _at_200(rows) if "traffic" in here else Finding("at_200", "", "not run", setting.ABSENT),
-        Finding("faster", reach, setting.verdict(faster), sooner),
+        Finding("faster", reach, verdict(faster), sooner),
     ]
 
 

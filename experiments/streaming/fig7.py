@@ -5,6 +5,7 @@ import streaming_setting as setting
 from matplotlib.figure import Figure
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.judging import verdict
 
 BATCHES = (30, 150)
 GRID = setting.grid(
@@ -45,7 +46,7 @@ def _large(rows: list[Row], here: list[str]) -> Finding:
         means = [values.mean() for values in tails]
         held += [setting.beats(tails[0], tails[-1]), means == sorted(means, reverse=True)]
     reason = f"theta 0.1 above 1, and all four in order, on each data set: {sum(held)} of {len(held)} hold"
-    return Finding("large_batch", _table(rows, here, 150), setting.verdict(held), reason)
+    return Finding("large_batch", _table(rows, here, 150), verdict(held), reason)
 
 
 def _variation(rows: list[Row], here: list[str]) -> Finding:
@@ -55,7 +56,7 @@ def _variation(rows: list[Row], here: list[str]) -> Finding:
         held.append(setting.beats(swing[-1], swing[0]))
         words.append(f"{setting.TITLES[data]} " + ", ".join(f"{value.mean():.4f}" for value in swing))
     ours = f"change between evaluations, theta {', '.join(setting.THETAS)}: {'; '.join(words)}"
-    return Finding("variation", ours, setting.verdict(held), "that of theta 1 above that of theta 0.1")
+    return Finding("variation", ours, verdict(held), "that of theta 1 above that of theta 0.1")
 
 
 def _small(rows: list[Row], here: list[str]) -> Finding:
@@ -66,7 +67,7 @@ def _small(rows: list[Row], here: list[str]) -> Finding:
         held.append(best != 0 and setting.beats(early[best], early[0]))
         words.append(f"{setting.TITLES[data]} " + ", ".join(setting.spread(values) for values in early))
     ours = f"first third, theta {', '.join(setting.THETAS)}: {'; '.join(words)}; last rounds: {_table(rows, here, 30)}"
-    return Finding("small_batch", ours, setting.verdict(held), "theta 0.1 below the best theta in the first third")
+    return Finding("small_batch", ours, verdict(held), "theta 0.1 below the best theta in the first third")
 
 
 def _drsr(rows: list[Row], here: list[str]) -> Finding:
@@ -77,7 +78,7 @@ def _drsr(rows: list[Row], here: list[str]) -> Finding:
             held.append(bool(setting.tail(rows, f"{data}/{setting.name('drsr', 300, batch)}").mean() >= best - NEAR))
     ours = "; ".join(_table(rows, here, batch) for batch in BATCHES)
     reason = f"within {NEAR} of the best theta: {sum(held)} of {len(held)} hold"
-    return Finding("drsr", ours, setting.verdict(held), reason)
+    return Finding("drsr", ours, verdict(held), reason)
 
 
 def plot(rows: list[Row]) -> Figure:

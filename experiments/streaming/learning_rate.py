@@ -4,6 +4,7 @@ import streaming_setting as setting
 from matplotlib.figure import Figure
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment.judging import verdict
 from fedcell.scenarios import get
 
 RATES = (0.05, 0.1, 0.2, 0.4)
@@ -23,7 +24,7 @@ def check(rows: list[Row]) -> list[Finding]:
         best = max(GRID, key=lambda name: setting.tail(rows, f"{data}/{name}").mean())
         held.append(best == f"lr={get(setting.SCENARIOS[data]).config.train.lr}")
     ours = "; ".join(setting.table(rows, data, list(GRID)) for data in here)
-    return [Finding("rate", ours, setting.verdict(held), "highest mean accuracy over the last rounds, per data set")]
+    return [Finding("rate", ours, verdict(held), "highest mean accuracy over the last rounds, per data set")]
 
 
 def plot(rows: list[Row]) -> Figure:

@@ -77,8 +77,9 @@ def ran(rows: Sequence[Row]) -> list[str]:
 
 
 def curves(rows: Sequence[Row], case: str) -> np.ndarray:
-    """Accuracy at the evaluated rounds, one row per seed, `[n_seeds, n_evaluations]`."""
-    return np.array([[a for a in row[METRIC] if a is not None] for row in rows if row["case"] == case])
+    """Accuracy at the evaluated rounds, one row per seed in their order, `[n_seeds, n_evaluations]`."""
+    own = sorted((row for row in rows if row["case"] == case), key=lambda row: row["seed"])
+    return np.array([[a for a in row[METRIC] if a is not None] for row in own])
 
 
 def rounds(rows: Sequence[Row], case: str) -> np.ndarray:
@@ -107,13 +108,6 @@ def beats(high: np.ndarray, low: np.ndarray) -> bool:
     difference = high - low
     error = difference.std(ddof=1) / np.sqrt(len(difference)) if len(difference) > 1 else np.inf
     return bool(difference.mean() > 2 * error)
-
-
-def verdict(held: Sequence[bool]) -> str:
-    """All comparisons, some, or none."""
-    if not held:
-        return "not run"
-    return "reproduced" if all(held) else "partly" if any(held) else "not reproduced"
 
 
 def spread(values: np.ndarray, digits: int = 3) -> str:

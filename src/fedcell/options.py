@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
 from difflib import get_close_matches
 from math import inf, isfinite, nan
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -29,10 +30,15 @@ def option(
     above: float | None = None,
     least: float | None = None,
     most: float | None = None,
+    infinite: bool = False,
     choices: tuple[str, ...] = (),
 ) -> Any:
-    """A documented dataclass field. `above` is an exclusive lower limit, `least` and `most` inclusive ones."""
-    metadata = {"help": help, "above": above, "least": least, "most": most, "choices": choices}
+    """A documented dataclass field. `above` is an exclusive lower limit, `least` and `most` inclusive ones.
+
+    Limits hold for every number of a list or law. Numbers are finite unless `infinite` allows `inf` within the limits.
+    """
+    limits = {"above": above, "least": least, "most": most, "infinite": infinite}
+    metadata = {"help": help, "choices": choices, **limits}
     return field(default=default, metadata=metadata)
 
 
@@ -138,7 +144,8 @@ def describe(settings: Any) -> list[tuple[str, str, str, str]]:
     for key, entry, value in keys(settings):
         limits = entry.metadata.get("choices") or ()
         kind = "|".join(limits) if limits else _type_name(entry.type)
-        rows.append((key, kind, _written(value), entry.metadata.get("help", "")))
+        kind += " or inf" * entry.metadata.get("infinite", False)
+        rows.append((key, kind, written(value), entry.metadata.get("help", "")))
     return rows
 
 
@@ -195,10 +202,7 @@ def _convert(hint: Any, value: Any) -> Any:
             _known(str(value).lower(), "true", "yes", "on", "false", "no", "off")
         ]
     if hint is int:
-        number = float(value)
-        if isinstance(value, bool) or number != int(number):
-            raise ValueError
-        return int(number)
+        return _whole(value)
     if hint is float:
         if isinstance(value, bool):
             raise ValueError
@@ -209,6 +213,19 @@ def _convert(hint: Any, value: Any) -> Any:
     if not text:
         raise ValueError
     return value
+
+
+def _whole(value: Any) -> int:
+    """A whole number with all its digits, also where it is written `1e3` or `1000.0`."""
+    if isinstance(value, bool):
+        raise ValueError
+    try:
+        return int(value) if isinstance(value, str) else index(value)
+    except (ValueError, TypeError):
+        number = float(value)
+    if number != int(number):
+        raise ValueError
+    return int(number)
 
 
 def _known(word: str, *words: str) -> str:
@@ -224,13 +241,15 @@ def _check_value(entry: Field[Any], value: Any, key: str) -> None:
     if rule["choices"] and value not in rule["choices"]:
         hint = did_you_mean(str(value), list(rule["choices"])) or f": choose one of {', '.join(rule['choices'])}"
         raise BadInput(f"{key} = {value!r} is unknown{hint}")
-    numbers = value.values if isinstance(value, Law) else (value,)
+    numbers = value.values if isinstance(value, Law) else value if isinstance(value, tuple) else (value,)
     for number in numbers:
         if isinstance(number, bool) or not isinstance(number, int | float):
             continue
         low_open, low, high = (nan if rule[name] is None else rule[name] for name in ("above", "least", "most"))
-        if number <= low_open or number < low or number > high or number != number:
-            raise BadInput(f"{key} = {_written(value)} is out of range: it must be {_limits(rule)} ({rule['help']})")
+        endless = abs(number) == inf and not rule["infinite"]
+        if number <= low_open or number < low or number > high or number != number or endless:
+            must = f"{'each' if isinstance(value, tuple) else 'it'} must be {'finite' if endless else _limits(rule)}"
+            raise BadInput(f"{key} = {written(value)} is out of range: {must} ({rule['help']})")
 
 
 def _limits(rule: Mapping[str, Any]) -> str:
@@ -246,13 +265,18 @@ def _type_name(hint: Any) -> str:
     return known[0] + (" or none" if type(None) in members else "")
 
 
-def _written(value: Any) -> str:
+def written(value: Any) -> str:
+    """A value as it is written in a setting; it reads back to the same.
+
+    >>> written(1234567.0), written((64, 32)), written(True), written(None)
+    ('1234567', '64,32', 'true', 'none')
+    """
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
         return _number(value)
-    if isinstance(value, tuple):
-        return ",".join(_written(part) for part in value)
+    if isinstance(value, tuple | list):
+        return ",".join(written(part) for part in value)
     return "none" if value is None else str(value)
 
 

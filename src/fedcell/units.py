@@ -6,7 +6,6 @@ from numpy.typing import ArrayLike
 from .types import Floats
 
 LIGHT_SPEED_M_PER_S = 299_792_458.0
-THERMAL_NOISE_DBM_PER_HZ = -174.0
 
 
 def db_to_ratio(value_db: ArrayLike) -> Floats:

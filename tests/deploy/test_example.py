@@ -1,5 +1,7 @@
 """`fedcell deploy example`: what it writes, and what it refuses."""
 
+import subprocess
+import sys
 import tomllib
 
 import pytest
@@ -29,6 +31,10 @@ def test_the_app_reads_its_own_settings(tmp_path, monkeypatch, capsys):
         (["--devices", "0"], "--devices 0 is out of range: give 1 to 100"),
         (["--method", "fedavgg"], "did you mean 'fedavg'?"),
         (["--method", "fedavg:lr=-1"], "out of range"),
+        (["--method", "central"], "central cannot be deployed"),
+        (["--method", "fedrep"], "fedrep cannot be deployed"),
+        (["--method", "representativity"], "representativity cannot be deployed"),
+        (["--method", "./mine.py"], "is a file"),
         (["full"], "is not empty: choose another folder"),
     ],
 )
@@ -39,6 +45,12 @@ def test_bad_input_writes_nothing(arguments, reason, tmp_path, monkeypatch, caps
     assert main(["deploy", "example", *arguments]) == 2
     assert reason in capsys.readouterr().err
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "full"]
+
+
+def test_the_example_needs_no_flower(tmp_path):
+    code = "import sys; sys.modules['flwr'] = None; from fedcell.cli import main; main(['deploy', 'example'])"
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True)
+    assert (tmp_path / "fedcell-digits" / "pyproject.toml").exists()
 
 
 @pytest.mark.parametrize(("text", "reason"), [("rounds", "without a value"), ("round=3", "did you mean 'rounds'")])

@@ -7,20 +7,27 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message
 from inside import federation, notices, play, run_config, share
 from safetensors.numpy import load_file
 from test_client import context
+from test_wire import task
 
 from fedcell import methods, record
-from fedcell.deploy import flower, settings
+from fedcell.deploy import settings, wire
 from fedcell.deploy.client import CacheSettings, client_app
+from fedcell.deploy.exchange import Exchange
+from fedcell.deploy.remote import federated_problem
+from fedcell.deploy.roster import Roster
+from fedcell.deploy.wire import Facts
 from fedcell.errors import BadInput, FedcellError
 from fedcell.learn.samples import Samples
 from fedcell.record import checkpoint, prepare
 from fedcell.scenarios import build_problem
 from fedcell.simulate import begin, simulate
+from fedcell.types import Outcome
 from fedcell.world import StreamingCache
 
 REFUSED = {  # what a federation cannot have, and why
     "apfl": "networks other than",
     "central": "no device train",
+    "fedrep": "more than once",
     "fedkd": "samples that only devices have",
     "knowledge:initial=upload": "not asked",
     "representativity": "outside of local",
@@ -48,7 +55,7 @@ def simulated(config):
 def last_state(config):
     """The snapshot that a deployed run ended with."""
     asked = settings.read(config)
-    problem = flower.federated_problem(asked.config)
+    problem = federated_problem(asked.config)
     first = begin(problem, methods.parse(asked.method, asked.defaults).build())
     return checkpoint.newest(record.read(config["out"]).folder, checkpoint.Template.of(first), 10**6, print)
 
@@ -97,8 +104,10 @@ def test_what_only_a_simulation_can_have_is_refused(changes, reason, tmp_path):
 def test_a_folder_and_a_method_that_devices_know_are_needed(tmp_path):
     with pytest.raises(BadInput, match="out names no folder"):
         play(run_config())
-    with pytest.raises(BadInput, match="is a file"):
+    with pytest.raises(BadInput, match="is a file") as caught:
         play(run_config("./mine.py", tmp_path / "run"))
+    offered = str(caught.value).partition("name one of ")[2].split(", ")
+    assert set(offered) == set(methods.names()) - set(REFUSED), "what is offered is not refused"
 
 
 def test_rows_hold_what_was_measured(tmp_path):
@@ -139,13 +148,15 @@ def spoiled(reply, kind):
         reply.content["facts"] = ConfigRecord({**facts, "device": 0})
     elif kind == "round":
         reply.content["facts"] = ConfigRecord({**facts, "round": 77})
+    elif kind == "counts":
+        reply.content["facts"] = ConfigRecord({**facts, "counts": [2**33] * len(facts["counts"])})
     elif kind == "facts":
         del reply.content["facts"]
     reply.content["arrays"] = ArrayRecord({"update": Array(values)})
     return reply
 
 
-@pytest.mark.parametrize("kind", ["nan", "shape", "type", "device", "round", "facts"])
+@pytest.mark.parametrize("kind", ["nan", "shape", "type", "device", "round", "facts", "counts"])
 def test_a_bad_update_is_turned_away_and_told(kind, tmp_path):
     def spoil(node, message, reply):
         return spoiled(reply, kind) if is_train(message) and node == 101 and round_of(message) == 1 else reply
@@ -212,6 +223,44 @@ def test_a_device_that_never_answers_holds_nobody_up(tmp_path):
     assert last_state(config).method.staleness.tolist() == [0, 3, 0, 0]
 
 
+def test_a_device_that_says_it_holds_far_too_much_is_refused_alone(tmp_path):
+    def boast(node, message, reply):
+        facts = reply.content.config_records["facts"]
+        if node == 102 and not is_train(message):
+            reply.content["facts"] = ConfigRecord({**facts, "counts": [2**33] * len(facts["counts"])})
+        return reply
+
+    config = run_config(out=tmp_path / "run") | {"min-devices": 3}
+    assert play(config, federation(config, boast)).columns["outcome"] == ["DD.D"] * 3
+    assert "node 102 is refused: the answer counts 8.59e+10 samples" in notices(config)
+
+
+def test_a_late_answer_to_another_task_of_the_round_is_no_update():
+    """The answer to the first task comes when the second one has been sent, and before the answer to that."""
+    told, looks = [], iter([False, True])
+
+    def app(message, context):
+        facts = Facts(2, 7, np.array([1, 0, 4]), 0.0, "")
+        update = wire.unpack_task(message.content).start if is_train(message) else None
+        return Message(wire.pack_facts(facts, update), reply_to=message)
+
+    def spoil(node, message, reply):
+        n_tasks = sum(is_train(one) for _, one in grid.sent)
+        if n_tasks == 1:
+            return reply, lambda: sum(is_train(one) for _, one in grid.sent) > 1
+        return (reply, lambda: next(looks)) if n_tasks == 2 else reply
+
+    grid = federation({}, spoil, app, {102: {}})
+    exchange = Exchange(grid, Roster(4, 3, told.append), 0.001, told.append)
+    exchange.gather(7, 1, 5.0)
+    first, second = task(start=np.full(6, 1, np.float32)), task(start=np.full(6, 2, np.float32))
+    assert exchange.ask([first], 0.01, None)[0].outcome == Outcome.LATE
+    (answer,) = exchange.ask([second], 5.0, None)
+    assert answer.outcome == Outcome.DELIVERED
+    assert answer.update.tolist() == [2] * 6
+    assert "device 2 answered late" in told[-1]
+
+
 # ---------------------------------------------------------------- waiting
 
 
@@ -258,7 +307,7 @@ def test_a_round_of_cafe_without_a_quorum_fails_and_age_grows(tmp_path):
     assert found.columns["outcome"] == ["DTTT"]
     assert found.columns["success"].tolist() == [0]
     assert found.columns["waste_s"][0] == pytest.approx(4 * found.columns["round_s"][0])
-    first = flower.federated_problem(settings.read(config).config).learner.initial()
+    first = federated_problem(settings.read(config).config).learner.initial()
     assert np.array_equal(last_state(config).params.numpy(), first.numpy()), "the model stays"
     assert (last_state(config).method.age_rounds == 1).all()
 
@@ -422,6 +471,6 @@ def test_a_model_of_ones_own_needs_a_folder(tmp_path):
 
 def test_prepare_marks_a_run_of_real_devices(tmp_path):
     asked = settings.read(run_config(out=tmp_path / "run"))
-    problem = flower.federated_problem(asked.config)
+    problem = federated_problem(asked.config)
     _, ((spec, _),) = prepare.prepare(asked.config, ["fedavg"], {}, None, None, problem)
     assert spec.own == ("federation",)

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedcell.deploy import wire
-from fedcell.deploy.wire import Facts, MessageError, Task
+from fedcell.deploy.tasks import Task
+from fedcell.deploy.wire import Facts, MessageError
 
 
 def task(n_params=6, mask=None, start=None):
@@ -40,7 +41,7 @@ def test_tasks_and_updates_come_back_as_they_went(entries, masked, pruned):
     update = start if mask is None else np.where(mask, start, 0).astype(np.float32)
     content = wire.pack_facts(facts(), update, mask)
     assert np.array_equal(wire.unpack_update(content, sent), update)
-    heard = wire.unpack_facts(content, 3)
+    heard = wire.unpack_facts(content, 3, 4)
     assert heard._replace(counts=None) == facts(counts=None)
     assert heard.counts.tolist() == [1, 0, 4]
 
@@ -104,6 +105,14 @@ def test_bytes_that_are_no_array():
 )
 def test_facts_that_make_no_sense(values):
     with pytest.raises(MessageError):
-        wire.unpack_facts(answer(**values), 3)
+        wire.unpack_facts(answer(**values), 3, 4)
     with pytest.raises(MessageError, match="holds no facts"):
-        wire.unpack_facts(RecordDict(), 3)
+        wire.unpack_facts(RecordDict(), 3, 4)
+
+
+@pytest.mark.parametrize("counts", [[2**25, 0, 1], [2**33, 0, 0], [2**62, 2**62, 0], [2**63 - 1, 2**63 - 1, 2]])
+def test_a_device_holds_no_more_than_the_server_has_room_for(counts):
+    """Also where the sum of whole numbers would overflow."""
+    assert wire.unpack_facts(answer(counts=[2**25 - 1, 0, 1]), 3, 4).counts.sum() == 2**25
+    with pytest.raises(MessageError, match="samples: one of 4 devices has 33554432 at most"):
+        wire.unpack_facts(answer(counts=counts), 3, 4)

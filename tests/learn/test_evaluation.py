@@ -49,8 +49,8 @@ def test_spread_is_over_the_test_sets_of_the_devices():
 
 
 def test_a_place_before_the_first_is_refused():
-    with pytest.raises(BadInput, match=r"train\.top = 0,2 has a number below 1"):
-        TrainConfig(top=(0, 2))
+    with pytest.raises(BadInput, match=r"top = 0,2 is out of range: each must be at least 1"):
+        override(TrainConfig(), {"top": "0,2"})
 
 
 class Wide(nn.Module):

@@ -319,7 +319,7 @@ def leading_axes(tree, path=""):
 
 
 def test_no_array_of_a_view_has_the_devices_of_the_network(small):
-    markov = {"stream.kind": "markov", "stream.capacity": "20", "stream.batch": "5"}
+    markov = {"stream.kind": "markov", "stream.capacity": "20", "stream.batch": "5", "data.partition": "dirichlet"}
     problem = small({**UNEVEN, **markov, "world.response": "exponential"})
     seen = observation(problem)
     parts = (problem.world, seen, FEDAVG.decide(problem, None, seen))
@@ -365,6 +365,15 @@ def test_cells_must_agree_on_the_deadline(small):
     problem = small({**UNEVEN, "world.edge_rounds": "2"})
     with pytest.raises(ContractError, match=r"deadline_s is 3\.0 in one cell and 4\.0 in another"):
         list(simulate(problem, FEDAVG._replace(decide=decide)))
+
+
+@pytest.mark.parametrize("text", ["knowledge", "fedkd"])
+def test_networks_of_devices_have_no_edge_model(small, text):
+    with pytest.raises(
+        BadInput, match=r"world\.edge_rounds = 2 averages .* knowledge and fedkd: set world\.edge_rounds=0"
+    ):
+        begin(small({**UNEVEN, "world.edge_rounds": "2"}), build(text))
+    assert over_edges(small(UNEVEN), build(text)).own_networks
 
 
 def test_cafe_names_what_it_cannot_foresee_at_an_edge(small):

@@ -225,11 +225,12 @@ def test_epochs_cost_as_much_as_full_batches(small):
 def test_refusals(small):
     with pytest.raises(BadInput, match=r"knowledge\.epochs = 2"):
         begin(small(), methods.parse("knowledge:epochs=2").build())
-    recurrent = small({"data.name": "video", "model.name": "lstm", "model.layers": "1", "model.width": "8"})
+    video = {"data.name": "video", "data.partition": "dirichlet"}
+    recurrent = small({**video, "model.name": "lstm", "model.layers": "1", "model.width": "8"})
     with pytest.raises(BadInput, match="LSTM has no features"):
         begin(recurrent, methods.parse("knowledge").build())
-    for name in ("fedavg", "fedrep", "apfl"):
-        with pytest.raises(BadInput, match="architectures"):
+    for name in ("fedavg", "fedrep", "apfl", "pruning"):
+        with pytest.raises(BadInput, match=r"model\.widths gives 3 architectures and the method shares one model"):
             begin(small(data=SHARDS, model=MIXED, train=TRAIN), methods.parse(name).build())
 
 

@@ -349,6 +349,35 @@ def test_pattern_is_what_runs(cell, pattern):
     assert [row.n_selected for row, _ in history] == [knowledge.COUNTS[pattern](t, 5, 2) for t in range(5)]
 
 
+@pytest.mark.parametrize("scheduler", ["random", "all", "lyapunov"])
+def test_own_deadline_holds_for_every_scheduler(cell, scheduler):
+    """So short that nobody is in time, and as long as the world's."""
+    plain, same, tight = (
+        run(cell(rounds=3), f"knowledge:scheduler={scheduler}{text}")
+        for text in ("", ",deadline_s=1", ",deadline_s=1e-6")
+    )
+    assert [row for row, _ in same] == [row for row, _ in plain]
+    assert all(row.n_delivered > 0 for row, _ in plain)
+    assert all(row.n_delivered == 0 and row.round_s == 1e-6 for row, _ in tight)
+
+
+def test_a_world_without_a_deadline_gives_none_to_simple_schedulers(cell):
+    slow = cell(rounds=2, deadline_s=np.inf, clock="slowest", cycles_per_sample=type(CELL.cpu_hz)((1e8,)))
+    assert all(row.round_s > knowledge.NO_DEADLINE_S for row, _ in run(slow, "knowledge:scheduler=all"))
+
+
+@pytest.mark.parametrize("scheduler", ["random", "rotation"])
+@pytest.mark.parametrize("limit", ["", ",deadline_s=0.02"])
+def test_used_share_has_all_that_was_spent_in_the_round(cell, scheduler, limit):
+    """Computing and sending, as far as a device got before the deadline."""
+    mean = 0.004
+    text = f"knowledge:scheduler={scheduler},n_selected=3,mean_energy_joule={mean},hard_budget=false{limit}"
+    history = run(cell(rounds=8), text)
+    assert sum(row.radio_joule for row, _ in history) > 0.01 * sum(row.compute_joule for row, _ in history)
+    for row, after in history:
+        assert row.metrics["used_max"] == pytest.approx(after.method.spent_joule.max() / (8 * mean), rel=1e-7)
+
+
 def test_own_bands_are_not_shared(cell):
     problem = cell(access="own_band")
     row, _ = play_round(problem, method := methods.parse("knowledge").build(), begin(problem, method))

@@ -205,10 +205,14 @@ def test_blocks_are_never_oversubscribed(small):
 def test_method_texts():
     choice = methods.parse("fedprox:mu=0.3,scheduler=random", {"fedprox": {"mu": 9, "lr": 0.2}})
     assert (choice.config.mu, choice.config.scheduler, choice.config.lr) == (0.3, "random", 0.2)
+    assert methods.parse("central:lr=0.2,lr_cuts=10, 20,lr_cut=0.5,").config.lr_cuts == (10, 20)
+    assert methods.parse("central:lr_cuts=10,20,lr_cut=0.5").config.lr_cut == 0.5
     for text, words in {
         "fedavgg": "did you mean 'fedavg'",
         "fedavg:nn=1": r"unknown key 'fedavg.nn'",
         "fedavg:lr": "has no value",
+        "central:lr_cuts=10,x": r"central.lr_cuts = '10,x' is not a list",
+        "rawhfl:least_power=-0.1": "at least 0 and at most 1",
         "fedavg:lr=-1": "above 0",
         "fedavg:scheduler=rnd": "did you mean 'random'",
         "./nowhere.py": "does not exist",

@@ -1,11 +1,13 @@
 """Test sets of the devices' own: whose they are, and how models are judged on them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from knowledge_worlds import MIXED, SHARDS, TRAIN
+from knowledge_worlds import EQUAL, MIXED, SHARDS, TRAIN
 
 from fedcell import methods
 from fedcell.data.partition import histogram
@@ -51,6 +53,35 @@ def test_judged_as_in_a_plain_loop(small):
     assert found["accuracy"] == pytest.approx(right.sum() / len(owner))
     assert found["covered"] == pytest.approx(size[trained].sum() / len(owner))
     assert found["covered_accuracy"] == pytest.approx(right[trained].sum() / size[trained].sum())
+
+
+@pytest.mark.parametrize("text", ["knowledge:scheduler=all", "fedkd:public_per_class=3", "fedrep", "apfl:tests=split"])
+def test_columns_that_training_asks_for(small, text):
+    """The first place alone is accuracy, the last is everything; devices differ."""
+    rows = []
+    for train in (TRAIN, replace(TRAIN, top=(1, 2, 10), spread=True)):
+        *_, (row, _) = simulate(small(data=SHARDS, model=EQUAL, train=train), methods.parse(text).build())
+        rows.append(row.metrics)
+    plain, found = rows
+    assert {name: value for name, value in found.items() if name in plain} == plain
+    assert found["top1"] == pytest.approx(found["accuracy"])
+    assert found["top1"] < found["top2"] < found["top10"] == 1
+    assert found["accuracy_std"] > 0
+
+
+def test_spread_is_that_of_the_devices(small):
+    train = replace(TRAIN, top=(3,), spread=True)
+    problem = small(data=SHARDS, model=EQUAL, train=train)
+    held = histogram(problem.world.stream.start(problem.seed)[0], problem.learner.train_samples.labels, 10)
+    params = list(simulate(problem, methods.parse("fedavg").build()))[-1][1].params
+    found = judge(problem, held, np.ones(6, bool), lambda device: params)
+    net = problem.learner.architectures[0].replica(torch.device("cpu"))
+    torch.nn.utils.vector_to_parameters(params, net.parameters())
+    truth, owner = problem.learner.test_samples.labels, owners(problem.learner.test_samples.labels, held, problem.seed)
+    ranked = net(problem.learner.test_samples.take(np.arange(len(truth)))[0]).argsort(1, descending=True).numpy()
+    right = ranked[:, 0] == truth
+    assert found["accuracy_std"] == pytest.approx(np.std([right[owner == device].mean() for device in range(6)]))
+    assert found["top3"] == pytest.approx((ranked[:, :3] == truth[:, None]).any(axis=1).mean())
 
 
 def test_nothing_held_is_nothing_judged(small):

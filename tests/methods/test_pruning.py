@@ -249,6 +249,29 @@ def test_narrow_layers_may_keep_one_unit_and_be_late(blocks):
     assert all(row.n_delivered == 3 and row.round_s > 1e-5 for row, _ in kept)
 
 
+def test_a_fixed_ratio_is_never_waited_for(blocks):
+    """What is late with the ratio stays out, whether or not its layers have a unit."""
+    for keep in (0.9, 0.05):
+        left_out, kept = (
+            history(blocks, f"pruning:keep={keep},deadline_s=1e-5,min_one_unit={on}") for on in ("false", "true")
+        )
+        assert all(row.n_selected == 0 and row.metrics["n_feasible"] == 0 for row, _ in left_out + kept)
+    narrow = history(blocks, "pruning:keep=0.05,deadline_s=0.02,min_one_unit=true")
+    assert all(row.n_delivered == row.n_selected > 0 and row.round_s <= 0.02 for row, _ in narrow)
+    assert decided(blocks, "pruning:keep=0.05,deadline_s=0.02,min_one_unit=true")[0].deadline_s == 0.02
+
+
+def test_waiting_does_not_go_with_edges(small):
+    cells = {"world.topology": "cells", "world.n_cells": "2", "world.n_devices": "7", "world.edge_rounds": "2"}
+    problem = small({**BLOCKS, **cells}, model=NET)
+    with pytest.raises(
+        BadInput, match=r"pruning\.min_one_unit waits .* world\.edge_rounds = 2 .* set pruning\.min_one"
+    ):
+        begin(problem, methods.parse("pruning:deadline_s=1e-5,min_one_unit=true").build())
+    for text in ("min_one_unit=true,keep=0.05,deadline_s=0.02", LIMIT):
+        assert all(row.n_delivered == row.n_selected > 0 for row, _ in history(problem, f"pruning:{text}"))
+
+
 def test_every_scheduler_plays(blocks):
     runs = {name: history(blocks, f"pruning:{LIMIT},scheduler={name}") for name in ("omega", "pr", "channel", "random")}
     ages = {name: run[-1][0].metrics["age_square"] for name, run in runs.items()}

@@ -151,6 +151,15 @@ def test_fixed_ratio_still_has_a_deadline(cell):
     assert 0 < tight.feasible.mean() < 1
 
 
+def test_one_unit_at_least_waives_no_other_deadline(cell):
+    observation = seen(cell)
+    plain, kept = (offered(cell, observation, keep=0.6, min_one_unit=on)[0] for on in (False, True))
+    assert (kept.feasible == plain.feasible).all()
+    raised, _ = offered(cell, observation, keep=0.1, min_one_unit=True)
+    assert (raised.counts == [1, 1, 12]).all()
+    assert (raised.feasible == (full_seconds(cell, observation, None) * raised.share**2 <= DEADLINE_S)).all()
+
+
 # ---------------------------------------------------------------- units
 
 

@@ -211,6 +211,30 @@ def test_variants_repeat_and_go_on_from_a_checkpoint(small, text, tmp_path):
         assert torch.equal(left.params, right.params)
 
 
+def staleness_columns(after):
+    """`asgs_real` and `stale_mean`, means over the cells."""
+    states = after.method.states if hasattr(after.method, "states") else [after.method]
+    tau = [state.staleness.astype(float) for state in states if state is not None]
+    return np.mean([(part**2).mean() for part in tau]), np.mean([part.mean() for part in tau])
+
+
+EDGES = {"world.topology": "cells", "world.n_cells": "2", "world.n_devices": "12", "world.edge_rounds": "2"}
+
+
+@pytest.mark.parametrize("tiers", [{}, EDGES], ids=["one server", "edges"])
+@pytest.mark.parametrize("outage", ["45", "none"])
+def test_recorded_staleness_is_what_was_met(small, tiers, outage):
+    problem, lost = small({**PARTIAL, **tiers, "world.outage_threshold_db": outage}, rounds=9, eval_every=4), 0
+    for row, after in simulate(problem, build("scheduler=random")):
+        lost += row.outcome.count("O")
+        if tiers and outage != "none" and "accuracy" not in row.metrics:
+            assert not {"asgs_real", "stale_mean"} & set(row.metrics), "not known to an edge"
+            continue
+        found = row.metrics["asgs_real"], row.metrics["stale_mean"]
+        assert found == pytest.approx(staleness_columns(after), rel=1e-12)
+    assert (lost > 0) == (outage != "none")
+
+
 # ---------------------------------------------------------------- diagnostics
 
 

@@ -11,7 +11,7 @@ from fedcell.scenarios import Config
 from fedcell.simulate import begin, play_round, simulate
 from fedcell.theory.streaming import label_trace
 
-MARKOV = {"stream.kind": "markov", "stream.capacity": "30", "stream.batch": "10"}
+MARKOV = {"stream.kind": "markov", "stream.capacity": "30", "stream.batch": "10", "data.partition": "dirichlet"}
 
 
 def gradient_descent(problem, params, items, lr, steps):
@@ -76,6 +76,14 @@ def test_row_has_accuracies_by_class_weight(small):
     assert row.metrics["weighted_accuracy"] == pytest.approx(by_class @ share)
     assert 0 < row.metrics["discrepancy_max"] < row.metrics["discrepancy"]
     assert row.metrics["eigenvalue"] == pytest.approx(problem.world.stream.law.second_eigenvalue.mean())
+
+
+def test_row_has_the_columns_that_training_asks_for(small):
+    plain, asked = (small({**MARKOV, "train.top": top}, rounds=2) for top in ("", "1,3"))
+    (left, _), (right, after) = (list(simulate(one, methods.parse("streaming").build()))[-1] for one in (plain, asked))
+    assert {name: value for name, value in right.metrics.items() if not name.startswith("top")} == left.metrics
+    assert right.metrics["top1"] == pytest.approx(right.metrics["accuracy"])
+    assert right.metrics["top3"] == asked.learner.evaluate(after.params)["top3"] > right.metrics["top1"]
 
 
 def test_static_data_have_no_such_columns(small):

@@ -42,6 +42,16 @@ def test_settings_of_world_and_method_make_groups_of_their_own():
     assert found.groups[1].varied == {"world.radius_m": 800.0}
 
 
+def test_labels_show_values_as_settings_are_written():
+    worlds = [{"bandwidth_hz": 1234567.0}, {"bandwidth_hz": 1234568.0}]
+    assert [group.label for group in compare([a_run(world=world) for world in worlds]).groups] == [
+        "fedavg world.bandwidth_hz=1234567",
+        "fedavg world.bandwidth_hz=1234568",
+    ]
+    runs = [a_run("central", settings={"lr_cuts": cuts}) for cuts in ([1, 2], [])]
+    assert [group.label for group in compare(runs).groups] == ["central (lr_cuts=1,2)", "central (lr_cuts=)"]
+
+
 def test_a_scenario_stands_for_all_that_follows_from_it():
     other = {"scenario": "blocks", "data": {"name": "digits", "alpha": 0.1}}
     found = compare([a_run(), a_run(config=other, world={"radius_m": 100.0, "n_devices": 9})])

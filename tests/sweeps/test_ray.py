@@ -12,10 +12,10 @@ import pytest
 import fedcell
 from fedcell import options, record, scenarios
 from fedcell.cli import main
-from fedcell.deploy.host import Host, Node
 from fedcell.errors import BadInput
 from fedcell.learn.engines import cluster
 from fedcell.sweeps import drive, on_ray
+from fedcell.sweeps.host import Host, Node
 
 SMALL = {"world.n_devices": 4, "model.name": "logistic", "train.workers": 1, "eval_every": 5, "rounds": 20}
 SLOW = """import os, time

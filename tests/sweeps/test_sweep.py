@@ -13,7 +13,7 @@ import pytest
 import fedcell
 from fedcell import options, record, scenarios, sweeps
 from fedcell.cli import main
-from fedcell.errors import BadInput
+from fedcell.errors import BadInput, FedcellError
 
 SMALL = {"world.n_devices": 4, "model.name": "logistic", "train.workers": 1, "eval_every": 5}
 FLAGS = [part for key, value in SMALL.items() for part in ("--set", f"{key}={value}")]
@@ -168,6 +168,72 @@ def test_a_preset_that_changed_is_named(monkeypatch):
     monkeypatch.setattr(scenarios, "get", lambda name: changed)
     with pytest.raises(BadInput, match=r"holds a run with world.bandwidth_hz = 1000000.0 and not 500000.0"):
         in_order(methods="fedavg")
+
+
+def preset_with(monkeypatch, **settings: object) -> None:
+    """From now on the scenario sets these for FedAvg."""
+    changed = scenarios.get("cell")._replace(methods={"fedavg": settings})
+    monkeypatch.setattr(scenarios, "get", lambda name: changed)
+
+
+def test_a_preset_that_changed_a_method_is_named(monkeypatch):
+    preset_with(monkeypatch, lr=0.1)
+    in_order(methods="fedavg")
+    preset_with(monkeypatch, lr=0.9)
+    with pytest.raises(BadInput, match=r"holds a run with fedavg.lr = 0.1 and not 0.9, because a preset changed"):
+        in_order(methods="fedavg")
+    assert [name for name, _ in in_order(methods="fedavg:lr=0.9")] == [WORLD.format("-rounds-3", 1) + "/fedavg-lr-0.9"]
+
+
+def test_a_setting_that_came_later_counts_as_its_default(monkeypatch):
+    ((name, _),) = in_order(methods="fedavg")
+    path = Path("s", name, "run.json")
+    values = json.loads(path.read_text())
+    del values["settings"]["server_lr"]
+    path.write_text(json.dumps(values))
+    assert in_order(methods="fedavg") == [(name, "finished")]
+    preset_with(monkeypatch, server_lr=0.5)
+    with pytest.raises(BadInput, match=r"holds a run with fedavg.server_lr = 1.0 and not 0.5"):
+        in_order(methods="fedavg")
+
+
+def test_a_run_that_waited_is_done_as_asked_for_last(monkeypatch):
+    def stop(progress: record.Progress) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        in_order(methods="fedavg", watch=stop)
+    preset_with(monkeypatch, lr=0.9)
+    ((name, _),) = in_order(methods="fedavg")
+    assert record.read(Path("s", name)).settings["lr"] == 0.9
+    infos, code = sweeps.carry_out(sweeps.going_on("s"))
+    assert ([info.state for info in infos], code) == (["finished"], 0)
+
+
+def test_a_method_file_that_went_stops_no_other_run():
+    Path("mine.py").write_text("from fedcell.methods.fedavg import Config, build\n")
+    in_order(methods=["mine.py", "fedavg"])
+    Path("mine.py").unlink()
+    infos, code = sweeps.carry_out(sweeps.going_on("s"))
+    assert ([info.state for info in infos], code) == (["finished"] * 2, 0)
+
+
+@pytest.mark.parametrize("name", ["../../escaped/fedavg", "/proc/escaped", "a/..", "a//b", "a", None])
+def test_a_sweep_that_names_a_run_elsewhere_is_refused(name):
+    in_order(methods="fedavg")
+    values = json.loads(Path("s/sweep.json").read_text())
+    values["runs"][0]["name"] = name
+    Path("s/sweep.json").write_text(json.dumps(values))
+    before = sorted(Path().rglob("*"))
+    with pytest.raises(FedcellError, match=r"sweep.json is damaged \(.* is no folder of a run\): restore it"):
+        sweeps.going_on("s")
+    assert sorted(Path().rglob("*")) == before
+    assert [info.state for info in record.find("s")] == ["damaged", "finished"]
+
+
+def test_owners_of_processes_import_nothing_heavy():
+    code = "import sys, fedcell.sweeps.host; print({'torch', 'numpy'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
 
 
 # ---------------------------------------------------------------- several processes

@@ -68,6 +68,7 @@ def test_settings_of_methods_are_shown_in_the_label():
     assert [task.settings["mu"] for task in found if "mu" in task.settings] == ["0.1", "0.1", "1", "1"]
     (task,) = plan("central", settings={"central.lr_cuts": "10,20"}).tasks
     assert (task.label, task.settings["lr_cuts"]) == ("central:lr_cuts=10,20", [10, 20])
+    assert plan("central:lr_cuts=10,20").tasks[0].name == task.name
 
 
 def test_files_of_the_same_name_get_folders_of_their_own(tmp_path, monkeypatch):

@@ -76,6 +76,19 @@ def test_final_bound_falls_with_participation_and_is_above_the_recursion():
     )
 
 
+def test_a_device_without_data_adds_nothing():
+    """The recursion stays, and so does the theorem without a pull; with one it is finite, even where nobody has any."""
+    scheduled = np.random.default_rng(1).random((6, 4)) < 0.5
+    counts, heard = np.vstack([COUNTS, np.zeros((1, 3), dtype=int)]), np.hstack([scheduled, np.ones((6, 1), bool)])
+    np.testing.assert_allclose(
+        recursion(CONSTANTS, rates(0.5), counts, heard, 3.0), recursion(CONSTANTS, rates(0.5), COUNTS, scheduled, 3.0)
+    )
+    free, last = rates(0.5, pull=0.0), recursion(CONSTANTS, rates(0.5, pull=0.0), counts, heard, 3.0)[-1]
+    assert final_bound(CONSTANTS, free, counts, heard, 3.0) == pytest.approx(last)
+    assert np.isfinite(final_bound(CONSTANTS, rates(0.5), counts, heard, 3.0))
+    assert np.isfinite(final_bound(CONSTANTS, rates(0.5), 0 * counts, heard, 3.0))
+
+
 def test_scheduler_bounds():
     joule, budget = np.array([[1.0, 0.0], [0.0, 3.0]]), np.array([1.0, 2.0])
     assert deviations(joule, budget).tolist() == [0.5, 2.0]

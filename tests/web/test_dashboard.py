@@ -139,8 +139,9 @@ def test_links_and_names_that_lead_out_are_not_followed(site, runs, recorded):
     comparison = json.loads((runs / "seed1" / "comparison.json").read_text())
     comparison["runs"].append(comparison["runs"][0] | {"folder": "../../../outside"})
     (runs / "seed1" / "comparison.json").write_text(json.dumps(comparison))
-    listed = {run["id"] for run in site(runs).json("/api/runs")["runs"]}
-    assert listed == {RUN, "seed1/fedprox-mu-0.5", "seed2/fedprox-mu-0.5"}
+    listed = {run["id"]: run["state"] for run in site(runs).json("/api/runs")["runs"]}
+    assert listed.pop("seed1") == "damaged"  # the comparison that names a folder elsewhere
+    assert listed.keys() == {RUN, "seed1/fedprox-mu-0.5", "seed2/fedprox-mu-0.5"}
 
 
 def test_headers(site, runs):

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from fedcell import methods
+from fedcell.data import load
 from fedcell.data.partition import histogram
-from fedcell.data.settings import StreamConfig
+from fedcell.data.settings import DataConfig, StreamConfig
 from fedcell.errors import BadInput
 from fedcell.options import Law, override
 from fedcell.record import checkpoint
@@ -21,6 +22,12 @@ from fedcell.world.streams import Source, binomial_stream, markov_stream, stream
 
 LABELS = np.arange(2000) % 10
 MARKOV = StreamConfig(kind="markov", capacity=Law((40.0,)), batch=Law((10.0,)))
+WANDERING = {  # the split of the data has no part in it
+    "stream.kind": "markov",
+    "stream.capacity": "30",
+    "stream.batch": "10",
+    "data.partition": DataConfig().partition,
+}
 THREE = np.array([[[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.2, 0.3, 0.5]]])
 
 
@@ -185,7 +192,7 @@ def test_a_device_without_samples_gets_none():
 @pytest.mark.parametrize("cache", ["fifo", "srsr", "drsr", "lazy"])
 def test_any_method_runs_on_any_stream(small, cache):
     binomial = {"stream.kind": "binomial", "stream.capacity": "30", "stream.batch": "6", "stream.activity": "0.5"}
-    markov = {"stream.kind": "markov", "stream.capacity": "30", "stream.batch": "10", "stream.initial": "cold"}
+    markov = {**WANDERING, "stream.initial": "cold"}
     for changes in (binomial, markov):
         problem = small({**changes, "stream.cache": cache})
         for text in ("fedavg", "fednova", "central"):
@@ -207,8 +214,7 @@ def test_a_source_of_ones_own_can_be_cached():
 
 @pytest.mark.parametrize("cache", ["srsr", "drsr", "full"])
 def test_a_run_on_a_stream_resumes_alike(small, tmp_path, cache):
-    changes = {"stream.kind": "markov", "stream.capacity": "30", "stream.batch": "10", "stream.cache": cache}
-    problem, method = small(changes), methods.parse("fedavg").build()
+    problem, method = small({**WANDERING, "stream.cache": cache}), methods.parse("fedavg").build()
     straight = list(simulate(problem, method))
     template = checkpoint.Template.of(begin(problem, method))
     checkpoint.save(tmp_path, straight[1][1], template)
@@ -230,6 +236,7 @@ def test_a_run_on_a_stream_resumes_alike(small, tmp_path, cache):
         ({"stream.kind": "binomial", "stream.cache": "full"}, "needs a long-term label law"),
         ({"stream.alpha": "0"}, "stream.alpha = 0 is out of range"),
         ({"stream.fill": "0"}, "stream.fill = 0 is out of range"),
+        ({"stream.smoothing": "0"}, "stream.smoothing = 0 is out of range: it must be above 0"),
     ],
 )
 def test_settings_that_cannot_be_are_explained(changes, words):
@@ -249,6 +256,52 @@ def test_chains_that_cannot_be_are_explained(changes, words, monkeypatch):
     monkeypatch.setattr("fedcell.world.labels.TRIES", 5)
     with pytest.raises(BadInput, match=words):
         draw_law(replace(MARKOV, **changes), np.arange(10), 10, 10, seed=1)
+
+
+def test_the_least_smoothing_makes_chains_of_the_most_skewed_states():
+    law = draw_law(replace(MARKOV, alpha=1e-4, beta=0.0, smoothing=5e-324), np.arange(10), 10, 10, seed=1)
+    np.testing.assert_allclose(law.transition, 1 / MARKOV.n_states)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "changes", "words"),
+    [
+        ("video", {"data.partition": "iid"}, "data.partition = iid changes nothing with data.name = video"),
+        ("video", {"stream.kind": "markov"}, "stream.kind = markov changes nothing with data.name = video"),
+        ("cell", {"data.name": "video", "data.alpha": 1}, "data.alpha = 1 changes nothing with data.name = video"),
+        ("cell", {"video.slots": 3}, "video.slots = 3 changes nothing with data.name = digits"),
+        ("cell", {"stream.cache": "fifo"}, "stream.cache = fifo changes nothing with stream.kind = static"),
+        (
+            "cell",
+            {"stream.kind": "markov", "data.partition": "counts", "data.counts": "1"},
+            "data.partition = counts changes nothing with stream.kind = markov",
+        ),
+    ],
+)
+def test_settings_that_change_nothing_are_refused(scenario, changes, words):
+    with pytest.raises(BadInput, match=rf"^{words}: drop the one or change the other$"):
+        build_problem(override(get(scenario).config, changes))
+
+
+@pytest.mark.parametrize(
+    ("scenario", "changes"),
+    [
+        ("streaming", {"stream.kind": "static"}),  # with the preset's own caches
+        ("video", {}),
+        ("recycling", {"stream.kind": "markov"}),
+        ("cell", {"stream.kind": "binomial", "stream.capacity": 40, "stream.batch": 5, "data.partition": "iid"}),
+    ],
+)
+def test_what_a_scenario_sets_for_itself_may_lie_idle(scenario, changes):
+    easy = {"data.name": "digits", "model.name": "mlp", "train.device": "cpu"}
+    build_problem(override(get(scenario).config, easy | changes))
+
+
+def test_a_data_set_of_ones_own_is_no_video():
+    config = override(get("video").config, {"model.name": "mlp", "train.device": "cpu"})
+    assert build_problem(config, load("digits")).learner.train_samples.shape == (1, 8, 8)
+    with pytest.raises(BadInput, match=r"video\.slots = 3 changes nothing with a data set of your own"):
+        build_problem(override(config, {"video.slots": "3"}), load("digits"))
 
 
 def test_streaming_scenario_is_the_papers_setting():

@@ -11,8 +11,6 @@ from ..errors import BadInput
 if TYPE_CHECKING:  # NumPy and SciPy are imported by the command alone
     from ..report import Comparison
 
-WIDTHS = {"column": 3.5, "page": 7.16}  # inches
-
 
 def flags(sub: ArgumentParser) -> None:
     """The flags of the command."""
@@ -105,8 +103,11 @@ def _write(path: Path, text: str) -> Path:
 
 
 def _width(text: str) -> float:
+    from ..report.figure import COLUMN_INCH, PAGE_INCH
+
+    named = {"column": COLUMN_INCH, "page": PAGE_INCH}
     try:
-        width = WIDTHS[text] if text in WIDTHS else float(text)
+        width = named[text] if text in named else float(text)
     except ValueError:
         width = 0.0
     if not 1.0 <= width <= 40.0:

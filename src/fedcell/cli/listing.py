@@ -6,6 +6,7 @@ from pathlib import Path
 from .. import data, methods, options, scenarios
 from ..errors import BadInput
 from ..learn import models
+from ..report.table import columns
 
 Rows = list[tuple[str, ...]]
 
@@ -58,7 +59,5 @@ def _described(settings: object, prefix: str = "") -> Rows:
 
 def _section(title: str, header: tuple[str, ...], rows: Rows) -> str:
     """A heading and aligned columns; the last one is left as long as it is."""
-    widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
-    widths[-1] = 0
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in [header, *rows]]
+    lines = columns([header, *rows], "<" * len(header))
     return "\n".join([title.upper(), *(f"  {line}" for line in lines)])

@@ -3,7 +3,6 @@
 import json
 from argparse import ArgumentParser, Namespace
 from io import BytesIO
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,12 +59,14 @@ def run(args: Namespace) -> int:
 
 def as_json(best: "Plan") -> dict[str, Any]:
     """Plain values; numbers that JSON lacks become null, and the curve is thinned."""
+    from ..record.files import nulled
+
     every = max(len(best.curve.deadline_s) // (CURVE_POINTS - 1), 1)
     values = best._asdict()
     values["minima"] = [one._asdict() for one in best.minima]
     values["curve"] = {name: part[::every].tolist() for name, part in best.curve._asdict().items()}
     values["table"] = {name: part.tolist() for name, part in best.table._asdict().items()}
-    plain: dict[str, Any] = _finite(values)
+    plain: dict[str, Any] = nulled(values)
     return plain
 
 
@@ -92,20 +93,13 @@ def text(best: "Plan", title: str) -> str:
 
 
 def _grid(table: "Table") -> list[str]:
+    from ..report.table import columns
+
     cells = [["M", *(f"T = {deadline_s:.4g} s" for deadline_s in table.deadline_s)]]
     for quorum, row, chances in zip(table.quorum, table.objective, table.success, strict=True):
         pairs = zip(row, chances, strict=True)
         cells.append([str(quorum), *(f"{j:.5g} ({100 * chance:.3g}%)" for j, chance in pairs)])
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return ["  " + "  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in cells]
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _finite(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_finite(part) for part in value]
-    return None if isinstance(value, float) and not isfinite(value) else value
+    return [f"  {line}" for line in columns(cells, ">" * len(cells[0]))]
 
 
 def _save(best: "Plan", title: str, path: Path) -> None:

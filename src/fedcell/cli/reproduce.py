@@ -107,17 +107,10 @@ def counts(verdicts: Iterable[str]) -> tuple[str, ...]:
 
 def aligned(table: Sequence[tuple[str, ...]]) -> list[str]:
     """Rows with the first column to the left, numbers to the right and the last column as long as it is."""
-    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]) - 1)]
-    return [
-        "  ".join(
-            [
-                row[0].ljust(widths[0]),
-                *(cell.rjust(width) for cell, width in zip(row[1:-1], widths[1:], strict=True)),
-                row[-1],
-            ]
-        ).rstrip()
-        for row in table
-    ]
+    from ..report.table import columns
+
+    sides = f"<{'>' * (len(table[0]) - 2)}<"
+    return [line.rstrip() for line in columns(table, sides)]
 
 
 # ---------------------------------------------------------------- running

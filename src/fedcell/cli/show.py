@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadInput
+from ..record.files import nulled
+from ..record.folder import COMPARISON, ROWS, RUN
 
 if TYPE_CHECKING:
     from ..record import RunInfo
@@ -51,7 +53,6 @@ def flags(sub: ArgumentParser) -> None:
 
 def show(args: Namespace) -> int:
     """Print what is in a folder."""
-    from ..record.folder import COMPARISON, RUN
     from ..record.index import find
 
     folder = Path(args.folder)
@@ -93,7 +94,8 @@ def plain(info: "RunInfo") -> dict[str, Any]:
     """Plain values; numbers that JSON lacks become null."""
     values = info._asdict() | {"folder": str(info.folder)}
     del values["config"], values["settings"]
-    return {name: None if isinstance(v, float) and not isfinite(v) else v for name, v in values.items()}
+    found: dict[str, Any] = nulled(values)
+    return found
 
 
 def remarks(infos: Sequence["RunInfo"]) -> list[str]:
@@ -113,12 +115,10 @@ def _cells(info: "RunInfo", folder: Path) -> list[str]:
 
 def _text(rows: Sequence[Sequence[str]]) -> str:
     """Aligned columns, texts to the left and numbers to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in (rows[0], ["-" * width for width in widths], *rows[1:]):
-        cells = zip(HEADER, row, widths, strict=True)
-        lines.append("  ".join(c.ljust(w) if name in TEXTS else c.rjust(w) for name, c, w in cells).rstrip())
-    return "\n".join([*lines, "", MEANING])
+    from ..report.table import columns, ruled
+
+    sides = "".join("<" if name in TEXTS else ">" for name in HEADER)
+    return "\n".join([*columns(ruled(rows), sides), "", MEANING])
 
 
 def _print_rich(rows: Sequence[Sequence[str]]) -> None:
@@ -144,7 +144,7 @@ def _downwards(score: float) -> float:
 
 def _changed(info: "RunInfo") -> float:
     """When a run was last written to, in seconds since 1970."""
-    for name in ("rounds.jsonl", "run.json"):
+    for name in (ROWS, RUN):
         try:
             return (info.folder / name).stat().st_mtime
         except OSError:

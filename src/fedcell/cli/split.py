@@ -7,6 +7,7 @@ import numpy as np
 
 from .. import options, scenarios, world
 from ..data import histogram
+from ..report.table import columns
 from ..types import Ints
 from .run import split_settings
 
@@ -36,10 +37,8 @@ def text(counts: Ints) -> str:
     """
     rows = [["device", "samples", *(str(label) for label in range(counts.shape[1]))]]
     rows += [[str(k), str(row.sum()), *(str(count) for count in row)] for k, row in enumerate(counts)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
     held, classes = counts.sum(axis=1), (counts > 0).sum(axis=1)
-    return "\n".join(lines) + (
+    return "\n".join(columns(rows, ">" * len(rows[0]))) + (
         f"\n{len(counts)} devices hold {held.min()} to {held.max()} samples ({np.sum(held)} in all) "
         f"of {classes.min()} to {classes.max()} classes"
     )

@@ -49,7 +49,7 @@ class StreamConfig:
     )
     alpha: float = option(1.0, "concentration of the label laws: small is more skewed (markov)", above=0)
     beta: float = option(2.0, "a step costs exp(-beta * KL divergence): large wanders slowly (markov)", least=0)
-    smoothing: float = option(1e-3, "added to label shares before their divergence is taken (markov)", least=0)
+    smoothing: float = option(1e-3, "added to label shares before their divergence is taken (markov)", above=0)
     full_refresh: str = option(
         "stream",
         "instances that change each round (full): as many as arrive, all, none",

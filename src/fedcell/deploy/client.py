@@ -31,7 +31,8 @@ from . import wire
 from .cache import DiskCache
 from .own_model import Kept, keep, kept_in, means_of, pull_of, right_of
 from .settings import read
-from .wire import Facts, Task, Vector
+from .tasks import Task, Vector
+from .wire import Facts
 
 Data = Callable[[Context, int], tuple[np.ndarray, Ints]]  # node and run, round -> samples, labels
 Network = Callable[[tuple[int, ...], int], nn.Module]  # shape of a sample, number of classes

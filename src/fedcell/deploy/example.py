@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
-from .. import methods, options, scenarios
 from ..errors import BadInput
 from ..record.files import explained
+from .refusals import deployable
+from .settings import read
 
 PROJECT = """[project]
 name = "fedcell-digits"
@@ -68,12 +69,10 @@ def write(folder: Path, method: str, n_devices: int, port: int) -> dict[str, str
     """Write the app into a new folder; returns its files by name. Raises BadInput before anything is written."""
     if not 1 <= n_devices <= 100:
         raise BadInput(f"--devices {n_devices} is out of range: give 1 to 100")
-    methods.parse(method)
-    own = {**SETTINGS, "world.n_devices": n_devices}
-    options.override(scenarios.get("cell").config, own)
+    text = " ".join(f"{key}={value}" for key, value in {**SETTINGS, "world.n_devices": n_devices}.items())
+    deployable(read({"method": method, "settings": text}))
     if folder.exists() and any(folder.iterdir()):
         raise BadInput(f"{folder} is not empty: choose another folder")
-    text = " ".join(f"{key}={value}" for key, value in own.items())
     files = {
         "pyproject.toml": PROJECT.format(method=method, settings=text, out=folder.resolve() / "runs" / "digits"),
         "digits/__init__.py": '"""A Flower app with a method of fedcell."""\n',

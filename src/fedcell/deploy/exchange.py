@@ -11,22 +11,11 @@ from ..errors import FedcellError
 from ..types import Bools, Outcome
 from . import wire
 from .roster import Roster, Say
-from .wire import Facts, MessageError, Task, Vector
+from .tasks import Answer, Task
+from .wire import Facts, MessageError
 
 GONE = 5  # Flower's code for a node that is no longer connected
 SPARE_S = 60.0  # how long after the end of its round a late answer is still told
-
-
-class Answer(NamedTuple):
-    """What became of one task."""
-
-    device: int
-    outcome: Outcome
-    update: Vector | None  # [n_params] of one that was delivered
-    compute_s: float
-    response_s: float  # from sending the task to having the answer; the time waited where there is none
-    down_bit: float
-    up_bit: float
 
 
 class Sent(NamedTuple):
@@ -85,10 +74,10 @@ class Exchange:
         """Send every device its task, and wait until all have answered, `enough` have, or the deadline is over."""
         begun_s = self.clock()
         self._send([(self.roster.node_of(task.device), task) for task in tasks], deadline_s)
-        answers: dict[int, Answer] = {}
+        of_device, answers = {task.device: task for task in tasks}, dict[int, Answer]()
         while len(answers) < len(tasks):
             for sent, reply, seen_s in self._replies():
-                if sent.task is not None and sent.task.round == tasks[0].round:
+                if sent.task is not None and sent.task is of_device.get(sent.task.device):
                     answers[sent.task.device] = self._judge(sent, reply, seen_s)
                 else:
                     self._late(sent, reply, seen_s)
@@ -140,7 +129,7 @@ class Exchange:
             self._late(sent, reply, seen_s)
 
     def _late(self, sent: Sent, reply: Message, seen_s: float) -> None:
-        """An answer to who a node is, or to a round that went on without it."""
+        """An answer to who a node is, or to a task that is no longer waited for."""
         if sent.task is None:
             self._greet(sent, reply)
         elif not reply.has_error():
@@ -156,7 +145,7 @@ class Exchange:
                 self.roster.forget(sent.node)
 
     def _judge(self, sent: Sent, reply: Message, seen_s: float) -> Answer:
-        """The answer to a task of the present round; a bad one is told and turned away."""
+        """The answer to a task that is waited for; a bad one is told and turned away."""
         task = sent.task
         assert task is not None
         took_s = seen_s - sent.sent_s
@@ -178,7 +167,7 @@ class Exchange:
     def _facts(self, reply: Message) -> Facts:
         if reply.has_error():
             raise MessageError(f"it failed ({(reply.error.reason or f'code {reply.error.code}')[:200]})")
-        return wire.unpack_facts(reply.content, self.roster.n_classes)
+        return wire.unpack_facts(reply.content, self.roster.n_classes, self.roster.n_devices)
 
     def _unheard(self, task: Task, waited_s: float) -> Answer:
         down_bit = next((sent.down_bit for sent in self._open.values() if sent.task is task), 0.0)

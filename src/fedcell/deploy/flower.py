@@ -8,23 +8,16 @@ read it; killed at any instant, the same command goes on from the last round.
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 from torch import nn
 
-from .. import methods
 from ..data import Dataset
 from ..errors import BadInput
-from ..methods import Choice, knowledge
-from ..methods.knowledge_means import knowledge_width
 from ..record.drive import Progress, Watch, run_real
-from ..simulate import begin
-from ..types import Method, Outcome, Problem, Round
-from ..world import observe
-from . import settings as asked_for
-from .exchange import Answer, Exchange
-from .remote import Remote, federated_problem, measured, reported_stream
+from .exchange import Exchange
+from .refusals import deployable
+from .remote import Remote
 from .roster import Roster
 from .rounds import Federation, play
 from .settings import Asked, longest_s, read
@@ -62,11 +55,7 @@ def run(
     """
     if not asked.out:
         raise BadInput("out names no folder for the record: set it in the run configuration, as an absolute path")
-    asked_for.refuse(asked.config, asked.method)
-    problem = federated_problem(asked.config, dataset, model)
-    choice = methods.parse(asked.method, asked.defaults)
-    keep_own_models(problem, choice)
-    refuse_what_needs_data(problem, choice.build(), asked.method)
+    problem, choice = deployable(asked, dataset, model)
     notices = Notices(Path(asked.out))
     learner = problem.learner
     assert isinstance(learner, Remote)
@@ -86,14 +75,6 @@ def run(
         defaults=asked.defaults,
         watch=partial(_watch, notices, watch or printed),
     )
-
-
-def keep_own_models(problem: Problem, choice: Choice) -> None:
-    """In knowledge-aided learning models stay on the devices, which send class means."""
-    learner = problem.learner
-    assert isinstance(learner, Remote)
-    if choice.module is knowledge:
-        learner.keep_models(knowledge_width(problem))
 
 
 class Notices:
@@ -126,31 +107,3 @@ def printed(progress: Progress) -> None:
     scores = "".join(f", {name} {row.metrics[name]:.4f}" for name in ("accuracy", "loss") if name in row.metrics)
     heard = f"{row.n_delivered} of {row.n_selected} heard ({row.outcome})"
     print(f"fedcell: round {progress.done} of {progress.total}: {heard} in {row.round_s:.1f} s{scores}", flush=True)
-
-
-def refuse_what_needs_data(problem: Problem, method: Method, name: str) -> None:
-    """Play a round with made-up answers; raises BadInput where a method needs more than devices send."""
-    learner = problem.learner
-    assert isinstance(learner, Remote)
-    world = problem.world._replace(stream=reported_stream(problem.world.n_devices, learner.n_classes, each=1))
-    try:
-        with learner.blind():
-            _rehearse(problem._replace(world=world), learner, method)
-    except BadInput as error:
-        raise BadInput(f"{name} cannot be deployed: {error}") from None
-
-
-def _rehearse(problem: Problem, learner: Remote, method: Method) -> None:
-    n_devices, first = problem.world.n_devices, begin(problem, method)
-    nothing = np.zeros(learner.n_classes * learner.n_features or learner.n_params, np.float32)
-    seen, _ = observe(problem.world, first.world, problem.seed, 0)
-    here, unknown_s = np.ones(n_devices, np.bool_), None if seen.response_s is None else np.zeros(n_devices)
-    seen = seen._replace(available=here, response_s=unknown_s)
-    decision = method.decide(problem, first.method, seen)
-    if method.scope == "server" and not decision.selected.any():
-        raise BadInput("this method has no device train anything: choose another one")
-    start = method.broadcast(problem, first.params, first.method, seen, decision)
-    with learner.asking(lambda tasks: [Answer(t.device, Outcome.DELIVERED, nothing, 0, 0, 0, 0) for t in tasks]):
-        updates = method.local(problem, first.method, start, seen, decision)
-    uplink = measured(n_devices, learner.answers, 0.0)
-    method.aggregate(problem, first.params, first.method, Round(seen, decision, updates, uplink))

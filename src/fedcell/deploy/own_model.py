@@ -24,7 +24,7 @@ from ..learn.samples import Samples
 from ..learn.work import Objective
 from ..methods.knowledge_means import pulled_loss
 from ..record.files import write_atomic
-from .wire import Task, Vector
+from .tasks import Task, Vector
 
 FILE = "model.safetensors"
 

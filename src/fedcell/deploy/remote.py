@@ -26,8 +26,7 @@ from ..learn.work import Objective, Work
 from ..methods.knowledge_means import pulled_loss
 from ..scenarios import Config, build_problem
 from ..types import Bools, Floats, Ints, Outcome, Problem, Start, Store, Stream, Updates, Uplink
-from .exchange import Answer
-from .wire import Task, Vector
+from .tasks import Answer, Task, Vector
 
 Ask = Callable[[Sequence[Task]], list[Answer]]
 
@@ -58,6 +57,7 @@ class Remote(Learner):
     sections: Mapping[str, Mapping[str, Any]]  # settings that devices need
     ask: Ask | None = None  # there while a method does its local training
     answers: list[Answer]
+    trained: bool  # whether they were asked for
 
     def train(self, start: Start, work: Work) -> Updates:
         """Have every row trained by its device; rows of devices that were not heard are zero."""
@@ -66,8 +66,14 @@ class Remote(Learner):
                 "this method trains outside of local(), on samples that only devices have: choose another method or "
                 "other settings of it"
             )
+        if self.trained:
+            raise BadInput(
+                "this method trains more than once in a round, in which a device is asked once and sends all that it "
+                "trained: choose another one"
+            )
         if work.objective is not None and not (self.n_features and _pulls(work.objective)):
             raise BadInput("this method trains with a loss of its own, which devices do not have: choose another one")
+        self.trained = True
         if len(work.device):
             self.answers = self.ask(self._tasks(start, work))
         return Updates(work.device, self._rows_of(work.device))
@@ -87,8 +93,8 @@ class Remote(Learner):
 
     @contextmanager
     def asking(self, ask: Ask) -> Iterator[None]:
-        """Training is done by `ask` for as long as the context lasts; `answers` are kept."""
-        self.ask, self.answers = ask, []
+        """Training is done by `ask`, once, for as long as the context lasts; `answers` are kept."""
+        self.ask, self.answers, self.trained = ask, [], False
         try:
             yield
         finally:

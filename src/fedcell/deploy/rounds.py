@@ -12,10 +12,10 @@ from torch import Tensor
 from .. import radio, world
 from ..simulate import begin, checked, measure
 from ..types import Decision, Floats, Method, Observation, Outcome, Problem, Round, Row, Snapshot, Uplink, WorldState
-from .exchange import Answer, Exchange
+from .exchange import Exchange
 from .remote import Remote, Reported, measured, store_of
 from .settings import FederationConfig
-from .wire import Task
+from .tasks import Answer, Task
 
 
 class Federation(NamedTuple):

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
-from .. import methods, options, scenarios
+from .. import options, scenarios
 from ..errors import BadInput
 from ..options import option
 from ..scenarios import Config
@@ -16,7 +16,7 @@ class FederationConfig:
     """How long the server waits, and for whom. In a run configuration `_` is written `-`."""
 
     min_devices: int = option(0, "devices to wait for before the first round; 0: all of world.n_devices", least=0)
-    join_s: float = option(600.0, "longest wait for devices before a round", above=0)
+    join_s: float = option(600.0, "longest wait for devices before a round", above=0, infinite=True)
     patience_s: float = option(600.0, "longest wait for the answers of a round, if world.deadline_s is longer", above=0)
     wait: str = option(
         "quorum",
@@ -65,27 +65,6 @@ def _pairs(text: str) -> dict[str, str]:
             raise BadInput(f"settings has {part!r} without a value: write key=value")
         found[key] = value
     return found
-
-
-def refuse(config: Config, method: str) -> None:
-    """Refuse worlds and methods that only a simulation can have."""
-    world = config.world
-    if world.edge_rounds:
-        raise BadInput(
-            f"world.edge_rounds = {world.edge_rounds} cannot be deployed: a Flower federation has one server and no "
-            "base stations, so set it to 0"
-        )
-    if world.outage_threshold_db is not None:
-        raise BadInput(
-            f"world.outage_threshold_db = {world.outage_threshold_db:g} cannot be deployed: real channels lose uploads "
-            "by themselves, so set it to none"
-        )
-    if method.partition(":")[0].endswith(".py"):
-        raise BadInput(f"method {method!r} is a file, which devices may not have: name one of {', '.join(_names())}")
-
-
-def _names() -> list[str]:
-    return [name for name in methods.names() if name != "central"]
 
 
 def longest_s(config: Config, federation: FederationConfig) -> float:

@@ -6,7 +6,6 @@ alone where all others are zero, as those of a pruned model are.
 """
 
 import json
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,43 +14,16 @@ from numpy.typing import NDArray
 
 from ..errors import FedcellError
 from ..types import Bools, Ints
+from .tasks import Task, Vector
 
 TRAIN, HELLO = "train", "query"  # types of messages
 NUMBERS = ("device", "round", "seed", "n_params", "n_classes", "n_features", "steps", "batch_size")
 RATIOS = ("lr", "momentum", "prox", "pull")
-Vector = NDArray[np.float32]
+MOST_SAMPLES = 2**27  # devices times the samples of the largest: the server's store has a number for each
 
 
 class MessageError(FedcellError):
     """A message that does not say what it must; its text is the reason."""
-
-
-class Task(NamedTuple):
-    """What one device has to train: one row of a `Work`, and what it needs to make sense of it."""
-
-    device: int
-    round: int
-    seed: int
-    n_params: int
-    n_classes: int
-    steps: int
-    batch_size: int
-    lr: float
-    momentum: float
-    prox: float
-    model: Mapping[str, Any]  # the sections of the settings
-    train: Mapping[str, Any]
-    start: Vector  # [n_params]; empty where the device goes on from a model of its own
-    mask: Bools | None  # [n_params]
-    n_features: int = 0  # of a device with a model of its own, which sends class means instead of an update
-    pull: float = 0.0  # strength of the pull of features to `knowledge`
-    knowledge: Vector | None = None  # [n_classes * n_features], shared class means
-    known: Bools | None = None  # [n_classes], classes that have one
-
-    @property
-    def n_values(self) -> int:
-        """Numbers in the answer, before a mask."""
-        return self.n_classes * self.n_features or self.n_params
 
 
 class Facts(NamedTuple):
@@ -123,8 +95,8 @@ def pack_facts(facts: Facts, update: Vector | None = None, mask: Bools | None = 
     return content
 
 
-def unpack_facts(content: RecordDict, n_classes: int) -> Facts:
-    """What a device said of itself; raises MessageError with the reason where it makes no sense."""
+def unpack_facts(content: RecordDict, n_classes: int, n_devices: int) -> Facts:
+    """What one of so many devices said of itself; raises MessageError with the reason where it makes no sense."""
     values = _record(content, "facts")
     try:
         counts = np.asarray(values["counts"], dtype=np.int64).reshape(-1)
@@ -139,8 +111,11 @@ def unpack_facts(content: RecordDict, n_classes: int) -> Facts:
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise MessageError(f"the answer lacks a fact ({type(error).__name__}: {error})") from None
-    if len(counts) != n_classes or counts.min(initial=0) < 0 or counts.sum() > 2**40:
-        raise MessageError(f"the answer counts {len(counts)} labels of {n_classes}, or a negative or absurd number")
+    if len(counts) != n_classes or counts.min(initial=0) < 0:
+        raise MessageError(f"the answer counts {len(counts)} labels of {n_classes}, or a negative number")
+    n_samples, most = counts.sum(dtype=np.float64), MOST_SAMPLES // n_devices  # whole numbers could overflow
+    if n_samples > most:
+        raise MessageError(f"the answer counts {n_samples:.4g} samples: one of {n_devices} devices has {most} at most")
     if not 0 <= facts.right <= facts.tested < 2**40:
         raise MessageError(f"the answer has {facts.right} of {facts.tested} test samples right")
     if not 0 <= facts.compute_s < 1e9:

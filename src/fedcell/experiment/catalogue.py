@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import BadInput, FedcellError, did_you_mean
+from ..record.files import natural
 from .frame import Experiment
 
 FOLDER, PAPER = "experiments", "paper.toml"
@@ -56,16 +57,7 @@ def papers(root: Path) -> list[Path]:
 def entries(root: Path) -> list[Entry]:
     """Every experiment, figure 9 before figure 10."""
     found = [Entry(folder.name, path.stem, path) for folder in papers(root) for path in _files(folder)]
-    return sorted(found, key=lambda one: (one.paper, in_order(one.name)))
-
-
-def in_order(name: str) -> list[tuple[int, str]]:
-    """A key that sorts the numbers in a name by value.
-
-    >>> sorted(["fig10", "exact", "fig9"], key=in_order)
-    ['exact', 'fig9', 'fig10']
-    """
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
+    return sorted(found, key=lambda one: (one.paper, natural(one.name)))
 
 
 def choose(root: Path, names: Sequence[str]) -> list[Entry]:

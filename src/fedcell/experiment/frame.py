@@ -16,9 +16,10 @@ from matplotlib.figure import Figure
 from ..effort import Effort, effort_of, flags
 from ..errors import FedcellError
 from ..record.files import write_atomic
-from .runs import Case, Row, lines_of, maker, run_cases, seeds_of
+from .runs import Case, Row, maker, run_cases, seeds_of, stored_rows
 
 VERDICTS = ("reproduced", "partly", "not reproduced", "not run")
+UNDECIDED = "no run decides it yet"  # why a claim is "not run"
 
 
 class Claim(NamedTuple):
@@ -56,7 +57,7 @@ def judge(experiment: Experiment, rows: list[Row]) -> list[Finding]:
     wrong = [finding.verdict for finding in found.values() if finding.verdict not in VERDICTS]
     if unknown or wrong:
         raise ValueError(f"check() of {experiment.title!r} names unknown claims {unknown} or verdicts {wrong}")
-    missing = Finding("", "", "not run", "no run decides it yet")
+    missing = Finding("", "", "not run", UNDECIDED)
     return [found.get(claim.key, missing._replace(claim=claim.key)) for claim in experiment.claims]
 
 
@@ -87,7 +88,7 @@ def rows_of(experiment: Experiment, name: str, results: Path, effort: Effort, sa
     """The runs of an experiment, after those that are missing have been run."""
     store = store_of(experiment, name, results, effort)
     if effort.stored:
-        return _stored(experiment, store, effort.quick)
+        return stored_rows(experiment.cases(effort.quick), store)
     return run_cases(experiment.cases(effort.quick), effort.numbers, store, say, effort.workers, effort.only)
 
 
@@ -118,13 +119,6 @@ def write(
     folder.mkdir(parents=True, exist_ok=True)
     experiment.plot(rows).savefig(folder / f"{name}.png", dpi=120)
     write_atomic(folder / f"{name}.json", (json.dumps(result, indent=1) + "\n").encode())
-
-
-def _stored(experiment: Experiment, store: Path, quick: bool) -> list[Row]:
-    """The runs on file, the latest of each case and seed; of a shared store those of this experiment."""
-    own = {case.key for case in experiment.cases(quick)} if experiment.store else None
-    latest = {(line["row"]["case"], line["row"]["seed"]): line["row"] for line in lines_of(store)}
-    return [row for row in latest.values() if own is None or row["case"] in own]
 
 
 def _say(text: str) -> None:

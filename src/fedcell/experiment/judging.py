@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 
 from ..report.figure import COLOURS, LINES
 from ..types import Floats
+from .frame import UNDECIDED, Finding
 from .runs import Row
 
 Measure = Callable[[Row], float]
@@ -56,10 +57,10 @@ def gap(rows: Sequence[Row], high: str, low: str, value: Measure = final, low_va
     return np.array([left[seed] - right[seed] for seed in sorted(left.keys() & right.keys())])
 
 
-def beyond(differences: Floats) -> bool:
-    """Whether paired differences are positive by more than the standard error of their mean."""
+def beyond(differences: Floats, margin: float = 0.0) -> bool:
+    """Whether the mean of paired differences is above the margin and above its standard error."""
     error = differences.std(ddof=1) / np.sqrt(len(differences)) if len(differences) > 1 else 0.0
-    return bool(differences.mean() > error)
+    return bool(differences.mean() > max(margin, error))
 
 
 def ahead(rows: Sequence[Row], high: str, low: str, value: Measure = final) -> bool:
@@ -75,8 +76,20 @@ def margin(differences: Floats, printed: float) -> str:
 
 
 def verdict(holds: Sequence[bool]) -> str:
-    """All orderings, some of them, or none."""
+    """All orderings, some of them, or none; without any nothing is decided."""
+    if not holds:
+        return "not run"
     return "reproduced" if all(holds) else "partly" if any(holds) else "not reproduced"
+
+
+def judged(claim: str, ours: str, held: Mapping[str, bool], rule: str) -> Finding:
+    """A finding that names what failed."""
+    if not held:
+        return Finding(claim, "", "not run", UNDECIDED)
+    failed = [name for name, holds in held.items() if not holds]
+    reason = f"{rule}; {len(held) - len(failed)} of {len(held)} hold"
+    reason += f", not: {', '.join(failed)}" if failed else ""
+    return Finding(claim, ours, verdict(list(held.values())), reason)
 
 
 def missing(rows: Sequence[Row], keys: Sequence[str]) -> bool:
@@ -89,8 +102,14 @@ def told(rows: Sequence[Row], key: str, value: Measure = final, digits: int = 3)
     values = np.array(list(by_seed(rows, key, value).values()))
     if np.isinf(values).any():
         return "never" if np.isinf(values).all() else "not on every seed"
-    spread = f"±{values.std(ddof=1):.{digits}f}" if len(values) > 1 else ""
-    return f"{values.mean():.{digits}f}{spread}"
+    return spread(values, digits)
+
+
+def spread(numbers: Floats, digits: int = 4) -> str:
+    """Mean and standard deviation over seeds; one seed has no spread."""
+    if not len(numbers):
+        return "not run"
+    return f"{numbers.mean():.{digits}f}" + (f"±{numbers.std(ddof=1):.{digits}f}" if len(numbers) > 1 else "")
 
 
 def told_all(rows: Sequence[Row], keys: Mapping[str, str], value: Measure = final, digits: int = 3) -> str:

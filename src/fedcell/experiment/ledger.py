@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import BadInput
-from ..record.files import read_json
-from .catalogue import PAPER, Entry, entries, in_order, load, opened, papers
+from ..record.files import natural, read_json
+from .catalogue import PAPER, Entry, entries, load, opened, papers
 from .frame import Claim
 
 NO_RESULT = "its experiment is not run yet"
@@ -87,7 +87,7 @@ def ledger(root: Path, out: Path | None = None) -> list[LedgerRow]:
         with opened(folder):
             found = [row for entry in own for row in _measured(paper, entry, results)]
         found += _listed(paper, found)
-        rows += sorted(found, key=lambda row: in_order(row.experiment))
+        rows += sorted(found, key=lambda row: natural(row.experiment))
     return rows
 
 

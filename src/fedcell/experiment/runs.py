@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import replace
+from functools import cache
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
@@ -46,8 +47,7 @@ def run_case(case: Case, seed: int) -> Row:
     """
     config = replace(case.config, seed=seed)
     problem = (case.build or build_problem)(config)
-    module = methods.load(case.method)
-    method = module.build(override(module.Config(), case.settings, where=f"{case.method}."))
+    method = methods.load(case.method).build(_method_config(case.method, case.settings))
     rows, how = [], {}
     try:
         for row, _ in simulate(problem, method):
@@ -102,7 +102,16 @@ def run_cases(
         how = row.get("diverged") or f"accuracy {row['final_accuracy']:.3f}"
         say(f"[{number}/{len(todo)}] {row['case']}, seed {row['seed']}: {how}")
         _append(store, {"key": key, "row": row})
-    done = _done(store)  # other processes may have added runs meanwhile
+    return _on_file(_done(store), cases, seeds)  # other processes may have added runs meanwhile
+
+
+def stored_rows(cases: Sequence[Case], store: Path) -> list[Row]:
+    """The rows of all cases that `store` has, with the same settings, on any seed."""
+    done = _done(store)
+    return _on_file(done, cases, sorted({row["seed"] for row in done.values()}))
+
+
+def _on_file(done: Mapping[str, Row], cases: Sequence[Case], seeds: Sequence[int]) -> list[Row]:
     return [done[same] for same in map(_lasting, _wanted(cases, seeds)) if same in done]
 
 
@@ -124,9 +133,10 @@ def _done(store: Path) -> dict[str, Row]:
 
 
 def _key(case: Case, seed: int) -> str:
-    """What a run depends on, as a text."""
-    settings = {"config": to_dict(replace(case.config, seed=seed)), "method": case.method, **case.settings}
-    return json.dumps([case.key, seed, settings], sort_keys=True)
+    """What a run depends on, as a text: all settings of the world and of the method, also those that are not given."""
+    own = to_dict(_method_config(case.method, case.settings))
+    config = to_dict(replace(case.config, seed=seed))
+    return json.dumps([case.key, seed, {"config": config, "method": case.method, **own}], sort_keys=True)
 
 
 def _lasting(key: str) -> str:
@@ -135,7 +145,17 @@ def _lasting(key: str) -> str:
     A setting that did not exist when a run was stored had the effect of its default, so the run still counts.
     """
     case, seed, settings = json.loads(key)
-    return json.dumps([case, seed, {**settings, "config": _changed(settings["config"], DEFAULTS)}], sort_keys=True)
+    defaults = {"config": DEFAULTS, **_method_defaults(settings["method"])}
+    return json.dumps([case, seed, _changed(settings, defaults)], sort_keys=True)
+
+
+def _method_config(method: str, settings: Mapping[str, Any]) -> Any:
+    return override(methods.load(method).Config(), settings, where=f"{method}.")
+
+
+@cache
+def _method_defaults(method: str) -> dict[str, Any]:
+    return to_dict(_method_config(method, {}))
 
 
 def _changed(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:

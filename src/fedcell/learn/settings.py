@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from ..errors import BadInput
-from ..options import option
+from ..options import option, written
 
 
 @dataclass(frozen=True)
@@ -11,9 +11,11 @@ class ModelConfig:
     """Which network is trained."""
 
     name: str = option("mlp", "a built-in model, see `fedcell list`")
-    hidden: tuple[int, ...] = option((64,), "widths of the hidden dense layers (mlp, cnn, vgg11)")
+    hidden: tuple[int, ...] = option((64,), "widths of the hidden dense layers (mlp, cnn, vgg11)", least=1)
     widths: tuple[int, ...] = option(
-        (), "each device draws one of these for the hidden dense layer before its last one (mlp, cnn); empty: all alike"
+        (),
+        "each device draws one of these for the hidden dense layer before its last one (mlp, cnn); empty: all alike",
+        least=1,
     )
     flops: str = option(
         "products",
@@ -21,7 +23,7 @@ class ModelConfig:
         "dense layer",
         choices=("products", "parameters"),
     )
-    channels: tuple[int, ...] = option((6, 16), "output channels of the convolutions (cnn)")
+    channels: tuple[int, ...] = option((6, 16), "output channels of the convolutions (cnn)", least=1)
     kernel: int = option(5, "kernel size of the convolutions (cnn)", least=1)
     padding: int = option(0, "padding of the convolutions (cnn)", least=0)
     vocabulary: int = option(0, "number of tokens; 0: as many as classes (lstm)", least=0)
@@ -30,11 +32,9 @@ class ModelConfig:
     layers: int = option(3, "recurrent layers (lstm)", least=1)
 
     def __post_init__(self) -> None:
-        written = ",".join(map(str, self.widths))
         if self.widths and (self.name not in ("mlp", "cnn") or len(self.hidden) < 2):
-            raise BadInput(f"model.widths = {written} needs an mlp or cnn with two hidden layers: set model.hidden")
-        if self.widths and min(self.widths) < 1:
-            raise BadInput(f"model.widths = {written} has a number below 1: list widths of a layer")
+            widths = written(self.widths)
+            raise BadInput(f"model.widths = {widths} needs an mlp or cnn with two hidden layers: set model.hidden")
 
     def variants(self) -> "list[ModelConfig]":
         """The settings of every architecture that devices have."""
@@ -66,9 +66,7 @@ class TrainConfig:
     workers: int = option(0, "training threads on a CPU; 0: one per core", least=0)
     shards: int = option(0, "Ray workers that share the training of a round; 0: this process alone", least=0)
     tf32: bool = option(False, "TensorFloat-32 products on a GPU: faster, other results")
-    top: tuple[int, ...] = option((), "also record how often the right class is among the M first, columns top<M>")
+    top: tuple[int, ...] = option(
+        (), "also record how often the right class is among the M first, columns top<M>", least=1
+    )
     spread: bool = option(False, "also record accuracy_std over the devices, where test samples belong to devices")
-
-    def __post_init__(self) -> None:
-        if self.top and min(self.top) < 1:
-            raise BadInput(f"train.top = {','.join(map(str, self.top))} has a number below 1: list numbers of classes")

@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from ..record.rows import NAME
+from ..record.folder import ROWS
 from . import Point
 
 OWN = ".fedcell"  # ends the names of our event files
@@ -69,5 +69,5 @@ def _about(place: Path) -> dict[str, Any]:
 
 
 def _rows_byte(folder: Path) -> int:
-    path = folder / NAME
+    path = folder / ROWS
     return path.stat().st_size if path.exists() else 0

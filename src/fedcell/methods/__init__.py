@@ -6,6 +6,7 @@ A method file has a docstring whose first line says what it is, a frozen datacla
 
 import importlib
 import importlib.util
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from pkgutil import iter_modules
@@ -45,15 +46,26 @@ def load(name: str) -> ModuleType:
 
 def parse(text: str, defaults: Mapping[str, Mapping[str, Any]] | None = None) -> Choice:
     """Read `NAME[:key=value[,key=value...]]`; `defaults` are a scenario's settings per method name."""
-    name, _, rest = text.partition(":")
+    name = text.partition(":")[0]
     module = load(name)
-    given = dict((defaults or {}).get(name, {}))
-    for part in filter(None, rest.split(",")):
-        key, equals, value = part.partition("=")
-        if not equals:
-            raise BadInput(f"method setting {part!r} in {text!r} has no value: write key=value")
-        given[key.strip()] = value.strip()
+    given = {**(defaults or {}).get(name, {}), **dict(pairs(text))}
     return Choice(text, module, override(module.Config(), given, where=f"{name}."))
+
+
+def pairs(text: str) -> list[tuple[str, str]]:
+    """Keys and values behind the name; a comma that no key follows belongs to a list.
+
+    >>> pairs("central:lr_cuts=10,20,lr=0.1")
+    [('lr_cuts', '10,20'), ('lr', '0.1')]
+    """
+    found = []
+    for part in re.split(r",(?=[^,=]+=)", text.partition(":")[2]):
+        key, equals, value = part.strip(", ").partition("=")
+        if key and not equals:
+            raise BadInput(f"method setting {key!r} in {text!r} has no value: write key=value")
+        if key:
+            found.append((key.strip(), value.strip()))
+    return found
 
 
 def summary(module: ModuleType) -> str:

@@ -24,7 +24,6 @@ from torch.func import functional_call
 from torch.nn.utils import vector_to_parameters
 
 from ..data.partition import histogram
-from ..errors import BadInput
 from ..learn.architecture import Architecture, trainable
 from ..learn.work import cross_entropy
 from ..options import option
@@ -73,9 +72,7 @@ def build(config: Config) -> Method:
 
 
 def init(problem: Problem, params: Tensor) -> State:
-    if len(problem.learner.architectures) > 1:
-        raise BadInput("apfl needs one network for all devices: give every device the same architecture")
-    n_classes = int(problem.learner.train_samples.labels.max()) + 1
+    n_classes = problem.learner.train_samples.n_labels
     n = problem.world.n_devices
     return State(nothing(n, len(params)), params, np.zeros((n, n_classes), dtype=np.int64))
 

@@ -47,8 +47,14 @@ def over_edges(problem: Problem, method: Method) -> Method:
             f"model.widths gives {len(problem.learner.architectures)} architectures and the method shares one model: "
             "unset model.widths, or use a method in which devices keep their own networks (knowledge, fedkd)"
         )
-    if not problem.world.settings.edge_rounds or method.scope == "server":
+    edge_rounds = problem.world.settings.edge_rounds
+    if not edge_rounds or method.scope == "server":
         return method
+    if method.own_networks:
+        raise BadInput(
+            f"world.edge_rounds = {edge_rounds} averages models and devices keep their own in methods such as "
+            "knowledge and fedkd: set world.edge_rounds=0, or use a method that shares one model"
+        )
     cells = cells_of(problem)
     return Method(
         init=partial(init, cells, method),
@@ -58,7 +64,6 @@ def over_edges(problem: Problem, method: Method) -> Method:
         aggregate=partial(aggregate, cells, method),
         evaluate=partial(evaluate, cells, method),
         scope="server",  # lifted once is enough
-        own_networks=method.own_networks,
     )
 
 

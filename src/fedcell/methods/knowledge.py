@@ -24,9 +24,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .. import radio
 from ..errors import BadInput
 from ..options import option
-from ..radio.forecast import compute_joule
 from ..types import Bools, Decision, Floats, Ints, Method, Observation, Problem, Round, Start, Updates
 from . import knowledge_schedule as energy
 from .contributions import Contributions, nothing
@@ -220,8 +220,9 @@ def _unlimited(
     n = COUNTS[config.pattern](observation.round, problem.n_rounds, config.n_selected)
     selected = schedule(config.scheduler, n, problem, observation)
     full = plan(problem, observation, selected, draft.steps, draft.samples_per_step)
-    joule = np.where(selected, compute_joule(observation, draft), 0.0)
-    return full._replace(payload_bit=draft.payload_bit, info=_columns(state, budget, joule))
+    decision = full._replace(payload_bit=draft.payload_bit, deadline_s=config.deadline_s or full.deadline_s)
+    uplink = radio.transmit(problem.world, observation, decision, problem.seed)  # no draw changes what is spent
+    return decision._replace(info=_columns(state, budget, uplink.compute_joule + uplink.radio_joule))
 
 
 def budget_joule(config: Config, problem: Problem) -> Floats:

@@ -47,8 +47,8 @@ def init(problem: Problem, params: Tensor) -> State:
 
 def aggregate(config: Config, problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
     kept = with_models(state.kept, params, played)
-    labels = problem.learner.train_samples.labels
-    counts = histogram(played.observation.store, labels, int(labels.max()) + 1)
+    samples = problem.learner.train_samples
+    counts = histogram(played.observation.store, samples.labels, samples.n_labels)
     discrepancy = state.discrepancy.copy()
     heard = played.received()[0]
     discrepancy[heard] = from_uniform(counts[heard])

@@ -133,8 +133,8 @@ def scores(
 
 def label_distance(problem: Problem, observation: Observation) -> Floats:
     """`delta_u` of the present stores, `[n_devices]`."""
-    labels = problem.learner.train_samples.labels
-    return theory.label_distance(histogram(observation.store, labels, int(labels.max()) + 1))
+    samples = problem.learner.train_samples
+    return theory.label_distance(histogram(observation.store, samples.labels, samples.n_labels))
 
 
 def evaluate(problem: Problem, params: Tensor, state: State) -> Mapping[str, float]:

@@ -75,8 +75,8 @@ def measure(
         similarity, score: of every client.
     """
     alpha = np.full(len(score), 1 / len(score))
-    labels = problem.learner.train_samples.labels
-    distance = theory.label_distance(histogram(observation.store, labels, int(labels.max()) + 1))
+    samples = problem.learner.train_samples
+    distance = theory.label_distance(histogram(observation.store, samples.labels, samples.n_labels))
     found = estimate(config, problem, memory, params, observation, alpha * score)
     loss = float((alpha * score) @ client_losses(problem, params, observation.store))  # osafl Eq. (18)
     constants = theory.Constants(

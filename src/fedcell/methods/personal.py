@@ -16,6 +16,7 @@ from torch.nn import functional
 from torch.nn.utils import vector_to_parameters
 
 from ..learn.architecture import trainable
+from ..learn.evaluation import places, top_columns
 from ..rng import SETUP, stream
 from ..types import Bools, Decision, Ints, Outcome, Problem, Round, Start
 from .contributions import Contributions, remember, rows_of
@@ -25,7 +26,7 @@ NOBODY = -1
 
 def n_classes_of(problem: Problem) -> int:
     """Classes that the training labels name."""
-    return int(problem.learner.train_samples.labels.max()) + 1
+    return problem.learner.train_samples.n_labels
 
 
 def starts(problem: Problem) -> Tensor:
@@ -80,7 +81,7 @@ def judge(problem: Problem, held: Ints, trained: Bools, model_of: Callable[[int]
     """Columns of the models of all devices, each on its own test samples.
 
     `accuracy` and `loss` over all; `covered`, the share of the test samples whose device has trained;
-    `covered_accuracy` over those alone.
+    `covered_accuracy` over those alone. `train.top` and `train.spread` add columns: all test samples belong to devices.
 
     Args:
         problem: data, networks and seed.
@@ -89,25 +90,33 @@ def judge(problem: Problem, held: Ints, trained: Bools, model_of: Callable[[int]
         model_of: the flat model of a device.
     """
     learner, owner = problem.learner, owners(problem.learner.test_samples.labels, held, problem.seed)
+    top, spread = learner.settings.top, learner.settings.spread
     nets = [one.replica(learner.device).eval() for one in learner.architectures]
     judged = np.unique(owner[owner != NOBODY])
-    kinds, right, loss = learner.kinds(judged), [], []
+    kinds, right, loss, place = learner.kinds(judged), [], [], []
     for device, kind in zip(judged.tolist(), kinds, strict=True):
         x, y = learner.test_samples.take(np.flatnonzero(owner == device))
         vector_to_parameters(model_of(device)[: learner.architectures[kind].n_params], trainable(nets[kind]))
         scores = nets[kind](x)
         right.append((scores.argmax(1) == y).sum())
         loss.append(functional.cross_entropy(scores, y, reduction="sum"))
+        if top:
+            place.append(places(scores, y))
     if not len(judged):
         return {"accuracy": 0.0, "loss": 0.0, "covered": 0.0, "covered_accuracy": 0.0}
     hits = torch.stack(right).cpu().numpy()  # one transfer for all devices
     size, through = np.bincount(owner[owner != NOBODY], minlength=len(trained))[judged], trained[judged]
-    return {
+    columns = {
         "accuracy": float(hits.sum() / size.sum()),
         "loss": float(torch.stack(loss).sum()) / float(size.sum()),
         "covered": float(size[through].sum() / size.sum()),
         "covered_accuracy": float(hits[through].sum() / max(size[through].sum(), 1)),
     }
+    if top:
+        columns |= top_columns(torch.cat(place).cpu().numpy(), top)
+    if spread and len(judged) > 1:
+        columns["accuracy_std"] = float((hits / size).std())
+    return columns
 
 
 def judge_own(problem: Problem, held: Ints, own: Contributions, origin: Tensor) -> Mapping[str, float]:

@@ -111,6 +111,7 @@ def build(config: Config) -> Method:
 
 
 def init(config: Config, problem: Problem, params: Tensor) -> State:
+    _refuse(config, problem)
     n, units = problem.world.n_devices, network(problem)
     return State(
         age=np.zeros((n, sum(regions(units))), dtype=np.int64),
@@ -120,11 +121,23 @@ def init(config: Config, problem: Problem, params: Tensor) -> State:
     )
 
 
+def _refuse(config: Config, problem: Problem) -> None:
+    edge_rounds = problem.world.settings.edge_rounds
+    if waits(config) and edge_rounds:
+        raise BadInput(
+            f"pruning.min_one_unit waits longer in some cells and world.edge_rounds = {edge_rounds} keeps one deadline "
+            "for all: set pruning.min_one_unit=false, or a fixed pruning.keep"
+        )
+
+
+def waits(config: Config) -> bool:
+    """Whether deadlines are put off for layers that would lose all; a fixed ratio is in time or left out."""
+    return config.min_one_unit and config.keep is None
+
+
 def network(problem: Problem) -> Units:
     """The units of the problem's network; refuses networks that cannot be cut."""
     learner = problem.learner
-    if len(learner.architectures) > 1:
-        raise BadInput("pruning needs one network for all devices: give every device the same architecture")
     return units_of(learner.architectures[0], learner.train_samples.shape)
 
 
@@ -195,7 +208,7 @@ def priority(config: Config, problem: Problem, state: State, observation: Observ
 
 def in_time(config: Config, decision: Decision, found: Offers, band: Ints) -> Decision:
     """Wait for those that keep a unit in every layer though it is late (`min_one_unit`)."""
-    if not config.min_one_unit or not decision.selected.any():
+    if not waits(config) or not decision.selected.any():
         return decision
     device = np.flatnonzero(decision.selected)
     stretch = (found.share / np.minimum(found.keep, 1.0))[device, band[device]].max()

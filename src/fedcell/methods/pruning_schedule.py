@@ -51,18 +51,19 @@ def offers(
         draft: the full model's work, payload, band and deadline.
         sizes: units of every layer.
         keep: a fixed keep ratio; None: as the deadline allows.
-        min_one_unit: keep a unit in layers that would lose all, though it may be late.
+        min_one_unit: keep a unit in layers that would lose all; without a fixed ratio even where that is late.
     """
     rate_bps = bands.rate_bps(problem.world, observation, draft.power_watt, draft.bandwidth_hz)
     full_s = times(problem.world, observation, draft)[0][:, None] + cost.upload_s(draft.payload_bit[:, None], rate_bps)
     deadline_s = draft.deadline_s if observation.response_s is None else np.inf  # drawn answers: work has no part
     psi = keep_ratio(full_s, deadline_s) if keep is None else np.full(full_s.shape, keep)
     counts = kept_counts(psi, sizes)
+    waits = (counts.min(axis=-1) < 1) & (min_one_unit and keep is None)
     if min_one_unit:
         counts = np.maximum(counts, 1)
     share = counts.sum(axis=-1) / sum(sizes)
     reachable = observation.available[:, None] & (full_s < NEVER_S)
-    in_time = min_one_unit | (share**2 * np.where(reachable, full_s, 0.0) <= deadline_s * (1 + ROUNDING))
+    in_time = waits | (share**2 * np.where(reachable, full_s, 0.0) <= deadline_s * (1 + ROUNDING))
     return Offers(psi, counts, share, rate_bps, reachable & in_time & (counts.min(axis=-1) > 0))
 
 

@@ -65,6 +65,7 @@ class Config(StepConfig):
     least_power: float = option(
         0.0,
         "lowest power as a share of the highest; 1 wherever uploads can be lost (world.outage_threshold_db)",
+        least=0,
         most=1,
     )
     sca_iterations: int = option(50, "most linear programs of a round (allocation=sca)", least=1)
@@ -196,7 +197,7 @@ def aggregate(config: Config, problem: Problem, params: Tensor, state: State, pl
     if config.reweigh:
         weight = weight / success[device]
     following, memory = mean_update(params, weight, played), state.memory
-    if memory is not None:  # last, since it trains, and the engine then uses the memory of `rows` again
+    if memory is not None:
         memory = diagnostics.measure(config, problem, memory, params, played, success)
     return following, State(chosen, memory)
 

@@ -120,7 +120,7 @@ def _estimate(
 ) -> Estimates:
     """Full and sampled gradients of the clients that train, here and at the model before."""
     store, round = played.observation.store, played.observation.round
-    full = gradients(problem, params, store, device, round, 0).clone()
+    full = gradients(problem, params, store, device, round, 0)
     sampled = gradients(problem, params, store, device, round, samples_per_step(config, problem))
     noise, size = float(squares(sampled - full).mean()), squares(sampled)
     moved, steepest = float((params - memory.params).norm()), memory.smoothness

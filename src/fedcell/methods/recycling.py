@@ -25,7 +25,7 @@ from torch import Tensor
 from .. import radio
 from ..options import option
 from ..rng import stream
-from ..theory.recycling import expected_square_staleness
+from ..theory.recycling import expected_square_staleness, next_staleness
 from ..types import Decision, Floats, Ints, Method, Observation, Problem, Round
 from . import recycling_diagnostics as diagnostics
 from .contributions import Contributions, nothing, remember, rows_of, weighted_sum
@@ -156,16 +156,22 @@ WEIGHTS: dict[str, Callable[[Config, Problem, State, Observation, Pairs], Floats
 def columns(
     problem: Problem, state: State, observation: Observation, decision: Decision, found: Pairs, band: Ints
 ) -> dict[str, float]:
-    """Columns of a row: devices with a feasible pair, mean square staleness expected and met, mean staleness."""
+    """Columns of a row: devices with a feasible pair, mean square staleness expected, and what is met if foreseen."""
     chance = np.take_along_axis(found.success, np.maximum(band, 0)[:, None], axis=1)[:, 0]
-    heard = radio.transmit(problem.world, observation, decision, problem.seed).delivered
-    after = np.where(heard, 0, state.staleness + 1)  # chen-ch5 Eq. (5.19)
-    return {
+    told = {
         "n_feasible": float(found.feasible.any(axis=1).sum()),
         "asgs_pred": expected_square_staleness(state.staleness, np.where(decision.selected, chance, 0.0)),
-        "asgs_real": float(np.mean(after.astype(np.float64) ** 2)),
-        "stale_mean": float(after.mean()),
     }
+    settings = problem.world.settings
+    if settings.edge_rounds and settings.outage_threshold_db is not None and settings.outage != "same_fading":
+        return told  # an edge cannot foresee draws that are made for the whole network
+    heard = radio.transmit(problem.world, observation, decision, problem.seed).delivered
+    return told | levels(next_staleness(state.staleness, heard))
+
+
+def levels(staleness: Ints) -> dict[str, float]:
+    """Columns of a row: mean square staleness met, mean staleness."""
+    return {"asgs_real": float(np.mean(staleness.astype(np.float64) ** 2)), "stale_mean": float(staleness.mean())}
 
 
 # ---------------------------------------------------------------- aggregate
@@ -175,8 +181,7 @@ def aggregate(config: Config, problem: Problem, params: Tensor, state: State, pl
     """Step as the rule says; staleness and norms in any case."""
     device, rows = played.received()
     lr = setting(config, problem, "lr")
-    staleness, norm = state.staleness + 1, state.norm.copy()
-    staleness[device] = 0
+    staleness, norm = next_staleness(state.staleness, played.uplink.delivered), state.norm.copy()
     norm[device] = torch.linalg.vector_norm(rows, dim=1).double().cpu().numpy() / lr
     memory = state.memory
     if memory is not None:
@@ -245,6 +250,6 @@ def _equal(state: State) -> Floats:
 
 
 def evaluate(problem: Problem, params: Tensor, state: State) -> Mapping[str, float]:
-    """Accuracy and loss, and what the diagnostics found."""
-    found = problem.learner.evaluate(params)
+    """Accuracy and loss, staleness, and what the diagnostics found."""
+    found = {**problem.learner.evaluate(params), **levels(state.staleness)}
     return found if state.memory is None else {**found, **state.memory.columns()}

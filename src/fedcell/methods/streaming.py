@@ -60,7 +60,7 @@ def label_columns(problem: Problem, observation: Observation) -> Mapping[str, fl
 
 def evaluate(problem: Problem, params: Tensor, state: Any) -> Mapping[str, float]:
     """Accuracy and loss; where the long-term law is known, also with classes weighted by it, and equally."""
-    law = problem.world.stream.law
+    law, settings = problem.world.stream.law, problem.learner.settings
     if law is None:
         return problem.learner.evaluate(params)
     parts = _by_class(problem.learner.test_samples)
@@ -68,7 +68,9 @@ def evaluate(problem: Problem, params: Tensor, state: Any) -> Mapping[str, float
     size = np.array([len(samples) for _, samples in parts])
     right = np.array([score["accuracy"] for score in scores])
     share = law.long_term.mean(axis=0)[[label for label, _ in parts]]
+    more = problem.learner.evaluate(params) if settings.top or settings.spread else {}  # columns over all classes
     return {
+        **more,
         "accuracy": float(np.rint(right * size).sum() / size.sum()),
         "loss": float(np.array([score["loss"] for score in scores]) @ size / size.sum()),
         "weighted_accuracy": float(right @ share / share.sum()),

@@ -14,7 +14,7 @@ from ..errors import ContractError
 from ..learn.memory import fits, spilled
 from ..types import Snapshot
 from . import tree
-from .files import reason, write_atomic
+from .files import natural, reason, write_atomic
 
 PATTERN = "checkpoint-*.safetensors"
 KEPT = 2
@@ -53,7 +53,7 @@ def save(folder: Path, snapshot: Snapshot, template: Template) -> None:
     node, tensors = tree.pack(snapshot, *template)
     about = json.dumps({"format": 1, "crc32": tree.digest(node, tensors), "tree": node})
     write_atomic(folder / f"checkpoint-{snapshot.round:06d}.safetensors", *serialize(tensors, about))
-    for old in sorted(folder.glob(PATTERN))[:-KEPT]:
+    for old in _oldest_first(folder)[:-KEPT]:
         old.unlink()
 
 
@@ -94,7 +94,7 @@ def load(path: Path, template: Template) -> Snapshot:
 
 def newest(folder: Path, template: Template, at_most: int, say: Callable[[str], None]) -> Snapshot | None:
     """The newest whole checkpoint of at most that many rounds; every file passed over is said."""
-    for path in sorted(folder.glob(PATTERN), reverse=True):
+    for path in reversed(_oldest_first(folder)):
         try:
             snapshot = load(path, template)
         except (ValueError, KeyError, TypeError, OSError, SafetensorError) as error:
@@ -105,3 +105,8 @@ def newest(folder: Path, template: Template, at_most: int, say: Callable[[str], 
             return snapshot
         say(f"{path} is ahead of the {at_most} recorded rounds: going back to the checkpoint before it")
     return None
+
+
+def _oldest_first(folder: Path) -> list[Path]:
+    """The checkpoints by their rounds, which outgrow the zeros in the names."""
+    return sorted(folder.glob(PATTERN), key=lambda path: natural(path.name))

@@ -11,7 +11,7 @@ from ..scenarios import Config, build_problem
 from ..simulate import begin, simulate
 from ..types import Method, Problem, Row, Snapshot
 from . import checkpoint
-from .files import LOCK, DiskError, explained, locked, present
+from .files import DiskError, explained, locked, occupied, present
 from .folder import (
     ENDED,
     FEDERATION,
@@ -215,7 +215,7 @@ def claim(out: str | Path | None, name: str) -> Path:
 def _refuse_used(folder: Path) -> None:
     """A new run never touches what is already there."""
     with explained(folder, "or choose another folder (nothing was written)"):
-        used = present(folder) and any(path.name != LOCK and path.suffix != ".tmp" for path in folder.iterdir())
+        used = occupied(folder)
     if used:
         raise BadInput(f"{folder} is not empty: choose another folder, or go on with `{how_to_resume(folder, ())}`")
 

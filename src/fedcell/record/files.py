@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -79,6 +80,33 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(part) for part in value]
     return str(value) if isinstance(value, float) and not isfinite(value) else value
+
+
+def nulled(value: Any) -> Any:
+    """The value with None for every float that JSON lacks, for readers of other programs.
+
+    >>> nulled({"best": float("nan"), "all": [0.5, float("inf")]})
+    {'best': None, 'all': [0.5, None]}
+    """
+    if isinstance(value, dict):
+        return {key: nulled(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [nulled(part) for part in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """A key that sorts numbers in names by their value.
+
+    >>> sorted(["seed10", "seed9", "Seed1"], key=natural)
+    ['Seed1', 'seed9', 'seed10']
+    """
+    return [(int(part or 0) if n % 2 else 0, part.lower()) for n, part in enumerate(re.split(r"(\d+)", name))]
+
+
+def occupied(folder: Path) -> bool:
+    """Whether a folder holds more than a lock and what was left half-written."""
+    return present(folder) and any(path.name != LOCK and path.suffix != ".tmp" for path in folder.iterdir())
 
 
 @contextmanager

@@ -18,8 +18,10 @@ from ..errors import FedcellError
 from ..version import __version__
 from .files import in_use, present, read_json, write_json
 
-FORMAT = 1
+FORMAT = 1  # of all files that say what to run
 COMPARISON, RUN, STATUS, SWEEP = "comparison.json", "run.json", "status.json", "sweep.json"
+ROWS = "rounds.jsonl"
+DEPTH = {COMPARISON: 1, SWEEP: 2}  # folders from such a file down to a run
 ENDED = ("finished", "diverged")  # nothing is left to simulate
 FEDERATION = "federation"  # among the caller's own objects: the run is of real devices
 
@@ -91,7 +93,26 @@ def specs(folder: str | Path) -> list[tuple[Path, Spec]]:
     if present(folder / RUN):
         return [(folder, _spec(_versioned(folder, RUN)))]
     found = [_spec(values) for values in _versioned(folder, COMPARISON)["runs"]]
-    return [(folder / spec.folder, spec) for spec in found]
+    return [(folder / run_name(folder / COMPARISON, spec.folder), spec) for spec in found]
+
+
+def versioned(path: Path) -> dict[str, Any]:
+    """A JSON file of ours, refused with a sentence when another fedcell wrote it."""
+    values = read_json(path)
+    found = values.get("format") if isinstance(values, dict) else None
+    if found != FORMAT:
+        raise FedcellError(f"{path} has format {found}, not {FORMAT}: use the fedcell that wrote it")
+    return dict(values)
+
+
+def run_name(path: Path, name: Any) -> str:
+    """The folder of a run as a comparison or a sweep names it, refused where it could lie elsewhere than below."""
+    parts = name.split("/") if isinstance(name, str) else []
+    if len(parts) != DEPTH[path.name] or any(part in ("", ".", "..") or "\0" in part for part in parts):
+        raise FedcellError(
+            f"{path} is damaged ({name!r} is no folder of a run): restore it from a copy or start a new run"
+        )
+    return "/".join(parts)
 
 
 def write_comparison(folder: Path, runs: list[Spec]) -> None:
@@ -152,11 +173,7 @@ def _spec(values: Mapping[str, Any]) -> Spec:
 
 
 def _versioned(folder: Path, name: str) -> dict[str, Any]:
-    """A JSON file of ours, refused with a sentence when the folder is not a run or comes from a newer fedcell."""
+    """A file of a run folder, refused with a sentence when the folder is not a run."""
     if not present(folder / name):
         raise FedcellError(f"{folder} is no run folder (it has no {name}): name the one that `fedcell run` printed")
-    values = read_json(folder / name)
-    if not isinstance(values, dict) or values.get("format") != FORMAT:
-        found = values.get("format") if isinstance(values, dict) else None
-        raise FedcellError(f"{folder / name} has format {found}, not {FORMAT}: use the fedcell that wrote it")
-    return values
+    return versioned(folder / name)

@@ -5,17 +5,14 @@ made from. Where that size differs, or a run was killed or is still going on, th
 """
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import FedcellError
-from .files import in_use, read_json
-from .folder import COMPARISON, FORMAT, RUN, STATUS, SWEEP
+from .files import in_use, natural, read_json
+from .folder import COMPARISON, ROWS, RUN, STATUS, SWEEP, run_name, versioned
 from .totals import COLUMNS, Totals, total
-
-ROWS = "rounds.jsonl"
 
 
 class RunInfo(NamedTuple):
@@ -63,20 +60,11 @@ def look(folder: str | Path, asked: Mapping[str, Any] | None = None) -> RunInfo:
     """The run in one folder; `asked` is what a comparison says of it, for one that did not begin."""
     folder = Path(folder)
     try:
-        return _look(folder, asked or _checked(read_json(folder / RUN), folder / RUN))
+        return _look(folder, asked or versioned(folder / RUN))
     except FedcellError as error:
         return _damaged(folder, str(error))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         return _damaged(folder, f"{folder} is damaged ({type(error).__name__}: {error})")
-
-
-def natural(name: str) -> list[tuple[int, str]]:
-    """A key that sorts numbers in names by their value.
-
-    >>> sorted(["seed10", "seed9", "Seed1"], key=natural)
-    ['Seed1', 'seed9', 'seed10']
-    """
-    return [(int(part or 0) if n % 2 else 0, part.lower()) for n, part in enumerate(re.split(r"(\d+)", name))]
 
 
 def _walk(folder: str) -> Iterator[RunInfo]:
@@ -107,7 +95,7 @@ def _walk(folder: str) -> Iterator[RunInfo]:
 def _asked(path: Path, key: str) -> tuple[dict[str, Mapping[str, Any]], str]:
     """What a comparison or a sweep says of its runs, by folder, or why that cannot be read."""
     try:
-        return {str(values[key]): values for values in _checked(read_json(path), path)["runs"]}, ""
+        return {run_name(path, values[key]): values for values in versioned(path)["runs"]}, ""
     except FedcellError as error:
         return {}, str(error)
     except (KeyError, TypeError) as error:
@@ -153,13 +141,6 @@ def _totals(folder: Path, status: Mapping[str, Any]) -> tuple[int, Totals]:
 
 def _damaged(folder: Path, message: str) -> RunInfo:
     return RunInfo(folder, folder.name, "", "", 0, "damaged", message, 0, 0, *Totals(), {}, {})
-
-
-def _checked(values: Any, path: Path) -> Mapping[str, Any]:
-    found = values.get("format") if isinstance(values, dict) else None
-    if found != FORMAT:
-        raise FedcellError(f"{path} has format {found}, not {FORMAT}: use the fedcell that wrote it")
-    return dict(values)
 
 
 def _has(*parts: str) -> bool:

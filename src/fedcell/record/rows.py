@@ -13,8 +13,8 @@ import numpy as np
 from ..errors import ContractError, FedcellError
 from ..types import Row
 from .files import plain, present, reason, sync_folder
+from .folder import ROWS
 
-NAME = "rounds.jsonl"
 INTEGERS = ("round", "n_selected", "n_delivered")
 NUMBERS = ("clock_s", "round_s", "compute_joule", "radio_joule", "uplink_bit")
 
@@ -59,17 +59,17 @@ def load(folder: Path, wanted: Collection[str] | None = None) -> tuple[dict[str,
         folder: of one run.
         wanted: columns and metrics to return; None: all. A metric that was never measured is left out.
     """
-    data = _bytes(folder / NAME)
+    data = _bytes(folder / ROWS)
     try:
         return _decode_all(data[: data.rfind(b"\n") + 1], wanted)
     except (ValueError, KeyError, TypeError, AttributeError):
-        found = [decode(line) for line in _lines(data, folder / NAME)[0]]
+        found = [decode(line) for line in _lines(data, folder / ROWS)[0]]
         return {name: part for name, part in columns(found).items() if wanted is None or name in wanted}, len(found)
 
 
 def read(folder: Path) -> tuple[list[bytes], int]:
     """The whole lines of the journal and the bytes of a half-written rest, without changing the file."""
-    return _lines(_bytes(folder / NAME), folder / NAME)
+    return _lines(_bytes(folder / ROWS), folder / ROWS)
 
 
 def _decode_all(data: bytes, wanted: Collection[str] | None) -> tuple[dict[str, Any], int]:
@@ -126,7 +126,7 @@ class Journal:
     """The open journal of a run: appends new rows, and compares rows that are already there."""
 
     def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
-        self.path = folder / NAME
+        self.path = folder / ROWS
         self.lines, torn = read(folder)
         self.size = sum(map(len, self.lines))
         self.file = self.path.open("ab", buffering=0)

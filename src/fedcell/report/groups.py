@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import BadInput
+from ..options import written
 from ..record import Record
 
 OPEN = ("waiting", "running", "interrupted", "failed")  # states of a run without a result
@@ -152,7 +153,7 @@ def _labels(firsts: Sequence[Record], varied: Sequence[Mapping[str, Any]]) -> li
     """The method's label, then what differs in the world, then the method's settings where needed."""
     shown = _shown(varied)
     labels = [
-        " ".join([one.label, *(f"{key}={_written(values[key])}" for key in shown)])
+        " ".join([one.label, *(f"{key}={written(values[key])}" for key in shown)])
         for one, values in zip(firsts, varied, strict=True)
     ]
     twins = [[other for other, label in zip(firsts, labels, strict=True) if label == mine] for mine in labels]
@@ -179,11 +180,5 @@ def _follows(key: str, varied: Sequence[Mapping[str, Any]]) -> bool:
 def _own_settings(one: Record, alike: Sequence[Record]) -> str:
     differ = [key for key in one.settings if len({json.dumps(other.settings.get(key)) for other in alike}) > 1]
     if differ:
-        return f" ({', '.join(f'{key}={_written(one.settings[key])}' for key in differ)})"
+        return f" ({', '.join(f'{key}={written(one.settings[key])}' for key in differ)})"
     return f" ({one.sha256[:8] or one.method})"
-
-
-def _written(value: Any) -> str:
-    if isinstance(value, list):
-        return "|".join(map(_written, value))
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..record.files import nulled
 from .comparison import Comparison, Group, Measure
 from .groups import spans
 from .quantities import PERCENT, Quantity
@@ -212,11 +213,11 @@ def _group_json(group: Group) -> dict[str, Any]:
 def _measure_json(one: Measure) -> dict[str, Any]:
     gap = one.difference
     return {
-        "values": [_null(value) for value in one.values.tolist()],
-        "at_least": [_null(value) for value in one.least.tolist()],
+        "values": nulled(one.values.tolist()),
+        "at_least": nulled(one.least.tolist()),
         "never_reached": one.censored,
-        **{name: _null(value) for name, value in one.estimate._asdict().items()},
-        "difference": {name: _null(value) for name, value in gap._asdict().items()} if gap else None,
+        **nulled(one.estimate._asdict()),
+        "difference": nulled(gap._asdict()) if gap else None,
     }
 
 
@@ -229,9 +230,5 @@ def _csv_row(comparison: Comparison, group: Group, one: Quantity) -> list[Any]:
     return [group.label, one.key, one.target, one.unit, seeds, n, part.censored, mean, low, high, least, *gap]
 
 
-def _null(value: Any) -> Any:
-    return None if isinstance(value, float) and not isfinite(value) else value
-
-
 def _cell(value: Any) -> Any:
-    return "" if _null(value) is None else value
+    return "" if nulled(value) is None else value

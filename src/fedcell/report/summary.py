@@ -1,12 +1,12 @@
 """What a run achieved and what it cost, in single numbers."""
 
 from collections.abc import Mapping
-from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..record import Record
+from ..record.files import nulled
 from ..record.totals import total
 from ..types import Floats, Ints
 
@@ -52,5 +52,5 @@ def measured(record: Record, metric: str) -> tuple[Ints, Floats]:
 
 def as_json(summary: Summary) -> Mapping[str, Any]:
     """Plain values; numbers that JSON lacks become null."""
-    values = summary._asdict()
-    return {name: None if isinstance(v, float) and not isfinite(v) else v for name, v in values.items()}
+    values: dict[str, Any] = nulled(summary._asdict())
+    return values

@@ -70,12 +70,33 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     >>> aligned([["a", "b"], ["long", "1"]])
     ['a     b', '----  -', 'long  1']
     """
+    return columns(ruled(rows), "<" + ">" * (len(rows[0]) - 1))
+
+
+def ruled(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+    """The rows with a rule below the first, which is their header."""
+    rule = ["-" * max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [rows[0], rule, *rows[1:]]
+
+
+def columns(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
+    """Lines of cells two spaces apart; `sides` says for each column whether it is flush left (`<`) or right (`>`).
+
+    A last column that is flush left is not filled up.
+
+    >>> columns([["a", "b", "c"], ["long", "10", "and more"]], "<><")
+    ['a      b  c', 'long  10  and more']
+    """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for first, *rest in [rows[0], ["-" * width for width in widths], *rows[1:]]:
-        cells = [cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)]
-        lines.append("  ".join([first.ljust(widths[0]), *cells]))
-    return lines
+    if sides[-1] == "<":
+        widths[-1] = 0
+    return [
+        "  ".join(
+            cell.ljust(width) if side == "<" else cell.rjust(width)
+            for cell, side, width in zip(row, sides, widths, strict=True)
+        )
+        for row in rows
+    ]
 
 
 def rich_table(summaries: Sequence[Summary]) -> "Table":

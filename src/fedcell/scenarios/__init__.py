@@ -25,7 +25,7 @@ from ..learn.architecture import Architecture
 from ..learn.learner import Learner, check_fits, initialise, pick_device
 from ..learn.samples import Samples
 from ..learn.settings import ModelConfig, TrainConfig
-from ..options import check, option
+from ..options import check, keys, option, written
 from ..types import Ints, Problem, Stream
 from ..world import binomial_stream, build_world, markov_stream, static_stream
 from ..world.settings import WorldConfig
@@ -81,6 +81,7 @@ def build_problem(config: Config, dataset: Dataset | None = None, model: nn.Modu
         model: network to use instead of `model.name`; its present weights are the start.
     """
     check(config)
+    _check_used(config, dataset)
     device = pick_device(config.train.device)
     train, test, stream, n_classes = _samples(config, dataset, device)
     architectures = [Architecture.of(model)] if model else _architectures(config, train.shape, n_classes)
@@ -95,6 +96,26 @@ def build_problem(config: Config, dataset: Dataset | None = None, model: nn.Modu
     each = flops[0] if of_device is None else flops[of_device]
     world = build_world(config.world, stream, learner.n_params, each, config.seed)
     return Problem(world, learner, config.train, config.seed, config.rounds, config.eval_every)
+
+
+def _check_used(config: Config, dataset: Dataset | None) -> None:
+    """Refuse changes of settings that nothing looks at; what the scenario itself sets is no change."""
+    preset = get(config.scenario).config if config.scenario in names() else Config()
+    usual = [{key: value for key, _, value in keys(one)} for one in (Config(), preset)]
+    unused = _unused(config, dataset)
+    for key, _, value in keys(config):
+        cause = unused.get(key.partition(".")[0])
+        if cause and key != "data.name" and all(value != one[key] for one in usual):
+            raise BadInput(f"{key} = {written(value)} changes nothing with {cause}: drop the one or change the other")
+
+
+def _unused(config: Config, dataset: Dataset | None) -> dict[str, str]:
+    """Sections that nothing looks at, and for which cause; `data.name` is always looked at."""
+    name, kind = f"data.name = {config.data.name}", f"stream.kind = {config.stream.kind}"
+    if dataset is None and config.data.name == "video":
+        return {"data": name, "stream": name}
+    unused = {"video": name if dataset is None else "a data set of your own"}
+    return unused | {"markov": {"data": kind}, "static": {"stream": kind}}.get(config.stream.kind, {})
 
 
 def _architectures(config: Config, shape: tuple[int, ...], n_classes: int) -> list[Architecture]:

@@ -11,21 +11,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from .. import methods as library
 from .. import options
 from ..errors import BadInput, FedcellError
 from ..learn.engines.cluster import check_answers, connected, require
 from ..loggers import Log
 from ..record import Progress, RunInfo, Watch, silent
 from ..record.drive import claim
-from ..record.files import explained, locked, present, read_json, write_json
-from ..record.folder import ENDED, RUN, SWEEP
+from ..record.files import explained, locked, occupied, present, write_json
+from ..record.folder import ENDED, FORMAT, RUN, SWEEP, run_name, versioned
 from ..record.index import look
 from ..scenarios import Config
 from . import local, on_ray
 from .grid import Plan, expand
 from .task import Orders, Outcome, Task
 
-FORMAT = 1
 ENGINES = ("local", "ray")
 Engine = Callable[[Sequence[Task], Orders, int, local.Tell], Generator[Outcome]]  # outcomes as they come
 
@@ -127,8 +127,9 @@ def carry_out(
     with locked(folder):
         with explained(folder, "then start again (nothing was simulated yet)"):
             known = _on_file(folder) if present(folder / SWEEP) else {}
-            if added := {task.name: task for task in plan.tasks if task.name not in known}:
-                _write(folder, [*known.values(), *added.values()])
+            every = known | {task.name: task for task in plan.tasks}  # runs that wait are done as asked for last
+            if every != known:
+                _write(folder, list(every.values()))
         before = states(plan)
         left = [task for task, info in zip(plan.tasks, before, strict=True) if info.state not in ENDED]
         orders = Orders(str(folder), checkpoint_s, texts)
@@ -214,25 +215,41 @@ def _exit_code(infos: Sequence[RunInfo], outcomes: Mapping[str, Outcome]) -> int
 
 
 def _compare(plan: Plan, infos: Sequence[RunInfo]) -> None:
-    """Refuse a folder whose runs were asked for something else under the same name."""
+    """Refuse a folder whose runs were asked for something else under the same name.
+
+    A setting that a run does not have on file came later: it counts as its default.
+    """
     for task, info in zip(plan.tasks, infos, strict=True):
         if info.state in ("damaged", "waiting"):
             continue
         try:
-            was, now = (_flat(options.from_dict(Config(), one.config)) for one in (info, task))
+            was, now = (options.from_dict(Config(), one.config) for one in (info, task))
+            changed = _changes(was, now)
+            if own := _own_settings(task):
+                was = options.from_dict(type(own)(), info.settings)
+                changed += _changes(was, own, f"{Path(task.source).stem}.")
         except BadInput as error:
             raise FedcellError(f"{info.folder} was made by another fedcell ({error}): choose another folder") from None
-        changed = [key for key in now if was.get(key) != now[key]]
         if changed:
-            key = changed[0]
+            key, before, after = changed[0]
             raise BadInput(
-                f"{info.folder} holds a run with {key} = {was.get(key)} and not {now[key]}, because a preset changed "
-                "since: choose another folder"
+                f"{info.folder} holds a run with {key} = {before} and not {after}, because a preset changed since: "
+                "choose another folder"
             )
 
 
-def _flat(config: Config) -> dict[str, Any]:
-    return {key: value for key, _, value in options.keys(config)}
+def _changes(was: Any, now: Any, prefix: str = "") -> list[tuple[str, Any, Any]]:
+    """Key, old and new value of every setting that differs."""
+    pairs = zip(options.keys(was), options.keys(now), strict=True)
+    return [(prefix + key, before, after) for (key, _, before), (_, _, after) in pairs if before != after]
+
+
+def _own_settings(task: Task) -> Any:
+    """The settings of a task's method; None where a method file went or takes them no more, which its run will say."""
+    try:
+        return options.from_dict(library.load(task.source).Config(), task.settings)
+    except BadInput:
+        return None
 
 
 def _refuse_foreign(folder: Path | None) -> None:
@@ -240,16 +257,13 @@ def _refuse_foreign(folder: Path | None) -> None:
     if folder is None or present(folder / SWEEP):
         return
     with explained(folder, "or choose another folder (nothing was written)"):
-        if present(folder) and any(path.name != "lock" and path.suffix != ".tmp" for path in folder.iterdir()):
+        if occupied(folder):
             raise BadInput(f"{folder} is not empty and no folder of a sweep: choose another folder")
 
 
 def _on_file(folder: Path) -> dict[str, Task]:
-    values = read_json(folder / SWEEP)
-    found = values.get("format") if isinstance(values, dict) else None
-    if found != FORMAT:
-        raise FedcellError(f"{folder / SWEEP} has format {found}, not {FORMAT}: use the fedcell that wrote it")
-    return {one["name"]: Task(**one) for one in values["runs"]}
+    path = folder / SWEEP
+    return {run_name(path, one["name"]): Task(**one) for one in versioned(path)["runs"]}
 
 
 def _write(folder: Path, tasks: Sequence[Task]) -> None:

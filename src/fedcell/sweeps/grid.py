@@ -69,18 +69,18 @@ def _world(
     world = _world_name(preset.config, config)
     for text in methods:
         word, _, written = text.partition(":")
-        fixed = {part.partition("=")[0].strip() for part in written.split(",")}
+        fixed = {key for key, _ in library.pairs(text)}
         if clash := sorted(fixed & set(own.by_method.get(word, ()))):
             raise BadInput(f"{text!r} fixes {clash[0]}, which has a grid, too: drop one of them")
         given = common.by_method.get(word, {}) | own.by_method.get(word, {})
         shown = {key: value for key, value in given.items() if key not in fixed}
         choice = library.parse(text, {word: {**preset.methods.get(word, {}), **given}})
         label = text + "".join(
-            f"{',' if n or written else ':'}{key}={_text(shown[key])}" for n, key in enumerate(shown)
+            f"{',' if n or written else ':'}{key}={options.written(shown[key])}" for n, key in enumerate(shown)
         )
         values = {key: _plain(value) for key, _, value in options.keys(choice.config)}
         path = str(Path(word).resolve()) if word.endswith(".py") else word
-        name = f"{world}/{_method_name(path, label.removeprefix(word))}"
+        name = f"{world}/{_method_name(path, library.pairs(label))}"
         yield Task(name, label, text.replace(word, path, 1), values, options.to_dict(config))
 
 
@@ -131,13 +131,12 @@ def read_seeds(texts: Sequence[str]) -> list[int]:
 def _world_name(preset: Config, config: Config) -> str:
     """Scenario, what differs from it, and the seed."""
     before = {key: value for key, _, value in options.keys(replace(preset, seed=config.seed))}
-    changed = [(key, _text(value)) for key, _, value in options.keys(config) if before[key] != value]
+    changed = [(key, options.written(value)) for key, _, value in options.keys(config) if before[key] != value]
     return _safe(config.scenario, changed, f"-seed{config.seed}")
 
 
-def _method_name(path: str, rest: str) -> str:
+def _method_name(path: str, pairs: Sequence[tuple[str, str]]) -> str:
     """The method and what was set; of a file its stem and a hash of its place."""
-    pairs = [part.partition("=")[::2] for part in re.split(r",(?=[^,=]+=)", rest.lstrip(":")) if part]
     if path.endswith(".py"):
         return _safe(Path(path).stem, pairs, f"-{_hash(path)}")
     return _safe(path, pairs, "")
@@ -163,17 +162,8 @@ def _hash(text: str) -> str:
     return sha256(text.encode()).hexdigest()[:6]
 
 
-def _text(value: Any) -> str:
-    """A value as it is written in a setting."""
-    if isinstance(value, bool) or value is None:
-        return str(value).lower()
-    if isinstance(value, float):
-        return f"{value:.12g}" if float(f"{value:.12g}") == value else repr(value)
-    return ",".join(map(_text, value)) if isinstance(value, tuple | list) else str(value)
-
-
 def _plain(value: Any) -> Any:
     """A value that JSON holds and that settings read back."""
     if isinstance(value, tuple):
         return [_plain(part) for part in value]
-    return value if value is None or isinstance(value, bool | int | str) else _text(value)
+    return value if value is None or isinstance(value, bool | int | str) else options.written(value)

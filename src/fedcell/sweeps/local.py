@@ -7,11 +7,11 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
-from ..deploy.runner import LOST, OUTCOME, Message, Runner
 from ..errors import FedcellError
 from ..learn.engines.pool import cores
 from ..record import Progress
 from ..record.rows import decode
+from .runner import LOST, OUTCOME, Message, Runner
 from .task import Orders, Outcome, Task, play
 
 Tell = Callable[[Task, Progress], None]

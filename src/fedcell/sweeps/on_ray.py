@@ -1,6 +1,6 @@
 """The engine `ray`: runs side by side on the nodes of a Ray cluster, as the engine `local` does them on one machine.
 
-A worker is an actor with a process of its own (`deploy.host`). A run whose worker is lost goes on from its last
+A worker is an actor with a process of its own (`host`). A run whose worker is lost goes on from its last
 checkpoint on the next worker that is free. Run folders are written where the runs are done, so all nodes must see them.
 """
 
@@ -14,15 +14,15 @@ from queue import SimpleQueue
 from threading import Event, Thread
 from typing import Any, NamedTuple
 
-from ..deploy.host import Host, Node
-from ..deploy.runner import LOST, OUTCOME
 from ..errors import BadInput, FedcellError
 from ..learn.engines.cluster import STORE_BYTES, connect, count_cpus, shares
 from ..learn.engines.pool import cores
 from ..record import Progress
 from ..record.files import explained
 from ..version import __version__
+from .host import Host, Node
 from .local import Said, Tell, event, next_outcome
+from .runner import LOST, OUTCOME
 from .task import Orders, Outcome, Task
 
 TRIES = 3  # of a run whose workers are lost; of a worker that does not start

@@ -22,6 +22,11 @@ class Task(NamedTuple):
     config: Mapping[str, Any]  # every option of world, data, model and training
 
     @property
+    def source(self) -> str:
+        """The name or file of the method."""
+        return self.method.partition(":")[0]
+
+    @property
     def rounds(self) -> int:
         return int(self.config["rounds"])
 
@@ -44,7 +49,6 @@ class Outcome(NamedTuple):
 
 def play(task: Task, orders: Orders, watch: Watch) -> Outcome:
     """Do one run, or what is left of it; an error ends this run alone."""
-    name = task.method.partition(":")[0]
     try:
         config: Config = options.from_dict(Config(), task.config)
         with Log(orders.log, watch, base=Path(orders.folder)) as told:
@@ -53,7 +57,7 @@ def play(task: Task, orders: Orders, watch: Watch) -> Outcome:
                 task.method,
                 Path(orders.folder) / task.name,
                 label=task.label,
-                defaults={name: task.settings},
+                defaults={task.source: task.settings},
                 watch=told,
                 period=Period(seconds=orders.checkpoint_s),
             )

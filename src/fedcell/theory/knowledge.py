@@ -120,12 +120,13 @@ def final_bound(constants: Constants, rates: Rates, counts: Ints, scheduled: Boo
     """
     a1, a2, a3 = drift(constants, rates), pull_cost(constants, rates), contraction(constants, rates)
     n_rounds, (n_devices, n_classes) = len(scheduled), counts.shape
-    of_class, of_device, total = counts.sum(axis=0), counts.sum(axis=1), counts.sum()
+    of_class, of_device, total = counts.sum(axis=0), counts.sum(axis=1), max(int(counts.sum()), 1)
     weight = a3 ** np.arange(n_rounds - 2, -1, -1.0)
-    spread = (counts**2 / of_device[:, None] / np.maximum(of_class, 1) ** 2).sum(axis=0) @ (counts**2).sum(axis=0)
+    shares = counts**2 / np.maximum(of_device, 1)[:, None] / np.maximum(of_class, 1) ** 2
+    spread = shares.sum(axis=0) @ (counts**2).sum(axis=0)
     heard = float(weight @ (scheduled[: n_rounds - 1] @ of_device))
     geometric = n_rounds if a3 == 1 else (1 - a3**n_rounds) / (1 - a3)
-    helped = heard**2 / (total * n_devices * (n_rounds - 1) * of_device.max())
+    helped = heard**2 / (total * n_devices * (n_rounds - 1) * max(int(of_device.max()), 1))
     missed = n_classes * n_devices / total * float(weight.sum()) * float(spread)
     return float(a3**n_rounds * distance + geometric * (a1 + a2) + a2 * (missed - helped))
 

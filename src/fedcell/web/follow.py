@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..record import rows
+from ..record.folder import ROWS
 from ..types import Outcome, Row
 from .thin import Thinned
 
@@ -30,7 +31,7 @@ class Follower:
     def __init__(
         self, folder: Path, total: int, eval_every: int, n_devices: int, points: int = POINTS, letters: int = LETTERS
     ) -> None:
-        self.path = folder / rows.NAME
+        self.path = folder / ROWS
         self._sizes = (points, letters // max(n_devices, 1), total, eval_every)
         self._seen = (0, 0)  # number and size of the file at the last look
         self.epoch = 0  # counts how often reading began anew, because another file took the place of this one

@@ -76,12 +76,12 @@ class WorldConfig:
     flops_per_cycle: float = option(1.0, "floating-point operations per CPU cycle", above=0)
     capacitance: float = option(1e-28, "effective: joules = capacitance * cycles * hertz^2", least=0)
     power_dbm: Law = option(Law((20.0, 30.0), "uniform"), "highest transmit power")
-    energy_per_round_joule: Law = option(Law((inf,)), "energy budget of a device in one round", above=0)
-    battery_joule: Law = option(Law((inf,)), "energy a device has for the whole run", above=0)
+    energy_per_round_joule: Law = option(Law((inf,)), "energy budget of a device in one round", above=0, infinite=True)
+    battery_joule: Law = option(Law((inf,)), "energy a device has for the whole run", above=0, infinite=True)
     availability: Law = option(Law((1.0,)), "probability that a device is switched on in a round", least=0, most=1)
 
     bits_per_parameter: float = option(32.0, "bits of one model parameter on the air", above=0)
-    deadline_s: float = option(inf, "uploads that end later in the round are lost", above=0)
+    deadline_s: float = option(inf, "uploads that end later in the round are lost", above=0, infinite=True)
     clock: str = option(
         "slowest",
         "a round lasts until its slowest selected device ends, or always deadline_s",

@@ -36,8 +36,10 @@ class VideoConfig:
     activity: Law = option(Law((0.3, 0.8), "uniform"), "probability of a request in each arrival slot", least=0, most=1)
     slots: int = option(32, "arrival slots between two rounds", least=0)
     slots_by_activity: bool = option(True, "a user has ceil(slots * activity) slots instead of all")
-    capacity: Law = option(Law((320.0, 640.0), "uniform"), "samples a user can store; inf: no limit", least=1)
-    initial: float = option(inf, "samples stored before the first round, at most the capacity", least=0)
+    capacity: Law = option(
+        Law((320.0, 640.0), "uniform"), "samples a user can store; inf: no limit", least=1, infinite=True
+    )
+    initial: float = option(inf, "samples stored before the first round, at most the capacity", least=0, infinite=True)
     cache: str = option("fifo", "what a full store keeps", choices=("fifo", "srsr", "drsr", "lazy"))
     theta: float = option(2 / 3, "weight of new label shares (cache=srsr)", least=0, most=1)
 

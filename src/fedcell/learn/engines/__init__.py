@@ -1,5 +1,5 @@
 """Local training of a whole cohort: one obvious engine and three fast ones that must agree with it.
 
-An engine is a function `train(architecture, samples, points, of_row, work, draw, out)` that fills
-`out[row] = end - start` for every row. `draw` is the mini-batch draw of `batches.draw_batches`.
+An engine is a function `train(job)`, or `train(job, workers)` where it has threads, that fills
+`job.out[row] = end - start` for every row of a `common.Job`. All draw mini-batches with `batches.draw_batches`.
 """

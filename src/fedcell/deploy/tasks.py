@@ -1,0 +1,51 @@
+"""What a device is asked to train, and what became of it. Needs no Flower."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..types import Bools, Outcome
+
+Vector = NDArray[np.float32]
+
+
+class Task(NamedTuple):
+    """What one device has to train: one row of a `Work`, and what it needs to make sense of it."""
+
+    device: int
+    round: int
+    seed: int
+    n_params: int
+    n_classes: int
+    steps: int
+    batch_size: int
+    lr: float
+    momentum: float
+    prox: float
+    model: Mapping[str, Any]  # the sections of the settings
+    train: Mapping[str, Any]
+    start: Vector  # [n_params]; empty where the device goes on from a model of its own
+    mask: Bools | None  # [n_params]
+    n_features: int = 0  # of a device with a model of its own, which sends class means instead of an update
+    pull: float = 0.0  # strength of the pull of features to `knowledge`
+    knowledge: Vector | None = None  # [n_classes * n_features], shared class means
+    known: Bools | None = None  # [n_classes], classes that have one
+
+    @property
+    def n_values(self) -> int:
+        """Numbers in the answer, before a mask."""
+        return self.n_classes * self.n_features or self.n_params
+
+
+class Answer(NamedTuple):
+    """What became of one task."""
+
+    device: int
+    outcome: Outcome
+    update: Vector | None  # [n_params] of one that was delivered
+    compute_s: float
+    response_s: float  # from sending the task to having the answer; the time waited where there is none
+    down_bit: float
+    up_bit: float
