@@ -25,7 +25,8 @@ This page is written by `docs/generate.py` from the code. Do not edit it; run th
 
 A key is a dotted path. Change it on the command line with `--set world.radius_m=300`, or in Python with
 `fedcell.run(..., settings={"world.radius_m": 300})`. `fedcell list keys --scenario NAME` prints the same keys with the
-values of a scenario.
+values of a scenario. A setting that changes nothing as things stand, such as `world.n_blocks` without resource blocks,
+is named in a notice.
 
 How values are written:
 

@@ -12,7 +12,7 @@ from fedcell.methods.schedulers import SCHEDULERS
 
 
 def main(rounds: int) -> None:
-    methods = [f"fedavg:scheduler={name},n_selected=6" for name in SCHEDULERS]
+    methods = [f"fedavg:scheduler={name}" + ",n_selected=6" * (name != "all") for name in SCHEDULERS]
     records = fedcell.run(methods, "cell", {"rounds": rounds})
     print(fedcell.report.text(records))
     for one in records:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 import fedcell
 from fedcell import methods, report
@@ -51,6 +52,27 @@ def test_a_key_that_is_no_setting_says_what_to_write(key, words):
         fedcell.run("fedprox", settings={key: 1})
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"methods": 5}, "a int is no method to run"),
+        ({"settings": ["rounds=1"]}, "settings is a list, not a dict: write it as {'rounds': 30}"),
+        ({"scenario": None}, "unknown scenario None"),
+        ({"model": torch.nn.Linear}, "model is the class Linear: give a torch.nn.Module that is built"),
+        ({"dataset": ([1], [2])}, "dataset is a tuple: make one with fedcell.from_arrays"),
+    ],
+)
+def test_arguments_of_another_kind_are_refused(tmp_path, arguments, words):
+    with pytest.raises(BadInput, match=re.escape(words)):
+        fedcell.run(**{"methods": "fedavg", "settings": SMALL, **arguments})
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_setting_that_changes_nothing_is_a_warning():
+    with pytest.warns(UserWarning, match=r"world\.n_blocks = 3 changes nothing while world\.access = fdma"):
+        fedcell.run("fedavg", settings={**SMALL, "world.n_blocks": 3})
+
+
 def test_a_run_needs_no_slow_imports(tmp_path):
     """Packages that take longer to import than a small run are left to those who need them."""
     code = (
@@ -61,3 +83,29 @@ def test_a_run_needs_no_slow_imports(tmp_path):
     command = [sys.executable, "-c", code, str(tmp_path / "run")]
     found = subprocess.run(command, capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "set()"
+
+
+# ---------------------------------------------------------------- reading
+
+
+def test_reading_a_comparison_as_one_run_names_its_runs():
+    fedcell.run("fedavg", settings=SMALL, out="both")
+    with pytest.raises(BadInput, match=r"both is a comparison: read one of its runs, such as both/fedavg, or all"):
+        fedcell.read("both")
+    with pytest.raises(BadInput, match="gone is no folder"):
+        fedcell.read("gone")
+
+
+def test_a_column_that_is_not_there_is_refused_and_one_not_measured_yet_is_not():
+    (record,) = fedcell.run("fedavg", settings=SMALL | {"rounds": 3, "eval_every": 3})
+    assert list(fedcell.read(record.folder, ["accuracy", "clock_s"]).columns) == ["clock_s", "accuracy"]
+    with pytest.raises(BadInput, match=r"has no column 'acuracy': did you mean 'accuracy'\? \(it has round, "):
+        fedcell.read(record.folder, ["clock_s", "acuracy"])
+    rows = record.folder / "rounds.jsonl"
+    rows.write_text("".join(rows.read_text().splitlines(keepends=True)[:1]))
+    assert list(fedcell.read(record.folder, ["clock_s", "accuracy"]).columns) == ["clock_s"]
+
+
+def test_comparing_nothing_is_said():
+    with pytest.raises(BadInput, match="no run was given to compare"):
+        fedcell.compare([])

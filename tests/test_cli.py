@@ -6,6 +6,7 @@ import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -116,6 +117,89 @@ def test_resume_of_a_finished_run_says_so(capsys):
     assert "fedavg" in out
 
 
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("world.deadline_s=0.001", "(8 of 8 late): raise world.deadline_s"),
+        ("world.energy_per_round_joule=1e-9", "(8 of 8 out of energy): raise world.energy_per_round_joule"),
+        ("world.outage_threshold_db=300", "(8 of 8 lost by the channel): lower world.outage_threshold_db"),
+    ],
+)
+def test_a_run_in_which_nobody_is_heard_is_said(capsys, setting, words):
+    assert main(["run", "fedavg", "central", "--rounds", "2", "--quiet", "--out", "o", *SMALL, "--set", setting]) == 0
+    for args in ([], ["show", "o"], ["show", "o", "--json"]):
+        assert not args or main(args) == 0
+        assert capsys.readouterr().err.startswith(f"fedcell: fedavg: no update arrived in any round {words}")
+    assert main([*RUN, "--quiet", "--out", "heard"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+# ---------------------------------------------------------------- records with damage
+
+
+def damaged(name: str, data: bytes | None) -> Path:
+    """A comparison of two runs, in the first of which a file is changed, or deleted for None."""
+    assert main(["run", "fedavg", "fedprox", "--rounds", "3", "--quiet", "--out", "o", *SMALL]) == 0
+    path = Path("o/fedavg") / name
+    if data is None:
+        path.unlink()
+    else:
+        path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("rounds.jsonl", b""),
+        ("rounds.jsonl", None),
+        ("rounds.jsonl", b"{}\n{}\n{}\n"),
+        ("run.json", None),
+        ("run.json", b'{"format": 1}'),
+        ("status.json", b"null\n"),
+        ("status.json", b'{"state": "finished"}'),
+    ],
+)
+def test_a_damaged_run_is_left_out_everywhere_and_said(capsys, name, data):
+    damaged(name, data)
+    capsys.readouterr()
+    assert main(["show", "o"]) == 0
+    out, err = capsys.readouterr()
+    assert "fedprox" in out
+    assert "fedavg" not in out
+    assert err.startswith("fedcell: left out: ")
+    assert "o/fedavg" in err
+    assert main(["compare", "o"]) == 0
+    out = capsys.readouterr().out
+    assert "note: left out: " in out
+    assert out.count("o/fedavg") == 1
+    assert " is damaged" in out
+    assert "\nfedprox" in out
+    assert "\nfedavg" not in out
+    assert main(["report", "o", "--out", "r.html"]) == 0
+    assert "resume" in Path("r.html").read_text() or name == "run.json"
+
+
+@pytest.mark.parametrize("data", [b"{}\n{}\n{}\n", b"\n\n"])
+def test_rows_that_cannot_be_read_are_said_before_anything_else(capsys, data):
+    path = damaged("rounds.jsonl", data)
+    capsys.readouterr()
+    said = fails(capsys, 1, "run", "--resume", "o")
+    assert f"line 1 of {path} is damaged: delete it and all lines after it" in said
+    path.write_bytes(b"")
+    assert main(["run", "--resume", "o"]) == 0
+    out, err = capsys.readouterr()
+    assert "o/fedavg is damaged (finished, but with 0 of 3 rows): resuming makes the others anew" in err
+    assert "fedavg" in out
+
+
+def test_a_list_of_runs_is_sorted_and_a_comparison_is_not(capsys):
+    main([*RUN, "--quiet", "--out", "o"])
+    capsys.readouterr()
+    assert "--sort final is for a list of many runs" in fails(capsys, 2, "show", "o", "--sort", "final")
+    assert "--last 1 is for a list of many runs" in fails(capsys, 2, "show", "o", "--last", "1")
+
+
 # ---------------------------------------------------------------- bad input
 
 
@@ -140,7 +224,23 @@ def test_resume_of_a_finished_run_says_so(capsys):
         (["run", "--set", "world.n_devices=0"], ["world.n_devices = 0", "at least 1"]),
         (["run", "--set", "world.bandwidth_hz=0"], ["world.bandwidth_hz = 0", "above 0"]),
         (["run", "--set", "data.name=none.npz"], ["none.npz"]),
+        (["run", "--set", "world.radius_m=abc"], ["world.radius_m = 'abc'", "write a number such as 400"]),
         (["run", "fedavg", "fedavg"], ["'fedavg' is named twice"]),
+        (["run", "fedavg:lr=0.1,lr=0.2"], ["'fedavg:lr=0.1,lr=0.2' sets lr twice"]),
+        (["run", "fedavg:"], ["'fedavg:' has no settings behind its colon"]),
+        (["run", "--set", "world.radius_m=1", "--set", "world.radius_m=2"], ["--set world.radius_m is given twice"]),
+        (["run", "--set", "seed=3", "--seed", "4"], ["--set seed=3 and --seed 4: drop one"]),
+        (["run", "--set", "rounds=2", "--rounds", "1"], ["--set rounds=2 and --rounds 1: drop one"]),
+        (["sweep", "--set", "rounds=2", "--rounds", "1"], ["--set rounds=2 and --rounds 1: drop one"]),
+        (["sweep", "--set", "rounds=2", "--set", "rounds=1"], ["--set rounds is given twice"]),
+        (["sweep", "--scenario", "cell", "fedavg"], ["'fedavg' is a method", "name methods before --scenario"]),
+        (["sweep", "--seeds", "1..1000000000", "--dry-run"], ["makes more than 100000 runs"]),
+        (["sweep", "--seeds", "1..90000", "--grid", "train.lr=1", "2"], ["runs and a sweep at most 100000"]),
+        (["run", "--round", "3"], ["--round is no flag", "did you mean '--rounds'?", "fedcell run --help"]),
+        (["sweep", "fedavg", "--seed", "3"], ["did you mean '--seeds'?", "fedcell sweep --help"]),
+        (["rnu"], ["'rnu' is no COMMAND: did you mean 'run'?"]),
+        (["plan", "cafe", "--rate", "1"], ["required: --clients", "fedcell plan cafe --help"]),
+        (["run", "--set", "world.power_dbm=1e12"], ["world.power_dbm = 1e+12", "at most 200"]),
         (["run", "--checkpoint-every", "-1"], ["--checkpoint-every -1"]),
         (["run", "fedavg", "--resume", "x", "--rounds", "3"], ["drop --rounds fedavg"]),
         (["list", "keys", "nope"], ["unknown method 'nope'"]),
@@ -160,19 +260,77 @@ def test_a_folder_with_content_is_not_written_to(capsys):
     assert "o is not empty" in fails(capsys, 2, *RUN, "--out", "o")
 
 
-def test_unknown_flags_are_the_parsers_business(capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(["run", "--round", "3"])
-    assert ended.value.code == 2
+@pytest.mark.parametrize("text", ["abc", "0"])
+def test_a_number_of_cores_that_is_none(capsys, monkeypatch, text):
+    monkeypatch.setenv("FEDCELL_CORES", text)
+    for command in ("run", "sweep"):
+        assert f"FEDCELL_CORES = '{text}' is no number" in fails(capsys, 2, command, "fedavg", *SMALL)
+
+
+def test_settings_that_change_nothing_are_named_once(capsys):
+    settings = ["--set", "world.n_blocks=3", "--set", "fedavg.n_selected=2", "--set", "train.lr=0.2"]
+    methods = ["fedavg", "fedprox:n_selected=3", "fedprox:n_selected=3,scheduler=random"]
+    assert main(["run", *methods, "--rounds", "1", "--quiet", *SMALL, *settings]) == 0
+    err = capsys.readouterr().err
+    assert [line.partition(" changes nothing")[0] for line in err.splitlines()] == [
+        "fedcell: world.n_blocks = 3",
+        "fedcell: fedavg.n_selected = 2",
+        "fedcell: fedprox.n_selected = 3",
+    ]
+    sweep = ["sweep", "fedavg", "--dry-run", *settings, "--grid"]
+    assert main([*sweep, "world.access=fdma", "own_band"]) == 0
+    assert capsys.readouterr().err.count("world.n_blocks = 3 changes nothing") == 1
+    assert main([*sweep, "world.access=fdma", "block"]) == 0  # counts in one of them
+    assert "world.n_blocks" not in capsys.readouterr().err
+
+
+def test_a_dry_run_names_the_folder_that_the_sweep_gets(capsys):
+    Path("runs/sweep-1").mkdir(parents=True)
+    assert main(["sweep", "fedavg", "--dry-run"]) == 0
+    assert "1 runs: runs/sweep-2" in capsys.readouterr().out
+
+
+def test_too_little_memory_is_one_sentence(capsys, monkeypatch):
+    for error in (MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried")):
+        monkeypatch.setattr("fedcell.cli.listing.show", Mock(side_effect=error))
+        assert "not enough memory: lower world.n_devices" in fails(capsys, 1, "list")
+
+
+@pytest.mark.parametrize(
+    ("build", "words"),
+    [
+        ("5", "build() of 'mine.py' returned '5': return a fedcell.Method"),
+        (
+            "fedavg.build(config)._replace(decide=lambda *any: None)",
+            "decide() returned 'None': return a fedcell.Decision",
+        ),
+        ("(", "correct it (`python mine.py` shows the line)"),
+    ],
+)
+def test_a_method_file_that_is_wrong(capsys, build, words):
+    head = "from fedcell.methods import fedavg\nfrom fedcell.methods.fedavg import Config\n"
+    Path("mine.py").write_text(f"{head}def build(config): return {build}\n")
+    assert main(["run", "mine.py", "--rounds", "1", "--quiet", *SMALL]) == 2
+    err = capsys.readouterr().err
+    assert words in err
+    assert err.count("\n") == 1
+
+
+def test_keys_of_a_file_are_named_as_they_are_typed(capsys):
+    Path("mine.py").write_text("from fedcell.methods.fedprox import Config, build\n")
+    assert "fedcell: mine.mu = -1 is out of range" in fails(capsys, 2, "run", "mine.py", "--set", "mine.mu=-1")
 
 
 # ---------------------------------------------------------------- folders that cannot be used
 
 
 def test_what_is_not_a_run_is_refused(capsys):
-    assert "gone is no run folder" in fails(capsys, 1, "show", "gone")
     Path("empty").mkdir()
-    assert "empty is no run folder (it has no comparison.json)" in fails(capsys, 1, "run", "--resume", "empty")
+    Path("file").write_text("")
+    for command in (["show"], ["compare"], ["report"], ["run", "--resume"]):
+        for name in ("gone", "file"):
+            assert f"{name} is no folder: name one that `fedcell run`" in fails(capsys, 2, *command, name)
+        assert "there is no recorded run in empty: name a folder" in fails(capsys, 2, *command, "empty")
     Path("empty/run.json").write_text('{"format": 99}')
     assert "has format 99, not 1" in fails(capsys, 1, "show", "empty")
     Path("empty/run.json").write_text("{")
@@ -181,8 +339,37 @@ def test_what_is_not_a_run_is_refused(capsys):
 
 def test_a_place_that_cannot_be_written_to(capsys):
     Path("file").write_text("")
-    assert "cannot write to file/x: not a directory" in fails(capsys, 1, *RUN, "--out", "file/x")
-    assert "cannot write to file: not a directory" in fails(capsys, 1, *RUN, "--out", "file")
+    for place in ("file", "file/x"):
+        assert "file is a file: choose another folder" in fails(capsys, 2, *RUN, "--out", place)
+
+
+def test_files_are_written_into_new_folders_and_never_over_a_folder(capsys):
+    assert main([*RUN, "--quiet", "--out", "o"]) == 0
+    assert main(["compare", "o", "--figure", "a/b/f.png", "--csv", "c/f.csv"]) == 0
+    assert main(["report", "o", "--out", "d/r.html"]) == 0
+    plan = ["plan", "cafe", "--clients", "9", "--rate", "1", "--waste-weight", "1", "--comm-weight", "1"]
+    assert main([*plan, "--figure", "e/p.png"]) == 0
+    assert all(Path(name).is_file() for name in ("a/b/f.png", "c/f.csv", "d/r.html", "e/p.png"))
+    Path("x.png").mkdir()
+    capsys.readouterr()
+    for args in (["compare", "o", "--figure"], ["compare", "o", "--csv"], ["report", "o", "--out"]):
+        assert "x.png is a folder: give a file" in fails(capsys, 2, *args, "x.png")
+
+
+def test_the_table_is_printed_though_its_files_cannot_be_written(capsys, monkeypatch):
+    def full(path, *parts):
+        raise OSError(28, "No space left on device")
+
+    assert main([*RUN, "--quiet", "--out", "o"]) == 0
+    monkeypatch.setattr("fedcell.record.files.write_atomic", full)
+    for args in (["run", "--quiet", "--resume", "o"], ["compare", "o", "--csv", "f.csv"]):
+        capsys.readouterr()
+        assert main(args) == 1
+        out, err = capsys.readouterr()
+        assert "fedavg" in out
+        assert "the disk is full" in err
+    assert main(["run", "--quiet", "--resume", "o"]) == 1
+    assert "then draw it with `fedcell run --resume o` (the record is whole)" in capsys.readouterr().err
 
 
 @pytest.fixture

@@ -80,5 +80,5 @@ def test_bad_input_is_one_sentence_and_writes_nothing(place, capsys, arguments, 
 
 
 def test_a_folder_that_is_not_there_is_said(capsys):
-    assert main(["compare", "gone"]) == 1
+    assert main(["compare", "gone"]) == 2
     assert "gone is no folder" in capsys.readouterr().err

@@ -80,9 +80,10 @@ def test_readme_shows_the_example():
     assert (ROOT / "examples" / "own_everything.py").read_text().endswith("\n" + shown)
 
 
-def test_contributing_shows_the_method_file():
-    (shown,) = blocks(ROOT / "CONTRIBUTING.md", "python")
-    assert (ROOT / "examples" / "server_momentum.py").read_text() == shown
+def test_contributing_shows_the_method_files():
+    method, scheduler = blocks(ROOT / "CONTRIBUTING.md", "python")
+    assert (ROOT / "examples" / "server_momentum.py").read_text() == method
+    assert scheduler in (ROOT / "examples" / "taking_turns.py").read_text()
 
 
 # ---------------------------------------------------------------- links and tables

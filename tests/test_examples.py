@@ -13,6 +13,7 @@ from fedcell.simulate import simulate
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 MOMENTUM = f"{EXAMPLES / 'server_momentum.py'}:beta=0.9"
+TURNS = str(EXAMPLES / "taking_turns.py")
 SMALL = {"world.n_devices": "4", "model.name": "logistic", "train.steps": "1"}
 
 
@@ -117,3 +118,25 @@ def test_momentum_turns_a_bad_update_away(small, momentum):
 def test_momentum_is_saved_and_restored_in_mid_run(small, momentum, world, tmp_path):
     (tmp_path / "checkpoints").mkdir()
     contract.test_saved_in_mid_run_ends_alike(small, momentum, world, tmp_path / "checkpoints")
+
+
+# ---------------------------------------------------------------- the scheduler file
+
+
+@pytest.mark.parametrize("world", contract.WORLDS)
+def test_turns_keep_the_contract_in_every_world(small, world):
+    contract.test_runs_within_budgets_and_repeats(small, methods.parse(TURNS).build(), world)
+
+
+def test_everybody_has_a_turn_before_anybody_has_two(small):
+    problem, asked = small({"world.n_devices": 6, "rounds": 6}), []
+    method = methods.parse(f"{TURNS}:n_asked=2").build()
+
+    def spy(problem, state, observation):
+        found = method.decide(problem, state, observation)
+        asked.append(found.selected)
+        return found
+
+    list(simulate(problem, method._replace(decide=spy)))
+    for start in (0, 3):
+        assert sum(asked[start : start + 3]).tolist() == [1] * 6

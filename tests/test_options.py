@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedcell import scenarios
+from fedcell import methods, scenarios
 from fedcell.errors import BadInput
+from fedcell.idle import idle, notices
 from fedcell.options import Law, check, describe, from_dict, keys, option, override, to_dict
 from fedcell.scenarios import Config
 from fedcell.world.settings import WorldConfig
@@ -86,7 +87,10 @@ def test_texts_are_read_by_type(key: str, text: object, value: object) -> None:
         ("inner.few", "1|inf", "must be finite"),
         ("inner.few", "1|nan", "out of range"),
         ("inner.law", "1|nan", "out of range"),
-        ("name", "be", "did you mean 'bee'?"),
+        ("name", "be", "did you mean 'bee'? (one of a, bee)"),
+        ("name", "qqq", "choose one of a, bee"),
+        ("count", "abc", "write a whole number such as 3 (a count)"),
+        ("maybe", "abc", "write a number or none (perhaps)"),
         ("on", "maybe", "true or false"),
         ("maybe", "nan", "out of range"),
         ("inner.share", "1.5", "at least 0 and at most 1"),
@@ -140,6 +144,16 @@ def test_check_finds_what_a_constructor_let_through() -> None:
         {"world.reference_gain_db": "inf"},
         {"world.power_dbm": "-inf"},
         {"world.cpu_hz": "1e9|inf"},
+        {"world.cpu_hz": "0.5"},
+        {"world.power_dbm": "1e12"},
+        {"world.bandwidth_hz": "1e300"},
+        {"world.bits_per_parameter": "1e300"},
+        {"world.noise_dbm_per_hz": "1e12"},
+        {"world.n_devices": "1e12"},
+        {"world.n_blocks": "1e12"},
+        {"train.steps": "1e12"},
+        {"video.n_genres": "1e12"},
+        {"data.counts": "-1"},
         {"model.hidden": "0"},
         {"model.hidden": "64,-5"},
         {"model.widths": "0", "model.hidden": "8,8"},
@@ -159,6 +173,38 @@ def test_limits_that_may_be_missing_take_infinity() -> None:
     check(override(Config(), {"video.capacity": "inf", "video.initial": "49"}))
     for name in scenarios.names():
         check(scenarios.get(name).config)
+
+
+def test_a_setting_that_changes_nothing_says_what_to_set() -> None:
+    given = ["world.n_blocks", "world.n_fast", "world.edge_weights", "world.radius_m", "rounds"]
+    said = idle(override(Config(), {"world.n_blocks": 3}), given)
+    assert said["world.n_blocks"] == (
+        "world.n_blocks = 3 changes nothing while world.access = fdma: set world.access=block"
+    )
+    assert said["world.n_fast"].endswith(": set world.response=exponential or trace")
+    assert said["world.edge_weights"].endswith("while world.edge_rounds = 0: change world.edge_rounds")
+    assert (said["world.radius_m"], said["rounds"]) == ("", "")
+    counts = idle(override(Config(), {"world.access": "block"}), given)
+    for order in ([said, counts], [counts, said]):  # n_blocks counts in one of two runs
+        assert notices(order) == [said["world.n_fast"], said["world.edge_weights"]]
+
+
+def test_what_an_option_needs_can_be_had() -> None:
+    for settings in (Config(), *(methods.load(name).Config() for name in methods.names())):
+        found = {key: entry for key, entry, _ in keys(settings)}
+        idle(settings, list(found))  # every name is that of a setting
+        for key, entry in found.items():
+            name, words = re.split("!?=", entry.metadata["needs"] or "=")
+            choices = found[key.removesuffix(entry.name) + name].metadata["choices"] if name else ()
+            assert not choices or set(words.split("|")) <= set(choices), key
+
+
+def test_no_scenario_compares_methods_with_settings_that_change_nothing() -> None:
+    for name in scenarios.names():
+        preset = scenarios.get(name)
+        for text in preset.compare:
+            choice = methods.parse(text, preset.methods)
+            assert not notices([methods.without_effect(choice)]), text
 
 
 def test_large_whole_numbers_keep_their_digits() -> None:

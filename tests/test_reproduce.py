@@ -133,7 +133,8 @@ def test_flags_that_contradict_are_refused(clone, capsys):
     assert "drop it, or drop first" in error(capsys, "first", "--all")
     assert "name experiments, or give --all" in error(capsys, "--quick")
     assert "--seeds 0 is below 1" in error(capsys, "first", "--seeds", "0")
-    assert "--workers -1 is below 1" in error(capsys, "first", "--workers", "-1")
+    assert "--workers -1 is below 0" in error(capsys, "first", "--workers", "-1")
+    assert "--only zzz is in the name of no case: cases are" in error(capsys, "first", "--only", "zzz")
 
 
 def test_a_paper_without_experiments_has_only_claims(clone, capsys):

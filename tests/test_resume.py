@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedcell import methods, options, record, scenarios
+from fedcell import methods, options, record, report, scenarios
 from fedcell.data import from_arrays
 from fedcell.errors import BadInput, FedcellError
 
@@ -241,6 +241,34 @@ def test_a_finished_run_says_so_and_is_left_alone(tmp_path, whole):
     record.resume(whole, watch=watch)
     assert [f"{whole / name} has finished already: nothing to do" for name in FOLDERS] == watch.notes
     assert {path: path.stat().st_mtime_ns for path in whole.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("kept", [0, 1, 38, 39])
+def test_a_finished_run_that_lost_rows_is_made_whole(tmp_path, whole, kept):
+    folder, watch = tmp_path / "run", Stop("", 0)
+    record.execute(config(40), METHODS, folder, period=record.Period(0.0))
+    rows = folder / "fedavg" / "rounds.jsonl"
+    rows.write_bytes(b"".join(rows.read_bytes().splitlines(keepends=True)[:kept]))
+    short, other = record.read_all(folder)
+    assert (short.status.state, short.status.rounds, other.status.state) == ("damaged", kept, "finished")
+    assert f"(finished, but with {kept} of 40 rows)" in short.status.message
+    assert [one.label for one in report.compare([short, other]).groups] == [METHODS[1]]
+    records = record.resume(folder, watch=watch)
+    assert [one.status.state for one in records] == ["finished", "finished"]
+    assert watch.notes[0] == short.status.message
+    assert result(folder) == result(whole)
+    assert len(list(folder.glob("fedavg/checkpoint-*"))) <= 2
+
+
+def test_checkpoints_ahead_of_lost_rows_do_not_push_out_new_ones(tmp_path, whole):
+    folder = tmp_path / "run"
+    record.execute(config(40), METHODS, folder, period=record.Period(0.0))
+    (folder / "fedavg" / "rounds.jsonl").unlink()
+    with pytest.raises(KeyboardInterrupt):
+        record.resume(folder, watch=Stop("fedavg", 25), period=record.Period(0.0))
+    assert newest(folder / "fedavg").name == "checkpoint-000025.safetensors"
+    record.resume(folder)
+    assert result(folder) == result(whole)
 
 
 def test_settings_come_from_the_record_and_versions_are_compared(tmp_path, whole):

@@ -1,19 +1,21 @@
 """`fedcell run` from Python: the same runs, with a model, data and methods of one's own."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
+from warnings import warn
 
 from torch import nn
 
 from . import methods as library
 from .data import Dataset
 from .errors import BadInput
+from .idle import notices
 from .loggers import Log
-from .options import override
+from .options import mapping, override
 from .record import Record, Watch, execute, silent
-from .scenarios import Config, get
+from .scenarios import Config, get, without_effect
 from .types import Method
 
 
@@ -47,9 +49,13 @@ def run(
     Raises BadInput, before anything is written, for settings, data, models or methods that do not fit.
     """
     preset = get(scenario)
-    _refuse_method_keys(settings or {})
-    config = override(preset.config, settings or {})
-    asked = [methods] if isinstance(methods, str) else methods
+    changes = mapping(settings, "settings", "{'rounds': 30}")
+    _refuse_method_keys(changes)
+    config = override(preset.config, changes)
+    asked: list[Any] = list(methods) if isinstance(methods, Iterable) and not isinstance(methods, str) else [methods]
+    choices = [library.parse(one, preset.methods) for one in asked if isinstance(one, str)]
+    for line in notices([without_effect(config, changes, dataset), *map(library.without_effect, choices)]):
+        warn(line, stacklevel=2)
     with Log([log] if isinstance(log, str) else log, watch) as told:
         return execute(config, asked, out, defaults=preset.methods, dataset=dataset, model=model, watch=told)
 

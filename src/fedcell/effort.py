@@ -15,7 +15,7 @@ class Effort(NamedTuple):
     quick: bool = False  # the reduced grid
     seeds: int | None = None  # seeds 1..N of every case; None: `SEEDS`, or `QUICK_SEEDS`
     stored: bool = False  # run nothing
-    workers: int = 1  # processes side by side
+    workers: int = 1  # processes side by side; 0: as many as there are cores
     only: str = ""  # run nothing but cases with this text in their key
 
     @property
@@ -34,7 +34,13 @@ def flags(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--seeds", metavar="N", type=int, help=f"seeds 1..N of every case (default: {SEEDS}; quick: {QUICK_SEEDS})"
     )
-    parser.add_argument("--workers", metavar="N", type=int, default=1, help="processes that run cases side by side")
+    parser.add_argument(
+        "--workers",
+        metavar="N",
+        type=int,
+        default=1,
+        help="processes that run cases side by side; 0: as many as there are cores (default: 1)",
+    )
     parser.add_argument("--stored", action="store_true", help="run nothing: judge and draw the runs on file")
     parser.add_argument("--only", metavar="TEXT", default="", help="run only cases with this in their name; judge all")
 
@@ -42,7 +48,7 @@ def flags(parser: ArgumentParser) -> None:
 def effort_of(options: Namespace) -> Effort:
     """The values of the flags."""
     effort = Effort(**{name: getattr(options, name) for name in Effort._fields})
-    for name, value in (("seeds", effort.seeds), ("workers", effort.workers)):
-        if value is not None and value < 1:
-            raise BadInput(f"--{name} {value} is below 1: give a whole number from 1 on")
+    for name, value, least in (("seeds", effort.seeds, 1), ("workers", effort.workers, 0)):
+        if value is not None and value < least:
+            raise BadInput(f"--{name} {value} is below {least}: give a whole number from {least} on")
     return effort

@@ -36,5 +36,15 @@ def did_you_mean(word: str, known: list[str]) -> str:
     """
     from difflib import get_close_matches
 
-    near = get_close_matches(word, known, n=1, cutoff=0.5)
+    near = get_close_matches(word, known, n=1, cutoff=0.65)
     return f": did you mean {near[0]!r}?" if near else ""
+
+
+def choose_one(word: str, known: list[str]) -> str:
+    """The nearest known word, if there is one, and all that there are.
+
+    >>> choose_one("fedavgg", ["fedavg", "fedprox"]), choose_one("x", ["fedavg", "fedprox"])
+    (": did you mean 'fedavg'? (one of fedavg, fedprox)", ': choose one of fedavg, fedprox')
+    """
+    near, every = did_you_mean(word, known), ", ".join(known)
+    return f"{near} (one of {every})" if near else f": choose one of {every}"

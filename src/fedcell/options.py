@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import BadInput, did_you_mean
+from .errors import BadInput, choose_one
 from .types import Floats
 
 FEW = 12  # keys that an error message may list
@@ -32,13 +32,15 @@ def option(
     most: float | None = None,
     infinite: bool = False,
     choices: tuple[str, ...] = (),
+    needs: str = "",
 ) -> Any:
     """A documented dataclass field. `above` is an exclusive lower limit, `least` and `most` inclusive ones.
 
     Limits hold for every number of a list or law. Numbers are finite unless `infinite` allows `inf` within the limits.
+    `needs` says when the option counts, by another one of its class: `access=block|own_band`, or `scheduler!=all`.
     """
     limits = {"above": above, "least": least, "most": most, "infinite": infinite}
-    metadata = {"help": help, "choices": choices, **limits}
+    metadata = {"help": help, "choices": choices, "needs": needs, **limits}
     return field(default=default, metadata=metadata)
 
 
@@ -119,6 +121,13 @@ def check(settings: Any, where: str = "") -> None:
         _check_value(entry, value, where + key)
 
 
+def mapping(value: Any, name: str, example: str) -> Mapping[str, Any]:
+    """A dict that a caller gave, or an empty one for None; raises BadInput for anything else."""
+    if value is None or isinstance(value, Mapping):
+        return value or {}
+    raise BadInput(f"{name} is a {type(value).__name__}, not a dict: write it as {example}")
+
+
 def to_dict(settings: Any) -> dict[str, Any]:
     """Nested plain values for standard JSON (`inf` as a text); `from_dict` reads it back to an equal object."""
     out: dict[str, Any] = {}
@@ -185,10 +194,13 @@ def _parse(entry: Field[Any], value: Any, key: str) -> Any:
         return _convert(hint, value)
     except (ValueError, TypeError, OverflowError) as error:
         if hint is not bool and isinstance(value, str) and UNIT.search(value):
-            fix = f"write plain SI numbers such as 1e6 ({entry.metadata['help']})"
-            raise BadInput(f"{key} = {value!r} is not {_type_name(hint)}: {fix}") from None
+            fix = "write plain SI numbers such as 1e6"
+        else:
+            shown = not isinstance(entry.default, bool | None) and entry.default not in ("", ())
+            fix = f"write {_type_name(entry.type)}" + f" such as {written(entry.default)}" * shown
         reason = f" ({error})" if hint is Law else ""
-        raise BadInput(f"{key} = {value!r} is not {_type_name(hint)}{reason}: {entry.metadata['help']}") from None
+        what = f"{key} = {value!r} is not {_type_name(hint)}{reason}"
+        raise BadInput(f"{what}: {fix} ({entry.metadata['help']})") from None
 
 
 def _convert(hint: Any, value: Any) -> Any:
@@ -239,8 +251,7 @@ def _check_value(entry: Field[Any], value: Any, key: str) -> None:
     if value is None or not rule:
         return
     if rule["choices"] and value not in rule["choices"]:
-        hint = did_you_mean(str(value), list(rule["choices"])) or f": choose one of {', '.join(rule['choices'])}"
-        raise BadInput(f"{key} = {value!r} is unknown{hint}")
+        raise BadInput(f"{key} = {value!r} is unknown{choose_one(str(value), list(rule['choices']))}")
     numbers = value.values if isinstance(value, Law) else value if isinstance(value, tuple) else (value,)
     for number in numbers:
         if isinstance(number, bool) or not isinstance(number, int | float):

@@ -49,7 +49,7 @@ def play_round(problem: Problem, method: Method, before: Snapshot) -> tuple[Row,
     place, seed, params, state = problem.world, problem.seed, before.params, before.method
 
     observation, world_state = world.observe(place, before.world, seed, before.round)
-    decision = method.decide(problem, state, observation)
+    decision = radio.as_decision(method.decide(problem, state, observation))
     start = method.broadcast(problem, params, state, observation, decision)
     updates = method.local(problem, state, start, observation, decision)
     sent = Round(observation, decision, updates, radio.transmit(place, observation, decision, seed))

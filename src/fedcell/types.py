@@ -277,8 +277,8 @@ class Method(NamedTuple):
     """A federated-learning method: six pure functions around an explicit state.
 
     Start from `fedcell.methods.defaults.default(config)` and replace what the paper changes. The state is
-    any tree (NamedTuple, tuple, dict) of tensors, arrays, numbers and None, so that a run can be
-    saved and resumed.
+    any tree of NamedTuples, tuples, lists and dicts with tensors, arrays, numbers, texts and None, so that a run can
+    be saved and resumed.
 
     `scope` says what one server is where every base station keeps an edge model (`world.edge_rounds`):
     `cell`: each cell is a network of its own, with its own state; `network`: `decide` sees all cells at

@@ -76,9 +76,9 @@ def test_rank_in_class_equals_a_plain_count():
         ("mnits", ["'mnits'", "did you mean 'mnist'?"]),
         ("Fashion-MNIST", ["did you mean 'fashion-mnist'?"]),
         ("cifar-10", ["did you mean 'cifar10'?"]),
-        ("qqq", ["digits, mnist, fashion-mnist, cifar10", ".npz"]),
+        ("qqq", ["data.name = 'qqq' is unknown", "digits, mnist, fashion-mnist, cifar10, video", ".npz"]),
         ("mnist", ["'mnist' is not in", "fedcell data get mnist"]),
-        ("nowhere.npz", ["no file 'nowhere.npz'"]),
+        ("nowhere.npz", ["data.name = 'nowhere.npz' is no file"]),
     ],
 )
 def test_names_that_cannot_be_loaded(empty_cache, name, words):

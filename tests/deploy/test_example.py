@@ -29,6 +29,8 @@ def test_the_app_reads_its_own_settings(tmp_path, monkeypatch, capsys):
     ("arguments", "reason"),
     [
         (["--devices", "0"], "--devices 0 is out of range: give 1 to 100"),
+        (["--port", "99999"], "--port 99999 is out of range: give 1 to 65532"),
+        (["--method", "cafe:quorum=9"], "cafe.quorum = 9 but there are 3 devices"),
         (["--method", "fedavgg"], "did you mean 'fedavg'?"),
         (["--method", "fedavg:lr=-1"], "out of range"),
         (["--method", "central"], "central cannot be deployed"),

@@ -9,7 +9,8 @@ from safetensors.numpy import load_file
 from test_client import context
 from test_wire import task
 
-from fedcell import methods, record
+from fedcell import methods, record, report
+from fedcell.cli import main
 from fedcell.deploy import settings, wire
 from fedcell.deploy.client import CacheSettings, client_app
 from fedcell.deploy.exchange import Exchange
@@ -123,6 +124,25 @@ def test_rows_hold_what_was_measured(tmp_path):
     assert (found.columns["compute_s"] + found.columns["transfer_s"] <= found.columns["round_s"] + 1e-9).all()
     assert np.allclose(np.cumsum(found.columns["round_s"]), found.columns["clock_s"])
     assert found.columns["compute_joule"].sum() == found.columns["radio_joule"].sum() == 0
+
+
+def test_time_is_measured_and_energy_is_not(tmp_path, capsys):
+    play(run_config(out=tmp_path / "real" / "run"))
+    capsys.readouterr()
+    for folder, n_dashes in ((tmp_path / "real" / "run", 2), (tmp_path / "real", 1)):  # in full, and as a list
+        assert main(["show", str(folder)]) == 0
+        table, _, words = capsys.readouterr().out.partition("\n\n")
+        assert "time: measured." in words
+        assert table.splitlines()[2].split().count("-") == n_dashes, "compute and radio, or energy"
+    assert main(["compare", str(tmp_path / "real"), "--figure", str(tmp_path / "f.svg")]) == 0
+    assert "real devices, so time is measured and energy is not known: fedavg" in capsys.readouterr().out
+    drawn = (tmp_path / "f.svg").read_text()
+    assert "measured time" in drawn
+    assert "simulated time" not in drawn
+    assert "at no cost" not in drawn
+    found = report.compare(tmp_path / "real").groups[0].measures
+    assert np.isnan(found["energy_joule"].values).all()
+    assert (found["simulated_s"].values > 0).all()
 
 
 def test_a_pruned_model_sends_less(tmp_path):

@@ -90,6 +90,8 @@ def test_unusable_models_are_refused(module, words):
     ("config", "shape", "words"),
     [
         (ModelConfig(name="mpl"), MNIST, "did you mean 'mlp'"),
+        (ModelConfig(name="resnet"), MNIST, "'resnet' is unknown: choose one of logistic, mlp, cnn"),
+        (ModelConfig(name="cnn", kernel=50), MNIST, "model.kernel = 50 in 2 convolutions leaves no pixels"),
         (ModelConfig(name="cnn"), (64,), "needs images"),
         (ModelConfig(name="cnn"), (1, 8, 8), "leaves no pixels"),
         (ModelConfig(name="vgg11"), MNIST, "32x32"),

@@ -12,6 +12,7 @@ from fedcell.learn.settings import TrainConfig
 from fedcell.methods import rawhfl, rawhfl_diagnostics
 from fedcell.methods.gradients import gradients
 from fedcell.options import Law
+from fedcell.radio.forecast import success_probability
 from fedcell.record import checkpoint
 from fedcell.simulate import begin, play_round, simulate
 from fedcell.theory import rawhfl as theory
@@ -133,7 +134,7 @@ def test_known_probabilities_make_the_step_unbiased(small):
     plain, reweighed = build("rawhfl:z=6"), build("rawhfl:z=6,reweigh=true")
     state, deltas = plain.init(problem, torch.zeros(3)), np.random.default_rng(1).normal(size=(6, 3))
     whole = a_round(problem, plain, state, deltas)
-    chance = rawhfl.success_probability(problem, whole.observation, whole.decision)
+    chance = success_probability(problem.world, whole.observation, whole.decision)
     assert ((chance > 0.05) & (chance < 0.95)).any()
     mean = {plain: 0.0, reweighed: 0.0}
     for arrived in product((False, True), repeat=6):

@@ -165,6 +165,8 @@ def test_command_as_json(capsys, tmp_path):
     times.write_text("seconds\n1\n2\n4\n")
     assert main([*FLAGS, "--response-times", str(times), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["deadline_s"] == 4
+    assert main([*FLAGS, "--rate", "1", "--figure", str(tmp_path / "j.svg")]) == 0
+    assert "<svg" in (tmp_path / "j.svg").read_text()
 
 
 def test_command_explains_bad_input(capsys, tmp_path):
@@ -174,9 +176,9 @@ def test_command_explains_bad_input(capsys, tmp_path):
         ("--rate", "1", "--quorum", "51"): "quorum = 51 of 50",
         ("--rate", "-1"): "rate = -1",
         ("--response-times", str(empty)): "holds no seconds",
-        ("--response-times", str(tmp_path / "gone.csv")): "cannot be read",
-        ("--rate", "1", "--figure", "j.pdf"): "end its name in .png",
-        ("--rate", "1", "--figure", str(tmp_path / "nowhere" / "j.png")): "cannot write",
+        ("--response-times", "gone.csv"): "--response-times = 'gone.csv' cannot be read",
+        ("--rate", "1", "--figure", "j.gif"): "end its name in .png, .pdf or .svg",
+        ("--rate", "1", "--figure", str(empty / "j.png")): "is a file: choose another folder",
     }.items():
         assert main([*FLAGS, *flags]) != 0
         out, err = capsys.readouterr()

@@ -53,6 +53,11 @@ def test_totals_that_do_not_belong_to_the_rows_are_made_anew(tmp_path, keep):
     (run,) = make_runs(tmp_path, 1, 5)
     lines = (run / "rounds.jsonl").read_bytes().splitlines(keepends=True)
     (run / "rounds.jsonl").write_bytes(b"".join(lines[:keep]))
+    (lost,) = record.find(tmp_path)
+    assert (lost.state, lost.rounds) == ("damaged", 0)
+    assert f"is damaged (finished, but with {keep} of 5 rows): resuming" in lost.message
+    status = json.loads((run / "status.json").read_text())
+    files.write_json(run / "status.json", status | {"state": "interrupted"})
     (info,) = record.find(tmp_path)
     assert info.rounds == keep
     assert agrees(info)

@@ -136,6 +136,11 @@ def test_the_legend_covers_no_curve(tmp_path, length):
     assert legend.x1 <= drawn.bbox.x1
 
 
-def test_a_figure_that_cannot_be_written_is_said(tmp_path):
+def test_a_figure_that_cannot_be_written_is_said(tmp_path, monkeypatch):
+    monkeypatch.setattr("fedcell.record.files.os.fsync", full_disk)
     with pytest.raises(FedcellError, match="the record is whole"):
-        report.save([a_record()], tmp_path / "gone" / "figure.png")
+        report.save([a_record()], tmp_path / "figure.png")
+
+
+def full_disk(handle):
+    raise OSError(28, "No space left on device")

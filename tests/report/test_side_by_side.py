@@ -11,7 +11,7 @@ import pytest
 from comparison_runs import a_run
 
 from fedcell import report
-from fedcell.errors import BadInput, FedcellError
+from fedcell.errors import BadInput
 from fedcell.report import figure, side_by_side
 
 RISE = (0.2, 0.5, 0.7, 0.8)
@@ -199,5 +199,10 @@ def test_unknown_formats_and_axes_are_refused(tmp_path, found):
         report.check_figure([tmp_path / "figure.jpg"])
     with pytest.raises(BadInput, match=r"unknown axis 'energie': did you mean 'energy'\?"):
         figure.check_figure([], ["energie"])
-    with pytest.raises(FedcellError, match="the record is whole"):
-        report.save_comparison(found, tmp_path / "gone" / "figure.svg")
+    (tmp_path / "folder.png").mkdir()
+    with pytest.raises(BadInput, match=r"folder\.png is a folder: give a file"):
+        figure.check_figure([tmp_path / "folder.png"])
+
+
+def test_a_figure_makes_its_folder(tmp_path, found):
+    assert report.save_comparison(found, tmp_path / "new" / "figure.svg").is_file()

@@ -121,7 +121,7 @@ def test_the_report_draws_and_answers(visit, recorded, tmp_path):
     card.get_by_label("seeds").select_option("each")
     assert series(page) == ["fedprox:mu=0.5"] * 2
     for value, words in (
-        ("clock_s", "simulated time"),
+        ("clock_s", "time"),
         ("joule", "energy"),
         ("uplink_bit", "uplink"),
         ("done", "round"),

@@ -74,6 +74,34 @@ def test_a_running_run_is_followed_row_by_row(runs):
     assert [run["state"] for run in listed["runs"]] == ["interrupted"]  # nobody holds it any more
 
 
+def test_a_finished_run_that_lost_rows_is_damaged_until_it_is_resumed(runs):
+    rows = runs / "seed1" / "fedavg" / "rounds.jsonl"
+    whole = rows.read_bytes()
+    rows.write_bytes(whole[: whole.index(b"\n") + 1])
+    board = Board(runs)
+    shown = {run["id"]: run for run in board.listing()["runs"]}[RUN]
+    assert shown["state"] == "damaged"
+    assert "(finished, but with 1 of 6 rows)" in shown["message"]
+    assert board.detail(RUN) is None
+    assert main(["run", "--quiet", "--resume", str(runs / "seed1")]) == 0
+    assert rows.read_bytes() == whole
+    shown = {run["id"]: run for run in board.listing()["runs"]}[RUN]
+    assert (shown["state"], shown["rounds"], shown["message"]) == ("finished", 6, "")
+    assert board.detail(RUN)["totals"]["rounds"] == 6
+
+
+@pytest.mark.parametrize(("name", "text"), [("run.json", "{"), ("status.json", "null"), ("run.json", None)])
+def test_a_damaged_file_is_shown_as_such(runs, name, text):
+    path = runs / "seed1" / "fedavg" / name
+    path.write_text(text) if text else path.unlink()
+    board = Board(runs)
+    for _ in range(2):
+        states = {run["id"]: run["state"] for run in board.listing()["runs"]}
+        assert states.pop(RUN) == "damaged"
+        assert set(states.values()) == {"finished"}
+        assert board.detail(RUN) is None
+
+
 def test_folders_come_and_go(runs):
     board = Board(runs)
     board.listing()

@@ -67,11 +67,21 @@ def test_killed_waiting_and_damaged_runs(runs):
     assert "run.json is damaged" in data["notes"][0]
 
 
+@pytest.mark.parametrize("same_size", [True, False])
+def test_a_finished_run_that_lost_rows_is_left_out_and_said(runs, same_size):
+    rows = runs / "seed1" / "fedavg" / "rounds.jsonl"
+    first, *rest = rows.read_bytes().splitlines(keepends=True)
+    rows.write_bytes(first + b"x" * len(b"".join(rest)) * same_size)
+    data = collect(runs)
+    assert [run["id"] for run in data["runs"]] == ["seed1/fedprox-mu-0.5", "seed2/fedavg", "seed2/fedprox-mu-0.5"]
+    assert "seed1/fedavg is damaged (finished, but with 1 of 6 rows)" in data["notes"][0]
+
+
 def test_what_is_no_folder_of_runs(tmp_path, capsys):
-    assert main(["report", str(tmp_path / "gone")]) == 1
+    assert main(["report", str(tmp_path / "gone")]) == 2
     assert "is no folder" in capsys.readouterr().err
-    assert main(["report", str(tmp_path)]) == 1
-    assert "holds no runs" in capsys.readouterr().err
+    assert main(["report", str(tmp_path)]) == 2
+    assert "there is no recorded run in" in capsys.readouterr().err
 
 
 def test_settings_say_what_was_changed(recorded):

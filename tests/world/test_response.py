@@ -104,7 +104,7 @@ def test_bad_traces_are_named(tmp_path: Path, text: bytes, said: str) -> None:
 
 
 def test_a_missing_trace_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"none\.csv' cannot be read \(no such file.*\): set world"):
+    with pytest.raises(BadInput, match=r"world\.response_trace = .*none\.csv' cannot be read \(no such file"):
         read_trace(str(tmp_path / "none.csv"))
     with pytest.raises(BadInput, match="cannot be read"):
         read_trace(str(tmp_path))

@@ -312,7 +312,7 @@ def test_streaming_scenario_is_the_papers_setting():
 
 def test_traffic_scenario_says_what_is_missing(monkeypatch, tmp_path):
     monkeypatch.setenv("FEDCELL_DATA", str(tmp_path))
-    with pytest.raises(BadInput, match=r"there is no file .*\.npz"):
+    with pytest.raises(BadInput, match=r"data\.name = .*\.npz' is no file"):
         build_problem(get("streaming_traffic").config)
 
 

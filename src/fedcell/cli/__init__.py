@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from ..errors import FedcellError
 from ..version import __version__
 from . import compare, deploy, pages, plan, reproduce, show, sweep
+from .parser import Parser
 
 EXIT_CODES = """exit codes:
   0    done
@@ -20,6 +21,10 @@ EXIT_CODES = """exit codes:
   3    a run diverged; its record is kept
   130  interrupted with Ctrl-C; the message says how to go on
 """
+
+
+OUT_OF_MEMORY = ("can't allocate memory", "out of memory")  # in what PyTorch raises
+SMALLER = "lower world.n_devices, the sizes of data and model, train.steps or train.batch_size"
 
 
 def entry() -> None:
@@ -40,6 +45,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("fedcell: interrupted", file=sys.stderr)
         return 130
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and not any(words in str(error) for words in OUT_OF_MEMORY):
+            raise
+        print(f"fedcell: not enough memory: {SMALLER}", file=sys.stderr)
+        return 1
     except BrokenPipeError:  # the reader has seen enough, as in `fedcell list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -47,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def parser() -> ArgumentParser:
     """Every command and flag."""
-    top = ArgumentParser(
+    top = Parser(
         prog="fedcell",
         description="Federated learning on battery devices behind radio channels: accuracy, seconds and joules.",
         epilog=EXIT_CODES,

@@ -54,23 +54,28 @@ def flags(sub: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Compare, write what is asked for, print."""
+    """Compare, print, write what is asked for."""
     from .. import report
+    from ..record.files import refuse_folder, write_asked
 
     width_inch = _width(args.width)
     axes = [name.strip() for name in args.by.split(",") if name.strip()]
     report.check_figure(args.figure, axes)
+    if args.csv:
+        refuse_folder(Path(args.csv))
     found = report.compare(
         args.runs, against=args.against, targets=args.target, only=args.only, confidence=args.confidence
     )
-    written = [report.save_comparison(found, path, width_inch, axes) for path in args.figure]
-    if args.csv:
-        written.append(_write(Path(args.csv), report.comparison_csv(found)))
     if args.json:
         print(json.dumps(report.comparison_json(found), indent=1, allow_nan=False))
-        return 0
-    _print(found)
-    print(*(f"written: {path}" for path in written), sep="\n", end="\n" if written else "")
+    else:
+        _print(found)
+    written = [report.save_comparison(found, path, width_inch, axes) for path in args.figure]
+    if args.csv:
+        data = report.comparison_csv(found).encode()
+        written.append(write_asked(Path(args.csv), data, "then compare again (the records are whole)"))
+    if not args.json:
+        print(*(f"written: {path}" for path in written), sep="\n", end="\n" if written else "")
     return 0
 
 
@@ -92,14 +97,6 @@ def _print(found: "Comparison") -> None:
     except UnicodeEncodeError:
         text = text.replace("\N{PLUS-MINUS SIGN}", "+-")
     print(text)
-
-
-def _write(path: Path, text: str) -> Path:
-    from ..record.files import explained, write_atomic
-
-    with explained(path.parent, "then compare again (the records are whole)"):
-        write_atomic(path, text.encode())
-    return path
 
 
 def _width(text: str) -> float:

@@ -8,7 +8,13 @@ def flags(sub: ArgumentParser) -> None:
     """The flags of every action."""
     actions = sub.add_subparsers(title="actions", metavar="ACTION", required=True)
     example = actions.add_parser("example", help="write a small Flower app that is ready to run", allow_abbrev=False)
-    example.add_argument("folder", metavar="DIR", nargs="?", default="fedcell-digits", help="(default: fedcell-digits)")
+    example.add_argument(
+        "folder",
+        metavar="DIR",
+        nargs="?",
+        default="fedcell-digits",
+        help="a new folder for the app (default: fedcell-digits)",
+    )
     example.add_argument("--method", metavar="METHOD", default="fedavg", help="NAME[:key=value,...] (default: fedavg)")
     example.add_argument("--devices", metavar="N", type=int, default=3, help="devices of the federation (default: 3)")
     example.add_argument("--port", metavar="N", type=int, default=8000, help="of the server (default: 8000)")

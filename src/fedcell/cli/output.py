@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..record import Record
-from ..report import as_json, remarks, rich_table, summarise, text
+from ..report import as_json, remarks, rich_table, summarise, text, unheard
 
 FIGURE = "figure.png"
 
@@ -19,6 +19,7 @@ def print_result(records: Sequence[Record], folder: str | Path, figure: Path | N
         paths = {"folder": str(folder), "figure": str(figure) if figure else None}
         runs = [as_json(one) for one in summaries]
         print(json.dumps({**world, **paths, "runs": runs}, indent=1, allow_nan=False))
+        _warn(records)
         return
     if sys.stdout.isatty() and has_rich():
         from rich.console import Console
@@ -30,6 +31,14 @@ def print_result(records: Sequence[Record], folder: str | Path, figure: Path | N
     if figure:
         print(f"figure: {figure}")
     print(f"record: {folder}")
+    _warn(records)
+
+
+def _warn(records: Sequence[Record]) -> None:
+    """Say which runs learned nothing, and why."""
+    for one in records:
+        if why := unheard(one):
+            print(f"fedcell: {one.label}: {why}", file=sys.stderr)
 
 
 def has_rich() -> bool:

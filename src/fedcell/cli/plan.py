@@ -6,8 +6,6 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import BadInput
-
 if TYPE_CHECKING:  # SciPy is imported by the command alone
     from ..plan.cafe import Plan, Table
 
@@ -25,22 +23,31 @@ def flags(sub: ArgumentParser) -> None:
     answers.add_argument(
         "--response-times", metavar="CSV", help="measured seconds: one per line, or a column `seconds`"
     )
-    cafe.add_argument("--waste-weight", metavar="W", type=float, required=True, help="of a discarded client second")
-    cafe.add_argument("--comm-weight", metavar="W", type=float, required=True, help="of a broadcast")
+    cafe.add_argument(
+        "--waste-weight",
+        metavar="W",
+        type=float,
+        required=True,
+        help="seconds of age that a discarded client second is worth",
+    )
+    cafe.add_argument(
+        "--comm-weight", metavar="W", type=float, required=True, help="seconds of age that a broadcast is worth"
+    )
     cafe.add_argument("--quorum", metavar="M", type=int, help="least number of answers (default: 1, which is best)")
     cafe.add_argument("--json", action="store_true", help="the result as JSON on stdout")
-    cafe.add_argument("--figure", metavar="PNG", help="draw J and its minima into this file")
+    cafe.add_argument("--figure", metavar="FILE", help="draw J and its minima into a .png, .pdf or .svg file")
     cafe.set_defaults(command=run)
 
 
 def run(args: Namespace) -> int:
     """Plan, draw where asked, print."""
     from ..plan.cafe import plan
+    from ..report.figure import format_of
     from ..world.response import read_trace
 
-    times = read_trace(args.response_times) if args.response_times else None
-    if args.figure and not args.figure.endswith(".png"):
-        raise BadInput(f"--figure {args.figure} is no PNG file: end its name in .png")
+    times = read_trace(args.response_times, "--response-times") if args.response_times else None
+    if args.figure:
+        format_of(args.figure)
     best = plan(
         args.clients,
         rate=args.rate,
@@ -89,6 +96,7 @@ def text(best: "Plan", title: str) -> str:
         lines.append(f"  and {len(best.minima) - MINIMA} more (--json lists all)")
     lines += ["", "J BY M AND T (success of a round)", *_grid(best.table), ""]
     lines.append(f"Where gradient noise dominates, try M = {best.noise_quorum} at this T (the largest g(M)).")
+    lines.append(f"run it: fedcell run cafe:quorum={best.quorum} --set world.deadline_s={best.deadline_s:.6g}")
     return "\n".join(lines)
 
 
@@ -104,9 +112,9 @@ def _grid(table: "Table") -> list[str]:
 
 def _save(best: "Plan", title: str, path: Path) -> None:
     from ..plan.figure import draw
-    from ..record.files import explained, write_atomic
+    from ..record.files import write_asked
+    from ..report.figure import format_of
 
     buffer = BytesIO()
-    draw(best, title).savefig(buffer, format="png", dpi=150)
-    with explained(path.parent, "then plan again"):
-        write_atomic(path, buffer.getvalue())
+    draw(best, title).savefig(buffer, format=format_of(path), dpi=150)
+    write_asked(path, buffer.getvalue(), "then plan again")

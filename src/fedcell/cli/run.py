@@ -10,7 +10,9 @@ from typing import Any
 
 from .. import methods, options, record, report, scenarios
 from ..errors import BadInput, did_you_mean
+from ..idle import notices
 from ..loggers import Log
+from ..record.files import DiskError
 from ..record.folder import SWEEP
 from .output import FIGURE, print_result
 from .progress import watcher
@@ -30,7 +32,14 @@ def run(args: Namespace) -> int:
         print(f"fedcell: interrupted; {rest}", file=sys.stderr)
         return 130
     folder = Path(args.resume) if args.resume else records[0].folder.parent
-    print_result(records, folder, report.save(records, folder / FIGURE), args.json)
+    figure, trouble = None, None
+    try:
+        figure = report.save(records, folder / FIGURE, f"draw it with `{record.how_to_resume(folder, records[0].own)}`")
+    except DiskError as error:
+        trouble = error
+    print_result(records, folder, figure, args.json)
+    if trouble:
+        raise trouble
     return 3 if any(one.status.state == "diverged" for one in records) else 0
 
 
@@ -38,10 +47,15 @@ def _execute(args: Namespace, watch: record.Watch, period: record.Period) -> lis
     scenario = scenarios.get(args.scenario or "cell")
     texts = args.methods or scenario.compare
     changes, defaults = split_settings(args.set, texts, scenario)
-    for flag in ("rounds", "seed"):
-        if getattr(args, flag) is not None:
-            changes[flag] = getattr(args, flag)
+    add_flags(changes, args, "rounds", "seed")
     config = options.override(scenario.config, changes)
+    said = [scenarios.without_effect(config, changes)]
+    for text in texts:
+        name = text.partition(":")[0]
+        preset = scenario.methods.get(name, {})
+        given = [key for key, value in defaults.get(name, {}).items() if value != preset.get(key)]
+        said.append(methods.without_effect(methods.parse(text, defaults), given))
+    print_notices(said)
     return record.execute(config, texts, args.out, defaults=defaults, watch=watch, period=period)
 
 
@@ -70,6 +84,7 @@ def split_settings(
     sections = [entry.name for entry in fields(scenario.config)]
     changes: dict[str, Any] = {}
     defaults = {name: dict(settings) for name, settings in scenario.methods.items()}
+    seen: set[str] = set()
     for text in texts:
         key, equals, value = text.partition("=")
         word, _, rest = key.strip().partition(".")
@@ -77,13 +92,32 @@ def split_settings(
             raise BadInput(f"--set {text!r} has no value: write key=value")
         if word == "scenario":
             raise BadInput(f"--set {text} does not change the preset: use --scenario {value}")
-        if word in sections:
-            changes[key.strip()] = value.strip()
-        elif word in by_word and rest:
-            defaults.setdefault(by_word[word], {})[rest] = value.strip()
-        else:
+        if word not in sections and not (word in by_word and rest):
             raise BadInput(_unknown(key.strip(), word, by_word, scenario))
+        own = f"{by_word[word]}.{rest}" if word not in sections else key.strip()
+        if own in seen:
+            raise BadInput(f"--set {key.strip()} is given twice: drop one of them")
+        seen.add(own)
+        if word in sections:
+            changes[own] = value.strip()
+        else:
+            defaults.setdefault(by_word[word], {})[rest] = value.strip()
     return changes, defaults
+
+
+def add_flags(changes: dict[str, Any], args: Namespace, *flags: str) -> None:
+    """Add settings that have flags of their own; one that is set twice is BadInput."""
+    for flag in flags:
+        if getattr(args, flag) is not None:
+            if flag in changes:
+                raise BadInput(f"--set {flag}={changes[flag]} and --{flag} {getattr(args, flag)}: drop one of them")
+            changes[flag] = getattr(args, flag)
+
+
+def print_notices(said: Sequence[Mapping[str, str]]) -> None:
+    """Say which settings change nothing."""
+    for line in notices(said):
+        print(f"fedcell: {line}", file=sys.stderr)
 
 
 def _unknown(key: str, word: str, by_word: Mapping[str, str], scenario: scenarios.Scenario) -> str:

@@ -5,11 +5,11 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import BadInput
+from ..errors import BadInput, FedcellError
 from ..record.files import nulled
 from ..record.folder import COMPARISON, ROWS, RUN
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 HEADER = ("run", "method", "scenario", "seed", "state", "rounds", "best", "final", "time", "energy", "uplink")
 TEXTS = ("run", "method", "scenario", "state")  # columns of words, the others hold numbers
 MEANING = (
-    "best, final: test accuracy in %. time: simulated. energy: of all devices, computing and sending. "
+    "best, final: test accuracy in %. time: {}. energy: of all devices, computing and sending. "
     "uplink: bits of all devices."
 )
 SORTS: dict[str, Callable[["RunInfo"], Any]] = {
@@ -31,7 +31,7 @@ SORTS: dict[str, Callable[["RunInfo"], Any]] = {
     "best": lambda info: _downwards(info.accuracy_best),
     "final": lambda info: _downwards(info.accuracy_final),
     "time": lambda info: info.simulated_s,
-    "energy": lambda info: info.joule,
+    "energy": lambda info: _upwards(info.joule),
     "uplink": lambda info: info.uplink_bit,
     "newest": lambda info: -_changed(info),
 }
@@ -63,16 +63,30 @@ def show(args: Namespace) -> int:
     many = os.path.isdir(folder) and not any(os.path.exists(folder / name) for name in (COMPARISON, RUN))
     infos = find(folder) if many else []
     if not infos:
-        from ..record import read_all
-        from .output import FIGURE, print_result
-
-        figure = folder / FIGURE
-        print_result(read_all(folder), folder, figure if figure.exists() else None, args.json)
-        return 0
+        return _show_one(folder, args)
     if args.last is not None:
         newest = sorted(infos, key=_changed)[-args.last :]
         infos = [info for info in infos if info in newest]
     print_runs(sorted(infos, key=SORTS[args.sort]), folder, args.json)
+    return 0
+
+
+def _show_one(folder: Path, args: Namespace) -> int:
+    """A run or a comparison in full."""
+    from ..record import read_all
+    from .output import FIGURE, print_result
+
+    left: list[str] = []
+    records = read_all(folder, left.append)
+    flags = [f"--sort {args.sort}"] * (args.sort != "name") + [f"--last {args.last}"] * (args.last is not None)
+    if flags:
+        raise BadInput(f"{flags[0]} is for a list of many runs: drop it, or name a folder above {folder}")
+    if not records:
+        raise FedcellError(left[0])
+    figure = folder / FIGURE
+    print_result(records, folder, figure if figure.exists() else None, args.json)
+    for why in left:
+        print(f"fedcell: left out: {why}", file=sys.stderr)
     return 0
 
 
@@ -83,9 +97,9 @@ def print_runs(infos: Sequence["RunInfo"], folder: Path, as_json: bool) -> None:
         return
     rows = [list(HEADER), *(_cells(info, folder) for info in infos)]
     if sys.stdout.isatty():
-        _print_rich(rows)
+        _print_rich(rows, _meaning(infos))
     else:
-        print(_text(rows))
+        print(_text(rows, _meaning(infos)))
     print(*remarks(infos), sep="\n", end="\n" if remarks(infos) else "")
     print(f"{len(infos)} runs: {folder}")
 
@@ -113,29 +127,37 @@ def _cells(info: "RunInfo", folder: Path) -> list[str]:
     return [str(place), info.label, info.scenario, str(info.seed), info.state, rounds, *scores, *costs]
 
 
-def _text(rows: Sequence[Sequence[str]]) -> str:
+def _meaning(infos: Sequence["RunInfo"]) -> str:
+    return MEANING.format(" or ".join(dict.fromkeys(info.clock for info in infos)))
+
+
+def _text(rows: Sequence[Sequence[str]], meaning: str) -> str:
     """Aligned columns, texts to the left and numbers to the right."""
     from ..report.table import columns, ruled
 
     sides = "".join("<" if name in TEXTS else ">" for name in HEADER)
-    return "\n".join([*columns(ruled(rows), sides), "", MEANING])
+    return "\n".join([*columns(ruled(rows), sides), "", meaning])
 
 
-def _print_rich(rows: Sequence[Sequence[str]]) -> None:
+def _print_rich(rows: Sequence[Sequence[str]], meaning: str) -> None:
     try:
         from rich.box import SIMPLE_HEAD
         from rich.console import Console
         from rich.table import Table
     except ImportError:
-        print(_text(rows))
+        print(_text(rows, meaning))
         return
-    table = Table(box=SIMPLE_HEAD, caption=MEANING, caption_justify="left", padding=(0, 1, 0, 0))
+    table = Table(box=SIMPLE_HEAD, caption=meaning, caption_justify="left", padding=(0, 1, 0, 0))
     for name in HEADER:
         folds = name in ("run", "method")
         table.add_column(name, justify="left" if name in TEXTS else "right", no_wrap=not folds, overflow="fold")
     for row in rows[1:]:
         table.add_row(*row)
     Console().print(table)
+
+
+def _upwards(cost: float) -> float:
+    return cost if isfinite(cost) else inf
 
 
 def _downwards(score: float) -> float:

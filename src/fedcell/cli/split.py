@@ -9,16 +9,16 @@ from .. import options, scenarios, world
 from ..data import histogram
 from ..report.table import columns
 from ..types import Ints
-from .run import split_settings
+from .run import add_flags, print_notices, split_settings
 
 
 def show(args: Namespace) -> int:
     """Print the label histogram of every device."""
     scenario = scenarios.get(args.scenario)
     changes, _ = split_settings(args.set, (), scenario)
-    if args.seed is not None:
-        changes["seed"] = args.seed
+    add_flags(changes, args, "seed")
     config = options.override(scenario.config, changes)
+    print_notices([scenarios.without_effect(config, changes)])
     problem = scenarios.build_problem(config)
     labels = problem.learner.train_samples.labels
     counts = histogram(world.start(problem.world, problem.seed).store, labels, int(labels.max()) + 1)

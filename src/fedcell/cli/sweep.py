@@ -49,7 +49,11 @@ def flags(sub: ArgumentParser) -> None:
     sub.add_argument("--out", metavar="DIR", help="folder of the sweep, new or to extend (default: runs/sweep-<n>)")
     sub.add_argument("--resume", metavar="DIR", help="go on with every run that was asked for in this folder")
     sub.add_argument(
-        "--workers", metavar="N", type=int, default=0, help="processes side by side (default: one per core or run)"
+        "--workers",
+        metavar="N",
+        type=int,
+        default=0,
+        help="processes side by side; 0: as many as there are cores or runs (default: 0)",
     )
     sub.add_argument(
         "--engine", metavar="NAME", default="local", help="who does the runs: local or ray (default: local)"
@@ -76,15 +80,17 @@ def flags(sub: ArgumentParser) -> None:
 def sweep(args: Namespace) -> int:
     """Plan, run what is left, print the runs."""
     from ..sweeps import carry_out
-    from ..sweeps.drive import states
+    from ..sweeps.drive import place_of, states
     from .many import watcher_of_many
     from .show import print_runs
 
     if not args.checkpoint_every >= 0:
         raise BadInput(f"--checkpoint-every {args.checkpoint_every:g} is below 0: give seconds of wall time")
     plan = _resumed(args) if args.resume else _planned(args)
+    for line in plan.notices:
+        print(f"fedcell: {line}", file=sys.stderr)
     if args.dry_run:
-        print_runs(states(plan), plan.folder or Path("runs/sweep-<n>"), args.json)
+        print_runs(states(plan), place_of(plan), args.json)
         return 0
     watch = watcher_of_many(args.quiet, len(plan.tasks), sum(task.rounds for task in plan.tasks))
     try:
@@ -109,15 +115,20 @@ def sweep(args: Namespace) -> int:
 def _planned(args: Namespace) -> "Plan":
     from ..sweeps import plan
     from ..sweeps.grid import read_seeds
+    from .run import add_flags
 
-    settings = dict(_pair(text, "--set") for text in args.set)
-    if args.rounds is not None:
-        settings["rounds"] = args.rounds
+    settings: dict[str, str] = {}
+    for key, value in (_pair(text, "--set") for text in args.set):
+        if key in settings:
+            raise BadInput(f"--set {key} is given twice: drop one of them, or use --grid {key}={settings[key]} {value}")
+        settings[key] = value
+    add_flags(settings, args, "rounds")
     grid: dict[str, list[str]] = {}
     for first, *rest in args.grid:
         key, value = _pair(first, "--grid")
         grid.setdefault(key, []).extend([value, *rest])
-    return plan(args.methods, args.scenario or "cell", read_seeds(args.seeds or []), settings, grid, args.out)
+    seeds = None if args.seeds is None else read_seeds(args.seeds)
+    return plan(args.methods, args.scenario or "cell", seeds, settings, grid, args.out)
 
 
 def _resumed(args: Namespace) -> "Plan":

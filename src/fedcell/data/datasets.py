@@ -45,7 +45,7 @@ def load(name: str) -> Dataset:
     if name.endswith(".npz"):
         return _npz(name)
     if name not in CATALOG:
-        raise BadInput(f"unknown data set {name!r}{hint(name)}")
+        raise BadInput(f"data.name = {name!r} is unknown{hint(name, ', video, or the path of an .npz file')}")
     if not is_fetched(name):
         raise BadInput(f"data set {name!r} is not in {cache_dir()}: run `fedcell data get {name}` first")
     return _fetched(name, cache_dir() / name)
@@ -148,7 +148,7 @@ def _npz(name: str) -> Dataset:
     given = Path(name).expanduser()
     path = next((p for p in (given, cache_dir() / given) if p.is_file()), None)
     if path is None:
-        raise BadInput(f"there is no file {name!r}, here or in {cache_dir()}: give the path of an .npz file")
+        raise BadInput(f"data.name = {name!r} is no file, here or in {cache_dir()}: give the path of an .npz file")
     return from_arrays(**_read_npz(path), name=name)
 
 

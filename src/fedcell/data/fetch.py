@@ -65,10 +65,11 @@ def available() -> list[tuple[str, str, str]]:
     return rows
 
 
-def hint(name: str) -> str:
+def hint(name: str, more: str = "") -> str:
     """The end of a message about an unknown name: the nearest known one, or all."""
     known = [*EMBEDDED, *CATALOG]
-    return did_you_mean(name.lower(), known) or f": known are {', '.join(known)}, or the path of an .npz file"
+    near = did_you_mean(name.lower(), known)
+    return near or f": known are {', '.join(known)}{more}"
 
 
 def _first_good(name: str, entry: Entry, say: Callable[[str], None]) -> Files:

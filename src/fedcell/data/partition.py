@@ -182,8 +182,6 @@ def _counts(settings: DataConfig, labels: Ints, n_devices: int, n_classes: int, 
     counts = np.asarray(settings.counts, dtype=np.int64)
     if len(counts) != n_devices:
         raise BadInput(f"data.counts has {len(counts)} numbers for {n_devices} devices: give one for each device")
-    if (counts < 0).any():
-        raise BadInput(f"data.counts holds {counts.min()}: a device has 0 samples or more")
     if counts.sum() > len(labels):
         raise BadInput(
             f"data.counts adds up to {counts.sum()} but the data has {len(labels)} training samples: lower it"

@@ -16,10 +16,14 @@ class DataConfig:
     partition: str = option(
         "dirichlet", "how samples are split over devices", choices=("iid", "dirichlet", "shards", "classes", "counts")
     )
-    alpha: float = option(0.3, "concentration: small is more skewed (dirichlet)", above=0)
-    shards_per_device: int = option(2, "single-label shards each device gets (shards)", least=1)
-    classes_per_device: int = option(2, "different labels on each device (classes)", least=1)
-    counts: tuple[int, ...] = option((), "samples of each device, drawn without regard to label (counts)")
+    alpha: float = option(0.3, "concentration: small is more skewed (dirichlet)", above=0, needs="partition=dirichlet")
+    shards_per_device: int = option(
+        2, "single-label shards each device gets (shards)", least=1, needs="partition=shards"
+    )
+    classes_per_device: int = option(2, "different labels on each device (classes)", least=1, needs="partition=classes")
+    counts: tuple[int, ...] = option(
+        (), "samples of each device, drawn without regard to label (counts)", least=0, needs="partition=counts"
+    )
 
 
 @dataclass(frozen=True)
@@ -37,23 +41,37 @@ class StreamConfig:
     )
     capacity: Law = option(Law((300.0,)), "samples a device can keep", least=1)
     batch: Law = option(Law((150.0,)), "samples that arrive in a round; at most so many (binomial)", least=0)
-    activity: Law = option(Law((1.0,)), "probability that each of the batch arrives (binomial)", least=0, most=1)
-    theta: float = option(2 / 3, "weight of new label shares (srsr)", least=0, most=1)
-    initial: str = option("prefill", "caches start empty, or filled", choices=("cold", "prefill"))
-    fill: float = option(1.0, "share of the capacity that is filled at the start (prefill)", above=0, most=1)
-
-    n_states: int = option(10, "label laws a device wanders between (markov)", least=1)
-    classes_per_device: int = option(3, "labels a device ever meets (markov)", least=1)
-    classes: str = option(
-        "cyclic", "device k meets labels k, k+1, ..., or any that together cover all", choices=("cyclic", "random")
+    activity: Law = option(
+        Law((1.0,)), "probability that each of the batch arrives (binomial)", least=0, most=1, needs="kind=binomial"
     )
-    alpha: float = option(1.0, "concentration of the label laws: small is more skewed (markov)", above=0)
-    beta: float = option(2.0, "a step costs exp(-beta * KL divergence): large wanders slowly (markov)", least=0)
-    smoothing: float = option(1e-3, "added to label shares before their divergence is taken (markov)", above=0)
+    theta: float = option(2 / 3, "weight of new label shares (srsr)", least=0, most=1, needs="cache=srsr")
+    initial: str = option("prefill", "caches start empty, or filled", choices=("cold", "prefill"))
+    fill: float = option(
+        1.0, "share of the capacity that is filled at the start (prefill)", above=0, most=1, needs="initial=prefill"
+    )
+
+    n_states: int = option(10, "label laws a device wanders between (markov)", least=1, needs="kind=markov")
+    classes_per_device: int = option(3, "labels a device ever meets (markov)", least=1, needs="kind=markov")
+    classes: str = option(
+        "cyclic",
+        "device k meets labels k, k+1, ..., or any that together cover all",
+        choices=("cyclic", "random"),
+        needs="kind=markov",
+    )
+    alpha: float = option(
+        1.0, "concentration of the label laws: small is more skewed (markov)", above=0, needs="kind=markov"
+    )
+    beta: float = option(
+        2.0, "a step costs exp(-beta * KL divergence): large wanders slowly (markov)", least=0, needs="kind=markov"
+    )
+    smoothing: float = option(
+        1e-3, "added to label shares before their divergence is taken (markov)", above=0, needs="kind=markov"
+    )
     full_refresh: str = option(
         "stream",
         "instances that change each round (full): as many as arrive, all, none",
         choices=("stream", "all", "none"),
+        needs="cache=full",
     )
 
     def __post_init__(self) -> None:

@@ -62,6 +62,7 @@ address = "127.0.0.1:{port}"
 insecure = true
 """
 
+LAST_PORT = 65535
 SETTINGS = {"rounds": 5, "train.lr": 0.3, "train.steps": 20, "world.deadline_s": 60}
 
 
@@ -69,6 +70,11 @@ def write(folder: Path, method: str, n_devices: int, port: int) -> dict[str, str
     """Write the app into a new folder; returns its files by name. Raises BadInput before anything is written."""
     if not 1 <= n_devices <= 100:
         raise BadInput(f"--devices {n_devices} is out of range: give 1 to 100")
+    if not 1 <= port <= LAST_PORT - n_devices:
+        most = LAST_PORT - n_devices
+        raise BadInput(
+            f"--port {port} is out of range: give 1 to {most}, the {n_devices} devices have the ports behind it"
+        )
     text = " ".join(f"{key}={value}" for key, value in {**SETTINGS, "world.n_devices": n_devices}.items())
     deployable(read({"method": method, "settings": text}))
     if folder.exists() and any(folder.iterdir()):

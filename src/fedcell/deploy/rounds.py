@@ -54,7 +54,7 @@ def play_round(federation: Federation, problem: Problem, method: Method, before:
     assert isinstance(learner, Remote)
 
     observation, world_state = observe(federation, problem, before)
-    decision = method.decide(problem, state, observation)
+    decision = radio.as_decision(method.decide(problem, state, observation))
     radio.check_decision(problem.world, observation, decision)
     start = method.broadcast(problem, params, state, observation, decision)
 

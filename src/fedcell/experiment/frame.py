@@ -14,11 +14,12 @@ from typing import NamedTuple
 from matplotlib.figure import Figure
 
 from ..effort import Effort, effort_of, flags
-from ..errors import FedcellError
+from ..errors import BadInput, FedcellError
 from ..record.files import write_atomic
 from .runs import Case, Row, maker, run_cases, seeds_of, stored_rows
 
 VERDICTS = ("reproduced", "partly", "not reproduced", "not run")
+SHOWN = 8  # names of cases in a message
 UNDECIDED = "no run decides it yet"  # why a claim is "not run"
 
 
@@ -70,6 +71,7 @@ def main(experiment: Experiment, arguments: Sequence[str] | None = None) -> None
     options = parser.parse_args(arguments)
     try:
         effort = effort_of(options)
+        refuse_unmatched([case.key for case in experiment.cases(effort.quick)], effort)
         rows = rows_of(experiment, script.stem, options.out, effort, _say)
     except FedcellError as error:
         print(f"{experiment.title}: not run: {error}")
@@ -77,6 +79,13 @@ def main(experiment: Experiment, arguments: Sequence[str] | None = None) -> None
     findings = judge(experiment, rows)
     write(experiment, script.stem, rows, findings, options.out, effort)
     print(text(experiment, rows, findings, effort.quick))
+
+
+def refuse_unmatched(keys: Sequence[str], effort: Effort) -> None:
+    """Refuse an `only` that is in the name of none of the cases."""
+    if effort.only and not effort.stored and not any(effort.only in key for key in keys):
+        shown = ", ".join([*keys[:SHOWN], "..."] if len(keys) > SHOWN else keys) or "none"
+        raise BadInput(f"--only {effort.only} is in the name of no case: cases are {shown}")
 
 
 def store_of(experiment: Experiment, name: str, results: Path, effort: Effort) -> Path:

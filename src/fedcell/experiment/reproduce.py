@@ -11,7 +11,7 @@ from ..effort import Effort
 from ..errors import FedcellError
 from ..report.table import TIMES, human
 from .catalogue import Entry, load, opened
-from .frame import Claim, Experiment, Finding, judge, rows_of, store_of, text, write
+from .frame import Claim, Experiment, Finding, judge, refuse_unmatched, rows_of, store_of, text, write
 from .ledger import read_result
 from .runs import Row, missing_runs, seeds_of
 
@@ -47,6 +47,8 @@ def reproduce(chosen: Sequence[Entry], effort: Effort, out: Path | None, say: Sa
         say: told of every run that ends.
     """
     groups = [list(group) for _, group in groupby(chosen, lambda entry: entry.path.parent)]
+    if effort.only:
+        refuse_unmatched([key for group in groups for key in _keys(group, effort)], effort)
     tell = _Counted(sum(_n_missing(group, effort, out) for group in groups), say)
     for group in groups:
         with opened(group[0].path.parent):
@@ -71,6 +73,15 @@ class _Counted:
         rest_s = (time.monotonic() - self.began_s) / self.done * left
         rest = f", about {human(rest_s, TIMES)} left" if left else ""
         self.say(f"{entry} {line} (run {self.done} of {max(self.total, self.done)}{rest})")
+
+
+def _keys(group: Sequence[Entry], effort: Effort) -> list[str]:
+    """The names of all cases of a paper; what does not load is said when its turn comes."""
+    with opened(group[0].path.parent):
+        try:
+            return [case.key for entry in group for case in load(entry).cases(effort.quick)]
+        except Exception:
+            return [effort.only]
 
 
 def _n_missing(group: Sequence[Entry], effort: Effort, out: Path | None) -> int:

@@ -19,6 +19,7 @@ import torch
 
 from .. import methods
 from ..errors import Diverged
+from ..learn.engines.pool import cores
 from ..options import override, to_dict
 from ..record import made_by
 from ..scenarios import Config, build_problem
@@ -91,14 +92,14 @@ def run_cases(
         seeds: seeds of every case, as far as the case allows.
         store: file that runs are read from and added to.
         say: told of every finished run.
-        workers: processes side by side.
+        workers: processes side by side; 0: as many as there are cores.
         only: run nothing but cases with this text in their key.
 
     Returns: the rows of all cases, as far as they have been run by now.
     """
     todo = missing_runs(cases, seeds, store, only)
     store.parent.mkdir(parents=True, exist_ok=True)
-    for number, (key, row) in enumerate(_play(todo, workers), 1):
+    for number, (key, row) in enumerate(_play(todo, workers or cores()), 1):
         how = row.get("diverged") or f"accuracy {row['final_accuracy']:.3f}"
         say(f"[{number}/{len(todo)}] {row['case']}, seed {row['seed']}: {how}")
         _append(store, {"key": key, "row": row})

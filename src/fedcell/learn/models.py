@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..errors import BadInput, did_you_mean
+from ..errors import BadInput, choose_one
 from .engines.batchable import lstm_cell
 from .settings import ModelConfig
 
@@ -26,8 +26,7 @@ def names() -> list[str]:
 def build(settings: ModelConfig, input_shape: Shape, n_classes: int) -> nn.Module:
     """The network of the settings for samples of `input_shape` (channels first, no batch axis)."""
     if settings.name not in BUILDERS:
-        hint = did_you_mean(settings.name, names()) or f": choose one of {', '.join(names())}"
-        raise BadInput(f"model.name = {settings.name!r} is unknown{hint}")
+        raise BadInput(f"model.name = {settings.name!r} is unknown{choose_one(settings.name, names())}")
     return BUILDERS[settings.name](settings, input_shape, n_classes)
 
 
@@ -51,7 +50,8 @@ def cnn(settings: ModelConfig, input_shape: Shape, n_classes: int) -> nn.Module:
         channels, height, width = out, (height - shrink) // 2, (width - shrink) // 2
     if min(height, width) < 1:
         raise BadInput(
-            f"model.channels = {settings.channels} leaves no pixels of a {input_shape} input: use fewer, or padding"
+            f"model.kernel = {settings.kernel} in {len(settings.channels)} convolutions leaves no pixels of a "
+            f"{input_shape} input: use a smaller kernel, fewer model.channels or more model.padding"
         )
     return nn.Sequential(*layers, nn.Flatten(), *_dense((channels * height * width, *settings.hidden, n_classes)))
 

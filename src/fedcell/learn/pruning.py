@@ -55,6 +55,11 @@ class Units:
         """Units of every layer that can be cut."""
         return tuple(layer.n_out for layer in self.layers[:-1])
 
+    @property
+    def n_units(self) -> int:
+        """Units of all these layers."""
+        return sum(self.sizes)
+
     def split(self, per_unit: np.ndarray) -> list[np.ndarray]:
         """`[..., n_units]` cut into one array per layer."""
         return np.split(per_unit, np.cumsum(self.sizes)[:-1], axis=-1) if self.sizes else []

@@ -11,7 +11,9 @@ class ModelConfig:
     """Which network is trained."""
 
     name: str = option("mlp", "a built-in model, see `fedcell list`")
-    hidden: tuple[int, ...] = option((64,), "widths of the hidden dense layers (mlp, cnn, vgg11)", least=1)
+    hidden: tuple[int, ...] = option(
+        (64,), "widths of the hidden dense layers (mlp, cnn, vgg11)", least=1, needs="name=mlp|cnn|vgg11"
+    )
     widths: tuple[int, ...] = option(
         (),
         "each device draws one of these for the hidden dense layer before its last one (mlp, cnn); empty: all alike",
@@ -23,13 +25,13 @@ class ModelConfig:
         "dense layer",
         choices=("products", "parameters"),
     )
-    channels: tuple[int, ...] = option((6, 16), "output channels of the convolutions (cnn)", least=1)
-    kernel: int = option(5, "kernel size of the convolutions (cnn)", least=1)
-    padding: int = option(0, "padding of the convolutions (cnn)", least=0)
-    vocabulary: int = option(0, "number of tokens; 0: as many as classes (lstm)", least=0)
-    embedding: int = option(64, "width of the token embedding (lstm)", least=1)
-    width: int = option(256, "width of the recurrent layers (lstm)", least=1)
-    layers: int = option(3, "recurrent layers (lstm)", least=1)
+    channels: tuple[int, ...] = option((6, 16), "output channels of the convolutions (cnn)", least=1, needs="name=cnn")
+    kernel: int = option(5, "kernel size of the convolutions (cnn)", least=1, needs="name=cnn")
+    padding: int = option(0, "padding of the convolutions (cnn)", least=0, needs="name=cnn")
+    vocabulary: int = option(0, "number of tokens; 0: as many as classes (lstm)", least=0, needs="name=lstm")
+    embedding: int = option(64, "width of the token embedding (lstm)", least=1, needs="name=lstm")
+    width: int = option(256, "width of the recurrent layers (lstm)", least=1, needs="name=lstm")
+    layers: int = option(3, "recurrent layers (lstm)", least=1, needs="name=lstm")
 
     def __post_init__(self) -> None:
         if self.widths and (self.name not in ("mlp", "cnn") or len(self.hidden) < 2):
@@ -49,8 +51,8 @@ class TrainConfig:
     """Local training, shared by every method of a run unless a method's own settings say otherwise."""
 
     lr: float = option(0.1, "local learning rate", above=0)
-    steps: int = option(5, "local steps of a selected device in one round", least=1)
-    batch_size: int = option(32, "samples per local step; 0: the whole store", least=0)
+    steps: int = option(5, "local steps of a selected device in one round", least=1, most=10_000_000)
+    batch_size: int = option(32, "samples per local step; 0: the whole store", least=0, most=10_000_000)
     momentum: float = option(0.0, "momentum of local SGD, reset each round", least=0, most=0.999)
     sampling: str = option(
         "shuffle", "mini-batches walk a shuffled store, or are drawn with replacement", choices=("shuffle", "replace")

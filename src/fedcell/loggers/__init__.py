@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol
 
-from ..errors import BadInput, did_you_mean
+from ..errors import BadInput, choose_one
 from ..record import Progress, Watch, silent
 from ..record.files import read_json
 from ..record.folder import ENDED, RUN
@@ -68,8 +68,7 @@ class Log:
         for text in texts:
             kind, _, target = text.partition("=")
             if kind not in KINDS:
-                known = did_you_mean(kind, list(KINDS)) or f": choose one of {', '.join(KINDS)}"
-                raise BadInput(f"unknown logger {kind!r}{known}")
+                raise BadInput(f"unknown logger {kind!r}{choose_one(kind, list(KINDS))}")
             if not target:
                 raise BadInput(f"--log {text} has no place: write {kind}=DIR")
             if kind == "mlflow":

@@ -7,13 +7,14 @@ A method file has a docstring whose first line says what it is, a frozen datacla
 import importlib
 import importlib.util
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from ..errors import BadInput, did_you_mean
+from ..idle import idle
 from ..options import override
 from ..types import Method
 
@@ -26,7 +27,10 @@ class Choice(NamedTuple):
     config: Any
 
     def build(self) -> Method:
-        method: Method = self.module.build(self.config)
+        method = self.module.build(self.config)
+        if not isinstance(method, Method):
+            name = self.label.partition(":")[0]
+            raise BadInput(f"build() of {name!r} returned {str(method)[:50]!r}: return a fedcell.Method")
         return method
 
 
@@ -49,7 +53,12 @@ def parse(text: str, defaults: Mapping[str, Mapping[str, Any]] | None = None) ->
     name = text.partition(":")[0]
     module = load(name)
     given = {**(defaults or {}).get(name, {}), **dict(pairs(text))}
-    return Choice(text, module, override(module.Config(), given, where=f"{name}."))
+    return Choice(text, module, override(module.Config(), given, where=f"{word(name)}."))
+
+
+def word(name: str) -> str:
+    """What keys of a method begin with: its name, of a file without folder and ending."""
+    return Path(name).stem if name.endswith(".py") else name
 
 
 def pairs(text: str) -> list[tuple[str, str]]:
@@ -58,14 +67,25 @@ def pairs(text: str) -> list[tuple[str, str]]:
     >>> pairs("central:lr_cuts=10,20,lr=0.1")
     [('lr_cuts', '10,20'), ('lr', '0.1')]
     """
-    found = []
+    found: dict[str, str] = {}
     for part in re.split(r",(?=[^,=]+=)", text.partition(":")[2]):
-        key, equals, value = part.strip(", ").partition("=")
+        key, equals, value = (one.strip() for one in part.strip(", ").partition("="))
         if key and not equals:
             raise BadInput(f"method setting {key!r} in {text!r} has no value: write key=value")
+        if key in found:
+            raise BadInput(f"{text!r} sets {key} twice: drop one of them")
         if key:
-            found.append((key.strip(), value.strip()))
-    return found
+            found[key] = value
+    if ":" in text and not found:
+        raise BadInput(f"method {text!r} has no settings behind its colon: drop the colon, or write key=value")
+    return list(found.items())
+
+
+def without_effect(choice: Choice, given: Iterable[str] = ()) -> dict[str, str]:
+    """`idle` of the settings in a method's text, each text by itself, and of those given for the method."""
+    where, own = f"{word(choice.label.partition(':')[0])}.", dict(pairs(choice.label))
+    said = idle(choice.config, [key for key in given if key not in own], where)
+    return said | {f"{choice.label} {key}": text for key, text in idle(choice.config, own, where).items()}
 
 
 def summary(module: ModuleType) -> str:
@@ -96,5 +116,6 @@ def _from_file(path: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise BadInput(f"method file {str(path)!r} cannot be loaded ({type(error).__name__}: {error})") from error
+        what = f"method file {str(path)!r} cannot be loaded ({type(error).__name__}: {error})"
+        raise BadInput(f"{what}: correct it (`python {path}` shows the line)") from error
     return module

@@ -46,18 +46,26 @@ class Config(LocalConfig):
         "step size: lr, lr / (1 + t / decay_rounds), or the theorem's; auto: inverse, and fixed for agu",
         choices=("auto", "fixed", "inverse", "theory"),
     )
-    decay_rounds: float = option(500.0, "rounds after which the step has halved (decay=inverse)", above=0)
-    smoothness: float = option(10.0, "smoothness L of the loss (decay=theory)", above=0)
-    convexity: float = option(0.1, "strong convexity mu of the loss (decay=theory)", above=0)
-    age_unit: str = option(
-        "time", "age in seconds, or in rounds since the last contribution (awu)", choices=("time", "rounds")
+    decay_rounds: float = option(
+        500.0, "rounds after which the step has halved (decay=inverse)", above=0, needs="decay=auto|inverse"
     )
-    age_cap: float = option(10.0, "age beyond which the weight no longer grows (awu)", above=0)
-    age_power: float = option(2.0, "power of the age in the weight; 0 weighs all alike (awu)", least=0)
+    smoothness: float = option(10.0, "smoothness L of the loss (decay=theory)", above=0, needs="decay=theory")
+    convexity: float = option(0.1, "strong convexity mu of the loss (decay=theory)", above=0, needs="decay=theory")
+    age_unit: str = option(
+        "time",
+        "age in seconds, or in rounds since the last contribution (awu)",
+        choices=("time", "rounds"),
+        needs="scheme=awu",
+    )
+    age_cap: float = option(10.0, "age beyond which the weight no longer grows (awu)", above=0, needs="scheme=awu")
+    age_power: float = option(
+        2.0, "power of the age in the weight; 0 weighs all alike (awu)", least=0, needs="scheme=awu"
+    )
     agu: str = option(
         "literal",
         "average over the devices of the counting round, or over all that answered since the last (agu)",
         choices=("literal", "union"),
+        needs="scheme=agu",
     )
     data_scale: bool = option(True, "scale gradients by the device's share of all samples")
 

@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import BadInput
 from ..options import option
 from ..radio import rate
-from ..radio.forecast import budget_joule, disturbance_watt
+from ..radio.forecast import budget_joule, noise_and_interference_watt
 from ..types import Bools, Decision, Floats, Method, Observation, Problem
 from . import defaults
 from .client_problem import Client, Limit, Plan
@@ -85,7 +85,7 @@ def client_problem(problem: Problem, observation: Observation, draft: Decision) 
         observation: this round's channels, hardware and charge.
         draft: bands, payloads, samples per step and, as limits, steps, clocks and powers.
     """
-    noise, _ = disturbance_watt(problem.world, observation, draft)
+    noise, _ = noise_and_interference_watt(problem.world, observation, draft)
     # Answer times that the world draws do not depend on the work, so the deadline takes no part in the plan.
     deadline_s = draft.deadline_s if observation.response_s is None else np.inf
     return Client(

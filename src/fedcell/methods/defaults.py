@@ -20,10 +20,10 @@ from .schedulers import SCHEDULERS, schedule
 class TrainingConfig:
     """Settings of SGD. `none` takes the value of the `train` section."""
 
-    lr: float | None = option(None, "local learning rate", above=0)
-    steps: int | None = option(None, "local steps", least=1)
-    batch_size: int | None = option(None, "samples per local step; 0: the whole store", least=0)
-    momentum: float | None = option(None, "momentum of local SGD", least=0, most=0.999)
+    lr: float | None = option(None, "local learning rate; none: train.lr", above=0)
+    steps: int | None = option(None, "local steps; none: train.steps", least=1)
+    batch_size: int | None = option(None, "samples per local step; 0: the whole store, none: train.batch_size", least=0)
+    momentum: float | None = option(None, "momentum of local SGD; none: train.momentum", least=0, most=0.999)
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,9 @@ class LocalConfig(TrainingConfig):
     """Settings every method that trains on devices has: also who trains, and how much."""
 
     scheduler: str = option("all", "who trains", choices=tuple(SCHEDULERS))
-    n_selected: int = option(10, "devices picked per cell and round, except by the scheduler `all`", least=1)
+    n_selected: int = option(
+        10, "devices picked per cell and round, except by the scheduler `all`", least=1, needs="scheduler!=all"
+    )
     effort: str = option(
         "fixed", "fixed: `steps`; fit: as many as deadline and energy allow, `steps` at most", choices=("fixed", "fit")
     )

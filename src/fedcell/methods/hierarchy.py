@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from ..errors import BadInput, ContractError
+from ..radio import as_decision
 from ..types import Decision, Floats, Method, Observation, Problem, Round, Start, Updates, Uplink
 from . import defaults, mini_batches
 from .cell_views import Cell, averaged, cells_of, decided, merged_decision, merged_updates, observed, played
@@ -86,10 +87,10 @@ def init(cells: Sequence[Cell], method: Method, problem: Problem, params: Tensor
 def decide(cells: Sequence[Cell], method: Method, problem: Problem, state: Edges, observation: Observation) -> Decision:
     """Each cell decides for itself, or all for all; stations send their edge models when these are averaged."""
     if method.scope == "network":
-        decision = method.decide(problem, state.states, observation)
+        decision = as_decision(method.decide(problem, state.states, observation))
     else:
         parts = [method.decide(c.problem, state.states[c.number], observed(c, observation)) for c in cells]
-        decision = merged_decision(cells, parts)
+        decision = merged_decision(cells, [as_decision(part) for part in parts])
     bit = problem.world.payload_bit * len(cells) if _averages(problem, observation) else 0.0
     return decision._replace(info={**decision.info, "backhaul_bit": bit})
 

@@ -75,9 +75,12 @@ class Config(LocalConfig):
         choices=tuple(COUNTS),
     )
     effort: str = option("fixed", "every device does `steps`", choices=("fixed",))
-    trade: float = option(0.01, "worth of samples against energy, V (lyapunov)", least=0)
+    trade: float = option(0.01, "worth of samples against energy, V (lyapunov)", least=0, needs="scheduler=lyapunov")
     fade: str = option(
-        "harmonic", "worth of round t, gamma_t: 1/(t+1), 1, or (t+1)/T (lyapunov)", choices=tuple(WEIGHTS)
+        "harmonic",
+        "worth of round t, gamma_t: 1/(t+1), 1, or (t+1)/T (lyapunov)",
+        choices=tuple(WEIGHTS),
+        needs="scheduler=lyapunov",
     )
     mean_energy_joule: float | None = option(
         None, "energy budget of a device over the run, per round, E_k / T; none: its battery", above=0
@@ -92,8 +95,11 @@ class Config(LocalConfig):
         "left",
         "rounds that the rest of a budget is divided by (myopic): T - t, or T - t + 1",
         choices=("left", "printed"),
+        needs="scheduler=myopic",
     )
-    deadline_s: float | None = option(None, "length of a round, T_max; none: world.deadline_s, or 1 s", above=0)
+    deadline_s: float | None = option(
+        None, "length of a round, T_max; none: world.deadline_s, or 1 s", above=0, infinite=True
+    )
 
 
 class State(NamedTuple):

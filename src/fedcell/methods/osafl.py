@@ -49,12 +49,14 @@ class Config(ClientConfig):
     never_seen: str = option(
         "zero", "contribution of a client never heard: none, or the paper's w / lr", choices=("zero", "paper")
     )
-    smoothness: float = option(1.0, "smoothness beta of the loss (score=kkt)", above=0)
-    noise: float = option(1.0, "variance sigma^2 of a stochastic gradient (score=kkt)", least=0)
+    smoothness: float = option(1.0, "smoothness beta of the loss (score=kkt)", above=0, needs="score=kkt")
+    noise: float = option(1.0, "variance sigma^2 of a stochastic gradient (score=kkt)", least=0, needs="score=kkt")
     rho1: float = option(1.0, "gradient dissimilarity, slope (score=kkt, diagnose)", least=0)
-    rho2: float = option(1.0, "gradient dissimilarity per unit of label distance (score=kkt)", least=0)
-    shift: float = option(0.0, "squared change of a gradient by new data, Phi (score=kkt)", least=0)
-    psi: float = option(1.0, "weight of the bound's denominator (score=kkt)", above=0)
+    rho2: float = option(
+        1.0, "gradient dissimilarity per unit of label distance (score=kkt)", least=0, needs="score=kkt"
+    )
+    shift: float = option(0.0, "squared change of a gradient by new data, Phi (score=kkt)", least=0, needs="score=kkt")
+    psi: float = option(1.0, "weight of the bound's denominator (score=kkt)", above=0, needs="score=kkt")
     diagnose: bool = option(False, "record the terms of Theorem 1; costs four gradients of every client a round")
 
 

@@ -52,7 +52,7 @@ class Config(TrainingConfig):
     keep: float | None = option(
         None, "share of units kept in every layer; none: as the deadline allows", above=0, most=1
     )
-    deadline_s: float | None = option(None, "time to compute and send; none: world.deadline_s", above=0)
+    deadline_s: float | None = option(None, "time to compute and send; none: world.deadline_s", above=0, infinite=True)
     clock: str = option(
         "world", "a round lasts as the world's clock says, or always deadline_s", choices=("world", "deadline")
     )

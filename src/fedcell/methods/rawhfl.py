@@ -27,9 +27,8 @@ from torch import Tensor
 from ..errors import BadInput
 from ..options import option
 from ..radio import rate
-from ..radio.forecast import disturbance_watt
+from ..radio.forecast import success_probability
 from ..types import Bools, Decision, Floats, Method, Observation, Problem, Round
-from ..units import db_to_ratio
 from . import defaults
 from . import rawhfl_diagnostics as diagnostics
 from .client_plan import client_problem
@@ -68,14 +67,19 @@ class Config(StepConfig):
         least=0,
         most=1,
     )
-    sca_iterations: int = option(50, "most linear programs of a round (allocation=sca)", least=1)
-    sca_penalty: float = option(1.0, "penalty on choosing a client by halves, rho (allocation=sca)", least=0)
+    sca_iterations: int = option(
+        50, "most linear programs of a round (allocation=sca)", least=1, needs="allocation=sca"
+    )
+    sca_penalty: float = option(
+        1.0, "penalty on choosing a client by halves, rho (allocation=sca)", least=0, needs="allocation=sca"
+    )
     sca_step: float | None = option(
         0.2,
         "largest relative change of clock and power in one program; none: as printed, which collapses and is then "
         "stopped, see the column collapsed (allocation=sca)",
         above=0,
         most=0.999,
+        needs="allocation=sca",
     )
     reweigh: bool = option(False, "divide what arrives by the known probability that it does; unbiased under outage")
     diagnose: bool = option(False, "record the terms of Theorem 1; costs three gradients of every client that trains")
@@ -193,23 +197,13 @@ def aggregate(config: Config, problem: Problem, params: Tensor, state: State, pl
     device = played.heard()
     chosen = played.decision.selected
     weight = np.full(len(device), 1 / max(int(chosen.sum()), 1))
-    success = success_probability(problem, played.observation, played.decision)
+    success = success_probability(problem.world, played.observation, played.decision)  # `q_u`: the plan is in time
     if config.reweigh:
         weight = weight / success[device]
     following, memory = mean_update(params, weight, played), state.memory
     if memory is not None:
         memory = diagnostics.measure(config, problem, memory, params, played, success)
     return following, State(chosen, memory)
-
-
-def success_probability(problem: Problem, observation: Observation, decision: Decision) -> Floats:
-    """`q_u`, `[n_devices]`: deadline and budget are met by the plan, so that only an outage can lose an upload."""
-    settings = problem.world.settings
-    if settings.outage_threshold_db is None:
-        return np.ones(problem.world.n_devices)
-    noise, interference = disturbance_watt(problem.world, observation, decision)
-    threshold = float(db_to_ratio(settings.outage_threshold_db))
-    return rate.success_probability(decision.power_watt, observation.mean_gain, noise, interference, threshold)
 
 
 def evaluate(problem: Problem, params: Tensor, state: State) -> Mapping[str, float]:

@@ -56,6 +56,7 @@ class Config(LocalConfig):
         "gradient norms (scheduler=gradient): of a mini-batch on every device, at no cost; or of the last gradient "
         "received, the largest of all for devices never heard",
         choices=("oracle", "cached"),
+        needs="scheduler=gradient",
     )
     n_selected: int = option(10, "devices picked per cell and round in a world without resource blocks", least=1)
     effort: str = option("fixed", "every device does `steps`", choices=("fixed",))

@@ -48,13 +48,16 @@ class Config(TrainingConfig):
         "loss on their data, those with the largest gradient last heard",
         choices=tuple(POLICIES),
     )
-    n_selected: int = option(10, "devices picked per cell and round, except by policy=both", least=1)
-    error_weight: float = option(0.3, "weight of the error H, rho1 (policy=both)", least=0)
-    latency_weight: float = option(1.0, "weight of the seconds T*, rho2 (policy=both)", least=0)
+    n_selected: int = option(
+        10, "devices picked per cell and round, except by policy=both", least=1, needs="policy!=both"
+    )
+    error_weight: float = option(0.3, "weight of the error H, rho1 (policy=both)", least=0, needs="policy=both")
+    latency_weight: float = option(1.0, "weight of the seconds T*, rho2 (policy=both)", least=0, needs="policy=both")
     error_scale: str = option(
         "sum",
         "H as it is, over the number of devices, or over that of the empty set (policy=both)",
         choices=("sum", "mean", "relative"),
+        needs="policy=both",
     )
     weights: str = option(
         "policy",

@@ -43,14 +43,26 @@ def schedule(
         steps=train.steps if steps is None else steps,
         batch_size=train.batch_size if batch_size is None else batch_size,
     )
-    settings, cell = problem.world.settings, observation.topology.cell
-    most = len(cell) if name == "all" else n_selected
-    if settings.access == "block":
-        most = min(most, settings.n_blocks)
-    if most >= len(cell):
+    most = problem.world.n_devices if name == "all" else n_selected
+    if _most(problem, most) >= problem.world.n_devices:
         return observation.available.copy()
-    scores = np.where(observation.available, SCHEDULERS[name](problem, observation, wanted), -np.inf)
-    if problem.world.n_cells == 1:
+    return pick(problem, observation, SCHEDULERS[name](problem, observation, wanted), most)
+
+
+def pick(problem: Problem, observation: Observation, scores: Floats, n_selected: int) -> Bools:
+    """The available devices with the highest scores: at most `n_selected` per cell, never more than there are blocks.
+
+    Args:
+        problem: what is learned, and where.
+        observation: who is available, and in which cell.
+        scores: `[n_devices]`, the higher the sooner.
+        n_selected: devices per cell.
+    """
+    cell, most = observation.topology.cell, _most(problem, n_selected)
+    scores = np.where(observation.available, scores, -np.inf)
+    if most >= len(cell):
+        selected = np.ones(len(cell), dtype=bool)
+    elif problem.world.n_cells == 1:
         selected = highest(scores, most)
     else:
         selected = np.zeros(len(cell), dtype=bool)
@@ -58,6 +70,12 @@ def schedule(
         place_in_cell = np.arange(len(cell)) - np.searchsorted(cell[order], cell[order])
         selected[order[place_in_cell < most]] = True
     return selected & observation.available
+
+
+def _most(problem: Problem, n_selected: int) -> int:
+    """How many devices of a cell can send at once."""
+    settings = problem.world.settings
+    return min(n_selected, settings.n_blocks) if settings.access == "block" else n_selected
 
 
 def highest(scores: Floats, most: int) -> Bools:

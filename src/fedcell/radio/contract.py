@@ -25,6 +25,13 @@ CAPPED = ("cpu_hz", "power_watt", "bandwidth_hz")  # have a most, too
 CAPPED_ROWS = [[*LEAST].index(name) for name in CAPPED]
 
 
+def as_decision(found: object) -> Decision:
+    """What decide() returned; raises ContractError where it is something else."""
+    if isinstance(found, Decision):
+        return found
+    raise ContractError(f"decide() returned {str(found)[:50]!r}: return a fedcell.Decision")
+
+
 def check_decision(world: World, observation: Observation, decision: Decision) -> None:
     """Raise ContractError, with the fix, for the first thing that a decision breaks."""
     _check_arrays(world, decision)

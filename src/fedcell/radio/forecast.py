@@ -3,6 +3,7 @@
 import numpy as np
 
 from ..types import Decision, Floats, Ints, Observation, World
+from ..units import db_to_ratio
 from . import cost, rate
 from .contract import TOLERANCE
 
@@ -19,7 +20,7 @@ def times(world: World, observation: Observation, decision: Decision) -> tuple[F
 
     Returns: `[n_devices]` each.
     """
-    noise, interference = disturbance_watt(world, observation, decision)
+    noise, interference = noise_and_interference_watt(world, observation, decision)
     quality = rate.sinr(decision.power_watt, observation.gain, noise, interference)
     upload_s = cost.upload_s(decision.payload_bit, rate.rate_bps(decision.bandwidth_hz, quality))
     return cost.compute_s(_cycles(observation, decision), _clock_hz(decision)), upload_s
@@ -30,7 +31,7 @@ def compute_joule(observation: Observation, decision: Decision) -> Floats:
     return cost.compute_joule(_cycles(observation, decision), _clock_hz(decision), observation.devices.capacitance)
 
 
-def disturbance_watt(world: World, observation: Observation, decision: Decision) -> tuple[Floats, Floats]:
+def noise_and_interference_watt(world: World, observation: Observation, decision: Decision) -> tuple[Floats, Floats]:
     """Noise and interference in each device's band; only resource blocks carry interference.
 
     A device without a block is given the mean over the blocks.
@@ -41,6 +42,15 @@ def disturbance_watt(world: World, observation: Observation, decision: Decision)
     on_block = observation.interference_watt
     assigned = (decision.block >= 0) & (decision.block < len(on_block))
     return noise, np.where(assigned, on_block[np.where(assigned, decision.block, 0)], on_block.mean())
+
+
+def success_probability(world: World, observation: Observation, decision: Decision) -> Floats:
+    """Chance that the upload of each device survives the fading; 1 in a world without outage."""
+    if world.settings.outage_threshold_db is None:
+        return np.ones(len(decision.power_watt))
+    noise, interference = noise_and_interference_watt(world, observation, decision)
+    threshold = float(db_to_ratio(world.settings.outage_threshold_db))
+    return rate.success_probability(decision.power_watt, observation.mean_gain, noise, interference, threshold)
 
 
 def budget_joule(observation: Observation) -> Floats:

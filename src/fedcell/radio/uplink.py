@@ -11,7 +11,7 @@ from ..types import Bools, Decision, Devices, Floats, Ints, Observation, Outcome
 from ..units import db_to_ratio
 from . import cost, rate
 from .contract import DTYPES, TOLERANCE, check_decision
-from .forecast import budget_joule, compute_joule, disturbance_watt, times
+from .forecast import budget_joule, compute_joule, noise_and_interference_watt, success_probability, times
 
 Number = TypeVar("Number", np.float64, np.int64)
 NEVER_S = 1e15  # an upload this long counts as having no rate at all
@@ -167,11 +167,11 @@ def _heard(world: World, observation: Observation, decision: Decision, devices: 
     """Which uploads the channel lets through; one uniform number per device decides, or the round's own fading."""
     if world.settings.outage_threshold_db is None:
         return np.ones(len(devices), dtype=np.bool_)
-    noise, interference = disturbance_watt(world, observation, decision)
-    threshold = float(db_to_ratio(world.settings.outage_threshold_db))
     if world.settings.outage == "same_fading":
-        return np.asarray(rate.sinr(decision.power_watt, observation.gain, noise, interference) >= threshold)
-    chance = rate.success_probability(decision.power_watt, observation.mean_gain, noise, interference, threshold)
+        noise, interference = noise_and_interference_watt(world, observation, decision)
+        quality = rate.sinr(decision.power_watt, observation.gain, noise, interference)
+        return np.asarray(quality >= db_to_ratio(world.settings.outage_threshold_db))
+    chance = success_probability(world, observation, decision)
     return np.asarray(stream(seed, observation.round, "outage").random(world.n_devices)[devices] < chance)
 
 

@@ -49,12 +49,15 @@ class Template(NamedTuple):
 
 
 def save(folder: Path, snapshot: Snapshot, template: Template) -> None:
-    """Write a checkpoint and remove all but the newest two."""
+    """Write a checkpoint and remove all but the newest two, and those ahead of it, whose rows were lost."""
     node, tensors = tree.pack(snapshot, *template)
     about = json.dumps({"format": 1, "crc32": tree.digest(node, tensors), "tree": node})
-    write_atomic(folder / f"checkpoint-{snapshot.round:06d}.safetensors", *serialize(tensors, about))
-    for old in _oldest_first(folder)[:-KEPT]:
-        old.unlink()
+    path = folder / f"checkpoint-{snapshot.round:06d}.safetensors"
+    write_atomic(path, *serialize(tensors, about))
+    found = _oldest_first(folder)
+    end = found.index(path) + 1
+    for other in found[: max(end - KEPT, 0)] + found[end:]:
+        other.unlink()
 
 
 def serialize(tensors: Mapping[str, Tensor], about: str) -> Iterator[bytes | memoryview]:

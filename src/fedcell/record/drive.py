@@ -10,17 +10,20 @@ from ..errors import BadInput, Diverged, FedcellError
 from ..scenarios import Config, build_problem
 from ..simulate import begin, simulate
 from ..types import Method, Problem, Row, Snapshot
-from . import checkpoint
-from .files import DiskError, explained, locked, occupied, present
+from . import checkpoint, rows
+from .files import DiskError, explained, locked, occupied, present, refuse_file
 from .folder import (
     ENDED,
     FEDERATION,
     RUN,
     Record,
+    Spec,
+    begun,
     changes,
     how_to_resume,
     read_all,
     read_status,
+    shortage,
     specs,
     write_comparison,
     write_run,
@@ -106,15 +109,12 @@ def resume(
     """Go on with a comparison or a single run; the rest of the arguments replace objects that were your own.
 
     The end is bit-identical to that of a run that was never interrupted. Settings come from the
-    record alone. Runs that ended are left as they are.
+    record alone. Runs that ended are left as they are, unless rows of theirs are gone.
     """
     folder, own = Path(folder), dict(methods)
     jobs = []
     for path, spec in specs(folder):
-        status = read_status(path, int(spec.config["rounds"]))
-        if status.state in ENDED:
-            note = f"{path} has {status.state} already: nothing to do"
-            watch(Progress(spec.label, status.rounds, status.total, status.state, note=note, folder=path))
+        if _ended(path, spec, watch):
             continue
         check_own(folder, spec, dataset, model, own)
         jobs.append(Job(path, spec, rebuild(spec, own)))
@@ -148,7 +148,7 @@ def run_one(
         period: how often to write a checkpoint.
     """
     folder = Path(folder)
-    if present(folder / RUN):
+    if begun(folder):
         resume(folder, watch=watch, period=period)
         return
     problem, ((spec, built),) = prepare(config, [method], defaults or {}, None, None)
@@ -182,12 +182,10 @@ def run_real(
     folder = Path(folder)
     _, ((spec, built),) = prepare(config, [method], defaults or {}, None, None, problem)
     spec = spec._replace(folder=folder.name)
-    if present(folder / RUN):
+    if begun(folder):
         ((_, spec),) = specs(folder)
         check_same(folder, spec, config, method, defaults or {})
-        if (status := read_status(folder, problem.n_rounds)).state in ENDED:
-            note = f"{folder} has {status.state} already: nothing to do"
-            watch(Progress(spec.label, status.rounds, status.total, status.state, note=note, folder=folder))
+        if _ended(folder, spec, watch):
             return
     else:
         claim(folder, "")
@@ -214,10 +212,27 @@ def claim(out: str | Path | None, name: str) -> Path:
 
 def _refuse_used(folder: Path) -> None:
     """A new run never touches what is already there."""
+    refuse_file(folder)
     with explained(folder, "or choose another folder (nothing was written)"):
         used = occupied(folder)
     if used:
         raise BadInput(f"{folder} is not empty: choose another folder, or go on with `{how_to_resume(folder, ())}`")
+
+
+def _ended(folder: Path, spec: Spec, watch: Watch) -> bool:
+    """Whether nothing is left of a run, which is said; a run that ended and lost rows is not done."""
+    begun(folder)
+    status = read_status(folder, int(spec.config["rounds"]))
+    if status.state not in ENDED:
+        return False
+    n_rows = len(rows.read(folder)[0])
+    note = shortage(folder, status, n_rows)
+    if note:
+        watch(Progress(spec.label, n_rows, status.total, note=note, folder=folder))
+        return False
+    note = f"{folder} has {status.state} already: nothing to do"
+    watch(Progress(spec.label, status.rounds, status.total, status.state, note=note, folder=folder))
+    return True
 
 
 def _run(job: Job, problem: Problem, top: Path, watch: Watch, period: Period, play: Play = simulate) -> None:

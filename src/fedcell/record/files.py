@@ -109,6 +109,29 @@ def occupied(folder: Path) -> bool:
     return present(folder) and any(path.name != LOCK and path.suffix != ".tmp" for path in folder.iterdir())
 
 
+def refuse_file(folder: Path) -> None:
+    """Refuse a folder to write to that is a file, or lies in one."""
+    for place in (folder, *folder.parents):
+        if os.path.isfile(place):
+            raise BadInput(f"{place} is a file: choose another folder")
+
+
+def refuse_folder(path: Path) -> None:
+    """Refuse a file to write that is a folder."""
+    if os.path.isdir(path):
+        raise BadInput(f"{path} is a folder: give a file")
+
+
+def write_asked(path: Path, data: bytes, remains: str) -> Path:
+    """Write a file where the user wants it, and its folder where there is none; `remains` as of `explained`."""
+    refuse_folder(path)
+    refuse_file(path.parent)
+    with explained(path.parent, remains):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, data)
+    return path
+
+
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Hold a folder for this process alone; the operating system lets go when the process dies."""

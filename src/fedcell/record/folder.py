@@ -10,11 +10,11 @@
 import os
 import platform
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import FedcellError
+from ..errors import BadInput, FedcellError, did_you_mean
 from ..version import __version__
 from .files import in_use, present, read_json, write_json
 
@@ -23,6 +23,7 @@ COMPARISON, RUN, STATUS, SWEEP = "comparison.json", "run.json", "status.json", "
 ROWS = "rounds.jsonl"
 DEPTH = {COMPARISON: 1, SWEEP: 2}  # folders from such a file down to a run
 ENDED = ("finished", "diverged")  # nothing is left to simulate
+SCORES = ("accuracy", "loss")  # metrics that a run may not have yet
 FEDERATION = "federation"  # among the caller's own objects: the run is of real devices
 
 
@@ -43,7 +44,7 @@ class Spec(NamedTuple):
 class Status(NamedTuple):
     """How far a run came."""
 
-    state: str  # waiting, running, finished, diverged, interrupted or failed
+    state: str  # waiting, running, finished, diverged, interrupted or failed; damaged: rows of an ended run are gone
     rounds: int
     total: int
     message: str = ""
@@ -72,28 +73,74 @@ def read(folder: str | Path, wanted: Collection[str] | None = None) -> Record:
         wanted: columns to read, which is faster than all of them; None: all.
     """
     folder = Path(folder)
-    values = _versioned(folder, RUN)
-    return _record(folder, _spec(values), wanted)._replace(made_by=values.get("made_by", {}))
+    if not begun(folder):
+        raise _no_run(folder)
+    values = versioned(folder / RUN)
+    record = _record(folder, _spec(values, folder / RUN), wanted)
+    unknown = [name for name in wanted or () if name not in (*record.columns, *SCORES)]
+    if unknown and record.status.rounds:
+        raise _no_column(folder, unknown[0])
+    return record._replace(made_by=values.get("made_by", {}))
 
 
-def read_all(folder: str | Path) -> list[Record]:
-    """Read every run of a comparison in its order, the single run in a folder, or all that began below one."""
+def read_all(folder: str | Path, left_out: Callable[[str], None] | None = None) -> list[Record]:
+    """Read every run of a comparison in its order, the single run in a folder, or all that began below one.
+
+    Args:
+        folder: of a run, a comparison, or above them.
+        left_out: told why a damaged run is left out; None: a run of a comparison that cannot be read is an error.
+    """
     folder = Path(folder)
-    if os.path.isdir(folder) and not any(present(folder / name) for name in (RUN, COMPARISON)):
+    check_folder(folder)
+    if not begun(folder) and not present(folder / COMPARISON):
         from .index import find  # which reads folders with this module
 
-        if begun := [info.folder for info in find(folder) if info.state not in ("waiting", "damaged")]:
-            return [read(path) for path in begun]
-    return [read(path) if present(path / RUN) else _record(path, spec) for path, spec in specs(folder)]
+        infos = [info for info in find(folder) if info.state != "waiting"]
+        if not infos:
+            raise _no_run(folder)
+        damage = [info.message for info in infos if info.state == "damaged"]
+        if len(damage) == len(infos) and not left_out:
+            raise FedcellError(damage[0])
+        if left_out:
+            for message in damage:
+                left_out(message)
+        paths: list[tuple[Path, Spec | None]] = [(info.folder, None) for info in infos if info.state != "damaged"]
+    else:
+        paths = list(specs(folder))
+    return [one for path, spec in paths if (one := _read_or_leave(path, spec, left_out))]
 
 
 def specs(folder: str | Path) -> list[tuple[Path, Spec]]:
     """The runs in a folder and what each was asked to do, started or not."""
     folder = Path(folder)
+    check_folder(folder)
+    if begun(folder):
+        return [(folder, _spec(versioned(folder / RUN), folder / RUN))]
+    path = folder / COMPARISON
+    if not present(path):
+        raise _no_run(folder)
+    values = versioned(path).get("runs")
+    found = [_spec(one, path) for one in values] if isinstance(values, list) else []
+    if not found:
+        raise FedcellError(f"{path} is damaged (it names no runs): restore it from a copy or start a new run")
+    return [(folder / run_name(path, spec.folder), spec) for spec in found]
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a place of runs that is not there, or a file."""
+    if not present(folder) or not os.path.isdir(folder):
+        raise BadInput(f"{folder} is no folder: name one that `fedcell run` or `fedcell sweep` made")
+
+
+def begun(folder: Path) -> bool:
+    """Whether there is a run in a folder; a FedcellError says when it does not tell any more what it is."""
     if present(folder / RUN):
-        return [(folder, _spec(_versioned(folder, RUN)))]
-    found = [_spec(values) for values in _versioned(folder, COMPARISON)["runs"]]
-    return [(folder / run_name(folder / COMPARISON, spec.folder), spec) for spec in found]
+        return True
+    if present(folder / STATUS) or present(folder / ROWS):
+        raise FedcellError(
+            f"{folder} is damaged (it has no {RUN}): restore it, or delete the folder and resume makes it anew"
+        )
+    return False
 
 
 def versioned(path: Path) -> dict[str, Any]:
@@ -127,7 +174,7 @@ def write_run(folder: Path, spec: Spec, device: str) -> None:
 
 def changes(folder: Path, device: str) -> list[str]:
     """What differs from the versions and the machine that the run began with."""
-    before = _versioned(folder, RUN).get("made_by", {})
+    before = versioned(folder / RUN).get("made_by", {})
     return [f"{name} {before.get(name)} -> {now}" for name, now in made_by(device).items() if before.get(name) != now]
 
 
@@ -136,8 +183,19 @@ def read_status(folder: Path, total: int) -> Status:
     if not present(folder / STATUS):
         return Status("waiting", 0, total)
     values = read_json(folder / STATUS)
-    status = Status(*(values[name] for name in Status._fields))
+    try:
+        status = Status(str(values["state"]), int(values["rounds"]), int(values["total"]), str(values["message"]))
+    except (KeyError, TypeError, ValueError):
+        raise FedcellError(f"{folder / STATUS} is damaged: delete it, and resume makes it anew") from None
     return status._replace(state="interrupted") if status.state == "running" and not in_use(folder) else status
+
+
+def shortage(folder: Path, status: Status, n_rows: int) -> str:
+    """What is wrong with a run that ended and has fewer rows than it had then; empty where nothing is."""
+    needed = status.total if status.state == "finished" else status.rounds
+    if status.state not in ENDED or n_rows >= needed:
+        return ""
+    return f"{folder} is damaged ({status.state}, but with {n_rows} of {needed} rows): resuming makes the others anew"
 
 
 def how_to_resume(folder: Path, own: tuple[str, ...]) -> str:
@@ -154,7 +212,10 @@ def _record(folder: Path, spec: Spec, wanted: Collection[str] | None = None) -> 
     from . import rows  # with NumPy, which a status needs not
 
     columns, n_rounds = rows.load(folder, wanted)
-    status = read_status(folder, int(spec.config["rounds"]))._replace(rounds=n_rounds)
+    status = read_status(folder, int(spec.config["rounds"]))
+    if short := shortage(folder, status, n_rounds):
+        status = status._replace(state="damaged", message=short)
+    status = status._replace(rounds=n_rounds)
     return Record(folder, spec.label, spec.method, spec.settings, spec.config, status, columns, spec.own, spec.sha256)
 
 
@@ -167,13 +228,42 @@ def made_by(device: str) -> dict[str, str]:
     return {"python": platform.python_version(), **packages, "platform": platform.platform(), "device": device}
 
 
-def _spec(values: Mapping[str, Any]) -> Spec:
-    known = {name: values[name] for name in Spec._fields}
-    return Spec(**known | {"own": tuple(known["own"])})
+def _spec(values: Any, path: Path) -> Spec:
+    try:
+        known = {name: values[name] for name in Spec._fields}
+        return Spec(**known | {"own": tuple(known["own"])})
+    except (KeyError, TypeError) as error:
+        raise FedcellError(
+            f"{path} is damaged ({type(error).__name__}: {error}): restore it from a copy or start a new run"
+        ) from None
 
 
-def _versioned(folder: Path, name: str) -> dict[str, Any]:
-    """A file of a run folder, refused with a sentence when the folder is not a run."""
-    if not present(folder / name):
-        raise FedcellError(f"{folder} is no run folder (it has no {name}): name the one that `fedcell run` printed")
-    return versioned(folder / name)
+def _read_or_leave(path: Path, spec: Spec | None, left_out: Callable[[str], None] | None) -> Record | None:
+    """A run, begun or not; None for a damaged one that is said instead."""
+    try:
+        record = _record(path, spec) if spec and not begun(path) else read(path)
+    except FedcellError as error:
+        if not left_out:
+            raise
+        left_out(str(error))
+        return None
+    if left_out and record.status.state == "damaged":
+        left_out(record.status.message)
+        return None
+    return record
+
+
+def _no_run(folder: Path) -> BadInput:
+    """Why a folder cannot be read as one run, and what to name instead."""
+    check_folder(folder)
+    if present(folder / COMPARISON):
+        path, _ = specs(folder)[0]
+        return BadInput(
+            f"{folder} is a comparison: read one of its runs, such as {path}, or all with fedcell.record.read_all"
+        )
+    return BadInput(f"there is no recorded run in {folder}: name a folder that `fedcell run` or `fedcell sweep` made")
+
+
+def _no_column(folder: Path, name: str) -> BadInput:
+    known = list(read(folder).columns)
+    return BadInput(f"{folder} has no column {name!r}{did_you_mean(name, known)} (it has {', '.join(known)})")

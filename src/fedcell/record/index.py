@@ -11,7 +11,20 @@ from typing import Any, NamedTuple
 
 from ..errors import FedcellError
 from .files import in_use, natural, read_json
-from .folder import COMPARISON, ROWS, RUN, STATUS, SWEEP, run_name, versioned
+from .folder import (
+    COMPARISON,
+    FEDERATION,
+    ROWS,
+    RUN,
+    STATUS,
+    SWEEP,
+    Status,
+    begun,
+    check_folder,
+    run_name,
+    shortage,
+    versioned,
+)
 from .totals import COLUMNS, Totals, total
 
 
@@ -37,6 +50,7 @@ class RunInfo(NamedTuple):
     selected_per_round: float
     settings: Mapping[str, Any]  # every option of the method
     config: Mapping[str, Any]  # every option of world, data, model and training
+    clock: str = "simulated"  # or measured, on real devices
 
     @property
     def joule(self) -> float:
@@ -51,8 +65,7 @@ def find(folder: str | Path) -> list[RunInfo]:
     that cannot be read is listed as `damaged` with the reason. Links to folders are not followed.
     """
     folder = Path(folder)
-    if not os.path.isdir(folder):
-        raise FedcellError(f"{folder} is no folder: name one that `fedcell run` or `fedcell sweep` made")
+    check_folder(folder)
     return list(_walk(str(folder)))
 
 
@@ -60,7 +73,7 @@ def look(folder: str | Path, asked: Mapping[str, Any] | None = None) -> RunInfo:
     """The run in one folder; `asked` is what a comparison says of it, for one that did not begin."""
     folder = Path(folder)
     try:
-        return _look(folder, asked or versioned(folder / RUN))
+        return _look(folder, asked if not begun(folder) and asked else versioned(folder / RUN))
     except FedcellError as error:
         return _damaged(folder, str(error))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -83,7 +96,7 @@ def _walk(folder: str) -> Iterator[RunInfo]:
     if damage or worse:
         yield _damaged(Path(folder), damage or worse)
     for name, values in asked.items():
-        yield look(Path(folder, name), values if not _has(folder, name, RUN) else None)
+        yield look(Path(folder, name), values)
     for name in below:
         if name not in asked:
             yield from _walk(os.path.join(folder, name))
@@ -109,6 +122,12 @@ def _look(folder: Path, spec: Mapping[str, Any]) -> RunInfo:
     if state == "running" and not in_use(folder):
         state = "interrupted"
     rounds, totals = _totals(folder, status)
+    n_rounds = int(config["rounds"])
+    if short := shortage(folder, Status(state, int(status.get("rounds", 0)), n_rounds), rounds):
+        raise FedcellError(short)
+    real = FEDERATION in spec.get("own", ())
+    if real:
+        totals = totals.without_energy()
     return RunInfo(
         folder,
         str(spec["label"]),
@@ -118,10 +137,11 @@ def _look(folder: Path, spec: Mapping[str, Any]) -> RunInfo:
         state,
         str(status.get("message", "")),
         rounds,
-        int(config["rounds"]),
+        n_rounds,
         *totals,
         spec["settings"],
         config,
+        "measured" if real else "simulated",
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class Totals(NamedTuple):
-    """Costs are sums over all rounds and devices; a score is NaN when it was never measured."""
+    """Costs are sums over all rounds and devices; what was never measured is NaN."""
 
     accuracy_best: float = nan
     accuracy_final: float = nan
@@ -16,6 +16,10 @@ class Totals(NamedTuple):
     uplink_bit: float = 0.0
     delivered_per_round: float = 0.0  # devices, mean over rounds
     selected_per_round: float = 0.0
+
+    def without_energy(self) -> "Totals":
+        """Those of real devices, whose joules nobody measures."""
+        return self._replace(compute_joule=nan, radio_joule=nan)
 
 
 COLUMNS = ("clock_s", "compute_joule", "radio_joule", "uplink_bit", "n_delivered", "n_selected", "accuracy")

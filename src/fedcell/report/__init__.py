@@ -6,6 +6,7 @@ from .paired import Difference, Estimate
 from .side_by_side import comparison_csv, comparison_json, comparison_lines, comparison_tables, comparison_text
 from .summary import Summary, as_json, summarise
 from .table import human, remarks, rich_table, text
+from .unheard import unheard
 
 __all__ = [
     "Comparison",
@@ -31,4 +32,5 @@ __all__ = [
     "save_comparison",
     "summarise",
     "text",
+    "unheard",
 ]

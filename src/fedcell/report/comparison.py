@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import BadInput, did_you_mean
+from ..errors import BadInput, FedcellError, did_you_mean
 from ..record import Record, find, read
 from ..types import Floats
 from .groups import Repeats, cautions, common_seeds, few, repeats
 from .paired import Difference, Estimate, difference, estimate
 from .quantities import Quantity, Value, measure, quantities
+from .summary import clock
 
 COLUMNS = (
     *("round", "clock_s", "n_selected", "n_delivered", "compute_joule", "radio_joule", "uplink_bit"),
@@ -78,7 +79,10 @@ def compare(
     """
     _check(targets, confidence)
     notes: list[str] = []
-    records = gather([runs] if isinstance(runs, str | Path | Record) else runs, notes)
+    asked = [runs] if isinstance(runs, str | Path | Record) else runs
+    if not asked:
+        raise BadInput("no run was given to compare: name folders that `fedcell run` made, or records")
+    records = gather(asked, notes)
     found = _chosen(repeats(records, notes), only)
     reference = _reference(found, against)
     seeds = common_seeds(found, notes)
@@ -117,12 +121,22 @@ def gather(runs: Sequence[str | Path | Record], notes: list[str]) -> list[Record
         for info in found:
             real = os.path.realpath(info.folder)
             if real not in seen and info.state in ("waiting", "damaged"):
-                left.append(f"{info.folder} is {info.state}" + f" ({info.message})" * bool(info.message))
+                left.append(info.message or f"{info.folder} is {info.state}")
             elif real not in seen:
-                out.append(read(info.folder, COLUMNS))
+                out += _sound(info.folder, left)
             seen.add(real)
+    left += [one.status.message for one in out if one.status.state == "damaged"]
     notes += [f"left out: {few(left)}"] if left else []
-    return out
+    return [one for one in out if one.status.state != "damaged"]
+
+
+def _sound(folder: Path, left: list[str]) -> list[Record]:
+    """The run in a folder; none where its rows turn out to be damaged, and `left` is told."""
+    try:
+        return [read(folder, COLUMNS)]
+    except FedcellError as error:
+        left.append(str(error))
+        return []
 
 
 def _check(targets: Sequence[float], confidence: float) -> None:
@@ -187,6 +201,9 @@ def _endings(groups: Sequence[Repeats], seeds: Sequence[int]) -> list[str]:
         if run.status.state == "diverged"
     ]
     notes = [f"diverged, so without final values and totals: {few(diverged)}"] if diverged else []
+    real = list(dict.fromkeys(label for label, _, run in runs if clock(run) == "measured"))
+    if real:
+        notes.append(f"real devices, so time is measured and energy is not known: {few(real)}")
     versions = sorted({run.made_by["fedcell"] for *_, run in runs if "fedcell" in run.made_by})
     if len(versions) > 1:
         notes.append(f"the runs were made by different versions of fedcell ({', '.join(versions)})")

@@ -1,12 +1,13 @@
-"""What a run spends: rounds, simulated seconds, joules and uplink bits, as running totals."""
+"""What a run spends: rounds, seconds, joules and uplink bits, as running totals."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from ..record import Record
 from ..types import Floats
+from .summary import clock
 from .table import BITS, JOULES, TIMES, Units
 
 
@@ -20,13 +21,29 @@ class Cost(NamedTuple):
     total: Callable[[Record], Floats]  # [n_rounds], after each round
 
 
+def titled(cost: Cost, records: Sequence[Record]) -> str:
+    """The title of an axis; the clock of real devices is no simulated one."""
+    return f"{clocks(records)} {cost.title}" if cost.name == "time" else cost.title
+
+
+def clocks(records: Sequence[Record]) -> str:
+    """Whose seconds the records hold: simulated or measured ones, or both.
+
+    >>> clocks([])
+    'simulated'
+    """
+    return " or ".join(dict.fromkeys(map(clock, records))) or "simulated"
+
+
 def _energy(record: Record) -> Floats:
+    if clock(record) == "measured":  # joules are not
+        return np.full(len(record.columns["round"]), np.nan)
     return np.asarray(np.cumsum(record.columns["compute_joule"] + record.columns["radio_joule"]))
 
 
 COSTS = (
     Cost("round", "round", ((1.0, ""),), "", lambda record: record.columns["round"] + 1.0),
-    Cost("time", "simulated time", TIMES, "s", lambda record: record.columns["clock_s"]),
+    Cost("time", "time", TIMES, "s", lambda record: record.columns["clock_s"]),
     Cost("energy", "energy of all devices", JOULES, "J", _energy),
     Cost("uplink", "uplink traffic", BITS, "bit", lambda record: np.cumsum(record.columns["uplink_bit"])),
 )

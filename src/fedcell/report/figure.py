@@ -6,16 +6,17 @@ Curves differ in colour, line style and marker, so that they are told apart in g
 
 from collections.abc import Sequence
 from io import BytesIO
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadInput, did_you_mean
 from ..record import Record
-from ..record.files import explained, write_atomic
+from ..record.files import refuse_folder, write_asked
 from ..types import Floats
 from .bands import Band, band
 from .comparison import Comparison, Group
-from .costs import COSTS, Cost
+from .costs import COSTS, Cost, titled
 from .summary import measured
 from .table import scale
 
@@ -40,11 +41,11 @@ FORMATS: dict[str, dict[str, Any]] = {
 PRINT: Any = {"font.size": 8, "pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "fedcell"}
 
 
-def save(records: Sequence[Record], path: str | Path) -> Path:
-    """Draw the records into a PNG file."""
+def save(records: Sequence[Record], path: str | Path, again: str = "ask for the figure again") -> Path:
+    """Draw the records into a PNG file; `again` is what to do once a full disk has room."""
     buffer, path = BytesIO(), Path(path)
     draw(records).savefig(buffer, format="png", dpi=150)
-    return _write(path, buffer)
+    return write_asked(path, buffer.getvalue(), f"then {again} (the record is whole)")
 
 
 def save_comparison(
@@ -57,7 +58,7 @@ def save_comparison(
     kind = format_of(path)
     with rc_context(PRINT):
         draw_comparison(comparison, width_inch, axes).savefig(buffer, format=kind, **FORMATS[kind])
-    return _write(path, buffer)
+    return write_asked(path, buffer.getvalue(), "then ask for the figure again (the record is whole)")
 
 
 def check_figure(paths: Sequence[str | Path], axes: Sequence[str] = ()) -> None:
@@ -65,6 +66,7 @@ def check_figure(paths: Sequence[str | Path], axes: Sequence[str] = ()) -> None:
     _chosen(axes)
     for path in paths:
         format_of(path)
+        refuse_folder(Path(path))
 
 
 def format_of(path: str | Path) -> str:
@@ -73,12 +75,6 @@ def format_of(path: str | Path) -> str:
     if kind not in FORMATS:
         raise BadInput(f"figure {path} has no known format: end its name in .png, .pdf or .svg")
     return kind
-
-
-def _write(path: Path, buffer: BytesIO) -> Path:
-    with explained(path.parent, "then ask for the figure again (the record is whole)"):
-        write_atomic(path, buffer.getvalue())
-    return path
 
 
 def draw(records: Sequence[Record]) -> "Figure":
@@ -166,11 +162,12 @@ def _draw_bands(ax: "Axes", cost: Cost, comparison: Comparison, metric: str) -> 
     size, unit = scale(max(paid), cost.units)
     for index, (group, part) in enumerate(zip(comparison.groups, spent, strict=True)):
         curves = _curves(group, part, metric, size)
-        if curves:
+        if curves and isfinite(totals[index]):
             found = band(curves, comparison.confidence)
             style = _style(index, len(found.cost), len(comparison.groups)) | {"linewidth": 1.2, "markersize": 4.0}
             _draw_band(ax, shorten(group.label, 100), found, style, cost.name != "round", totals[index] == 0)
-    _dress(ax, cost.title + (f" ({unit})" if unit else ""), max(paid) > LOG_RATIO * min(paid))
+    records = [one for group in comparison.groups for one in group.records]
+    _dress(ax, titled(cost, records) + (f" ({unit})" if unit else ""), max(paid) > LOG_RATIO * min(paid))
     if metric == "accuracy":  # an interval may leave what an accuracy can be; the figure need not
         bottom, top = ax.get_ylim()
         ax.set_ylim(max(bottom, 0.0), min(top, 100.0))
@@ -200,11 +197,11 @@ def _draw_panel(ax: "Axes", panel: Cost, records: Sequence[Record], metric: str)
     size, unit = scale(max(totals), panel.units)
     for index, (record, cost) in enumerate(zip(records, costs, strict=True)):
         rounds, values = measured(record, metric)
-        if len(values):
+        if len(values) and isfinite(cost[-1]):
             values = values * (100.0 if metric == "accuracy" else 1.0)
             style = _style(index, len(values), len(records))
             _draw_curve(ax, shorten(record.label, 100), cost[rounds] / size, values, style)
-    _dress(ax, panel.title + (f" ({unit})" if unit else ""), max(totals) > LOG_RATIO * min(totals))
+    _dress(ax, titled(panel, records) + (f" ({unit})" if unit else ""), max(totals) > LOG_RATIO * min(totals))
 
 
 def _draw_curve(ax: "Axes", label: str, cost: Floats, values: Floats, style: dict[str, Any]) -> None:

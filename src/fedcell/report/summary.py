@@ -7,6 +7,7 @@ import numpy as np
 
 from ..record import Record
 from ..record.files import nulled
+from ..record.folder import FEDERATION
 from ..record.totals import total
 from ..types import Floats, Ints
 
@@ -28,18 +29,28 @@ class Summary(NamedTuple):
     delivered_per_round: float  # devices, mean over rounds
     selected_per_round: float
     folder: str
+    clock: str = "simulated"  # or measured, on real devices, whose energy is NaN
+
+
+def clock(record: Record) -> str:
+    """Whether the seconds of a record are simulated, or measured on real devices."""
+    return "measured" if FEDERATION in record.own else "simulated"
 
 
 def summarise(record: Record) -> Summary:
     """The totals of a record."""
+    totals = total(record.columns)
+    if clock(record) == "measured":
+        totals = totals.without_energy()
     return Summary(
         label=record.label,
         state=record.status.state,
         message=record.status.message,
         rounds=record.status.rounds,
         total_rounds=record.status.total,
-        **total(record.columns)._asdict(),
+        **totals._asdict(),
         folder=str(record.folder),
+        clock=clock(record),
     )
 
 

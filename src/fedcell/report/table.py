@@ -1,7 +1,7 @@
 """The table of a comparison, in units a person reads."""
 
 from collections.abc import Sequence
-from math import isfinite
+from math import isfinite, isnan
 from typing import TYPE_CHECKING
 
 from ..record import Record
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 HEADER = ("method", "best", "final", "time", "compute", "radio", "uplink", "delivered")
 MEANING = (
-    "best, final: test accuracy in %. time: simulated. compute, radio: energy of all devices. "
+    "best, final: test accuracy in %. time: {}. compute, radio: energy of all devices. "
     "delivered: devices heard of those selected, per round."
 )
 TIMES = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
@@ -31,13 +31,13 @@ def scale(value: float, units: Units) -> tuple[float, str]:
 
 
 def human(value: float, units: Units) -> str:
-    """A value in the unit it fills, with three digits.
+    """A value in the unit it fills, with three digits, or a dash where there is none.
 
-    >>> human(123456.0, JOULES), human(0.0, BITS), human(0.0125, TIMES)
-    ('123 kJ', '0', '12.5 ms')
+    >>> human(123456.0, JOULES), human(0.0, BITS), human(0.0125, TIMES), human(float("nan"), JOULES)
+    ('123 kJ', '0', '12.5 ms', '-')
     """
     if value == 0 or not isfinite(value):
-        return "0" if value == 0 else str(value)
+        return "0" if value == 0 else "-" if isnan(value) else str(value)
     size, name = scale(value, units)
     number = value / size
     return f"{number:.0f} {name}" if number >= 100 else f"{number:#.3g} {name}"
@@ -46,6 +46,11 @@ def human(value: float, units: Units) -> str:
 def grid(summaries: Sequence[Summary]) -> list[list[str]]:
     """The texts of the table: the header, then one list per run."""
     return [list(HEADER), *map(_cells, summaries)]
+
+
+def meaning(summaries: Sequence[Summary]) -> str:
+    """How to read the table."""
+    return MEANING.format(" or ".join(dict.fromkeys(one.clock for one in summaries)))
 
 
 def remarks(summaries: Sequence[Summary]) -> list[str]:
@@ -61,7 +66,7 @@ def remarks(summaries: Sequence[Summary]) -> list[str]:
 def text(runs: Sequence[Record | Summary]) -> str:
     """The table of records, or of their summaries, in plain characters, for pipes and files."""
     summaries = [one if isinstance(one, Summary) else summarise(one) for one in runs]
-    return "\n".join([*aligned(grid(summaries)), "", MEANING, *remarks(summaries)])
+    return "\n".join([*aligned(grid(summaries)), "", meaning(summaries), *remarks(summaries)])
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -105,7 +110,7 @@ def rich_table(summaries: Sequence[Summary]) -> "Table":
     from rich.table import Table
 
     header, *rows = grid(summaries)
-    table = Table(box=SIMPLE_HEAD, caption=MEANING, caption_justify="left", padding=(0, 1, 0, 0))
+    table = Table(box=SIMPLE_HEAD, caption=meaning(summaries), caption_justify="left", padding=(0, 1, 0, 0))
     table.add_column(header[0], min_width=12, overflow="fold")
     for name in header[1:]:
         table.add_column(name, justify="right", no_wrap=True)

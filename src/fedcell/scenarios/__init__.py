@@ -5,7 +5,7 @@ method) and `COMPARE` (the methods a bare `fedcell run` compares).
 """
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pkgutil import iter_modules
 from typing import Any, NamedTuple
@@ -20,8 +20,10 @@ from ..data.settings import DataConfig, StreamConfig
 from ..data.video import VideoConfig
 from ..data.video.problem import video_problem_parts
 from ..errors import BadInput, did_you_mean
+from ..idle import idle
 from ..learn import models
 from ..learn.architecture import Architecture
+from ..learn.engines.pool import cores
 from ..learn.learner import Learner, check_fits, initialise, pick_device
 from ..learn.samples import Samples
 from ..learn.settings import ModelConfig, TrainConfig
@@ -64,7 +66,8 @@ def names() -> list[str]:
 def get(name: str) -> Scenario:
     """The scenario of a name."""
     if name not in names():
-        raise BadInput(f"unknown scenario {name!r}{did_you_mean(name, names())} (fedcell list scenarios shows all)")
+        hint = did_you_mean(str(name), names())
+        raise BadInput(f"unknown scenario {name!r}{hint} (fedcell list scenarios shows all)")
     module = importlib.import_module(f"{__name__}.{name}")
     summary = (module.__doc__ or "").strip().split("\n")[0]
     return Scenario(
@@ -81,7 +84,9 @@ def build_problem(config: Config, dataset: Dataset | None = None, model: nn.Modu
         model: network to use instead of `model.name`; its present weights are the start.
     """
     check(config)
+    _check_own(dataset, model)
     _check_used(config, dataset)
+    cores()  # refuses a FEDCELL_CORES that is no number before anything is done
     device = pick_device(config.train.device)
     train, test, stream, n_classes = _samples(config, dataset, device)
     architectures = [Architecture.of(model)] if model else _architectures(config, train.shape, n_classes)
@@ -96,6 +101,21 @@ def build_problem(config: Config, dataset: Dataset | None = None, model: nn.Modu
     each = flops[0] if of_device is None else flops[of_device]
     world = build_world(config.world, stream, learner.n_params, each, config.seed)
     return Problem(world, learner, config.train, config.seed, config.rounds, config.eval_every)
+
+
+def _check_own(dataset: object, model: object) -> None:
+    """Refuse what is no data set and no network."""
+    if not isinstance(dataset, Dataset | None):
+        raise BadInput(f"dataset is a {type(dataset).__name__}: make one with fedcell.from_arrays")
+    if not isinstance(model, nn.Module | None):
+        found = f"the class {model.__name__}" if isinstance(model, type) else f"a {type(model).__name__}"
+        raise BadInput(f"model is {found}: give a torch.nn.Module that is built, such as torch.nn.Linear(64, 10)")
+
+
+def without_effect(config: Config, given: Iterable[str], dataset: Dataset | None = None) -> dict[str, str]:
+    """`idle` of given keys; those of sections that nothing looks at are refused when the problem is built."""
+    unused = _unused(config, dataset)
+    return idle(config, [key for key in given if key.partition(".")[0] not in unused])
 
 
 def _check_used(config: Config, dataset: Dataset | None) -> None:

@@ -5,16 +5,19 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
+from warnings import warn
 
 from .. import methods as library
 from .. import options
 from ..errors import BadInput, FedcellError
 from ..learn.engines.cluster import check_answers, connected, require
+from ..learn.engines.pool import cores
 from ..loggers import Log
 from ..record import Progress, RunInfo, Watch, silent
 from ..record.drive import claim
@@ -33,7 +36,7 @@ Engine = Callable[[Sequence[Task], Orders, int, local.Tell], Generator[Outcome]]
 def sweep(
     methods: str | Sequence[str] = (),
     scenarios: str | Sequence[str] = "cell",
-    seeds: Sequence[int] = (),
+    seeds: Sequence[int] | None = None,
     settings: Mapping[str, Any] | None = None,
     grid: Mapping[str, Sequence[Any]] | None = None,
     *,
@@ -52,7 +55,7 @@ def sweep(
     Args:
         methods: texts `NAME[:key=value,...]` or paths of method files; none: those that each scenario compares.
         scenarios: presets to start from.
-        seeds: seeds of every run; none: the scenario's own.
+        seeds: seeds of every run; None: the scenario's own.
         settings: keys with one value, such as `{"rounds": 30, "fedprox.steps": 5}`.
         grid: keys with several, such as `{"world.radius_m": [200, 400], "fedprox.mu": [0.1, 1]}`: all combinations.
         out: folder of the sweep; None: the next free one in `runs/`.
@@ -68,27 +71,42 @@ def sweep(
     Raises BadInput, before anything is written, for methods and settings that do not fit.
     """
     planned = plan(methods, scenarios, seeds, settings, grid, out)
+    for line in planned.notices:
+        warn(line, stacklevel=2)
     return carry_out(planned, workers=workers, engine=engine, address=address, log=log, watch=watch)[0]
 
 
 def plan(
     methods: str | Sequence[str] = (),
     scenarios: str | Sequence[str] = "cell",
-    seeds: Sequence[int] = (),
+    seeds: Sequence[int] | None = None,
     settings: Mapping[str, Any] | None = None,
     grid: Mapping[str, Sequence[Any]] | None = None,
     out: str | Path | None = None,
 ) -> Plan:
     """The runs of a sweep, checked; arguments as of `sweep`."""
-    asked = [methods] if isinstance(methods, str) else list(methods)
+    asked = _listed(methods, "methods")
     for method in asked:
         if not isinstance(method, str):
             raise BadInput(
                 f"a sweep runs methods by name or file, not a {type(method).__name__}: put it into a .py file"
             )
-    names = [scenarios] if isinstance(scenarios, str) else list(scenarios)
+    numbers = None if seeds is None else _listed(seeds, "seeds")
+    if numbers == []:
+        raise BadInput("seeds is empty: give one or more, or leave it out for the scenario's own")
+    fixed = options.mapping(settings, "settings", "{'rounds': 30}")
+    values = options.mapping(grid, "grid", "{'world.radius_m': [200, 400]}")
     folder = None if out is None else Path(out)
-    return Plan(folder, expand(asked, names, list(seeds), settings or {}, grid or {}))
+    return Plan(folder, *expand(asked, _listed(scenarios, "scenarios"), numbers, fixed, values))
+
+
+def _listed(value: Any, name: str) -> list[Any]:
+    """A list of what a caller gave, one or several."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        if value is None:
+            raise BadInput(f"{name} is None: give one or more, or leave it out")
+        return [value]
+    return list(value)
 
 
 def going_on(folder: str | Path) -> Plan:
@@ -114,6 +132,7 @@ def carry_out(
     Returns: the runs of the plan, and the exit code: 1 or 2 when runs failed, 3 when some diverged, else 0.
     """
     chosen = _engine(engine, address)
+    cores()  # refuses a FEDCELL_CORES that is no number
     if workers < 0:
         raise BadInput(f"{workers} workers are too few: give 1 or more, or 0 for as many as there are cores")
     texts = (log,) if isinstance(log, str) else tuple(log)
@@ -141,13 +160,18 @@ def carry_out(
 
 def states(plan: Plan) -> list[RunInfo]:
     """How far every run of a plan is."""
-    place = plan.folder or Path("runs/sweep")
-    found = []
+    place, found = place_of(plan), []
     for task in plan.tasks:
         path = place / task.name
         asked = {"label": task.label, "method": task.method, "settings": task.settings, "config": task.config}
         found.append(look(path, None if present(path / RUN) else asked))
     return found
+
+
+def place_of(plan: Plan) -> Path:
+    """The folder of a plan, or the one that it would get now."""
+    names = (Path("runs") / f"sweep-{number}" for number in count(1))
+    return plan.folder or next(path for path in names if not path.exists())
 
 
 def how_to_go_on(folder: Path) -> str:

@@ -5,20 +5,23 @@ part are those that differ from the scenario's own values, so equal settings alw
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from hashlib import sha256
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from .. import methods as library
 from .. import options, scenarios
 from ..errors import BadInput, did_you_mean
+from ..idle import notices
 from ..scenarios import Config, Scenario
 from .task import Task
 
 LONGEST = 100  # characters of a folder name
+MOST_RUNS = 100_000  # of a sweep
 Values = Mapping[str, Any]
 
 
@@ -27,6 +30,7 @@ class Plan(NamedTuple):
 
     folder: Path | None  # None: the next free one in runs/
     tasks: tuple[Task, ...]
+    notices: tuple[str, ...] = ()  # settings that change nothing in any run
 
 
 class _Split(NamedTuple):
@@ -39,34 +43,47 @@ class _Split(NamedTuple):
 def expand(
     methods: Sequence[str],
     names: Sequence[str],
-    seeds: Sequence[int | None],
+    seeds: Sequence[int] | None,
     settings: Values,
     grid: Mapping[str, Sequence[Any]],
-) -> tuple[Task, ...]:
-    """Every run of the grid: all methods on the first seed, then all on the next."""
+) -> tuple[tuple[Task, ...], tuple[str, ...]]:
+    """Every run of the grid, all methods on the first seed, then all on the next; and settings that change nothing."""
     for key, values in grid.items():
-        if isinstance(values, str) or not len(values):
+        if isinstance(values, str) or not isinstance(values, Collection) or not len(values):
             raise BadInput(f"the grid of {key} is {values!r}: give a list of one or more values")
         if key in settings:
             raise BadInput(f"{key} is set to one value and has a grid, too: drop one of them")
+    presets = [_preset(name) for name in names]
+    n_runs = len(seeds or [0]) * sum(len(methods or one.compare) for one in presets) * prod(map(len, grid.values()))
+    if n_runs > MOST_RUNS:
+        raise BadInput(f"the grid has {n_runs} runs and a sweep at most {MOST_RUNS}: give fewer seeds or values")
     points = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
     found: dict[str, Task] = {}
-    worlds = [(scenarios.get(name), point) for name in names for point in points]
-    for seed in seeds or [None]:
+    said: list[dict[str, str]] = []
+    worlds = [(preset, point) for preset in presets for point in points]
+    for n, seed in enumerate([None] if seeds is None else seeds):
         for preset, point in worlds:
-            for task in _world(preset, methods or preset.compare, seed, settings, point):
+            for task, idle in _world(preset, methods or preset.compare, seed, settings, point):
                 found.setdefault(task.name, task)  # a method that a point does not concern is run once
-    return tuple(found.values())
+                said += [idle] * (n == 0)  # alike on every seed
+    return tuple(found.values()), tuple(notices(said))
+
+
+def _preset(name: str) -> Scenario:
+    if name not in scenarios.names() and name in library.names():
+        raise BadInput(f"{name!r} is a method and no scenario: name methods before --scenario")
+    return scenarios.get(name)
 
 
 def _world(
     preset: Scenario, methods: Sequence[str], seed: int | None, settings: Values, point: Values
-) -> Iterator[Task]:
-    """The runs of all methods in one world."""
+) -> Iterator[tuple[Task, dict[str, str]]]:
+    """The runs of all methods in one world, each with what `idle` says of its settings."""
     common, own = _sort(settings, methods, preset), _sort(point, methods, preset)
     changes = common.config | own.config | ({} if seed is None else {"seed": seed})
     config: Config = options.override(preset.config, changes)
     world = _world_name(preset.config, config)
+    idle = scenarios.without_effect(config, [*common.config, *own.config])
     for text in methods:
         word, _, written = text.partition(":")
         fixed = {key for key, _ in library.pairs(text)}
@@ -81,7 +98,8 @@ def _world(
         values = {key: _plain(value) for key, _, value in options.keys(choice.config)}
         path = str(Path(word).resolve()) if word.endswith(".py") else word
         name = f"{world}/{_method_name(path, library.pairs(label))}"
-        yield Task(name, label, text.replace(word, path, 1), values, options.to_dict(config))
+        task = Task(name, label, text.replace(word, path, 1), values, options.to_dict(config))
+        yield task, idle | library.without_effect(choice, given)
 
 
 def _sort(values: Values, methods: Sequence[str], preset: Scenario) -> _Split:
@@ -121,7 +139,9 @@ def read_seeds(texts: Sequence[str]) -> list[int]:
             raise BadInput(
                 f"--seeds {text!r} is no seed: write numbers and ranges from low to high, such as 1..5 or 1 7"
             )
-        found += range(int(first), int(last if dots else first) + 1)
+        found += range(int(first), min(int(last if dots else first), int(first) + MOST_RUNS) + 1)
+        if len(found) > MOST_RUNS:
+            raise BadInput(f"--seeds {text!r} makes more than {MOST_RUNS} runs: give fewer seeds")
     return list(dict.fromkeys(found))
 
 

@@ -10,8 +10,8 @@ from typing import Any
 from ..errors import BadInput, FedcellError
 from ..record import stop
 from ..record.files import read_json
-from ..record.folder import COMPARISON, ENDED, RUN, STATUS, how_to_resume, read_status
-from ..record.index import RunInfo, find
+from ..record.folder import COMPARISON, ENDED, RUN, STATUS, how_to_resume, read_status, shortage
+from ..record.index import RunInfo, find, look
 from . import runs
 from .follow import Follower, number
 
@@ -23,7 +23,7 @@ class Followed:
     """One run of the board."""
 
     def __init__(self, info: RunInfo, root: Path) -> None:
-        self.info, self.facts = info, runs.facts(info, root)
+        self.info, self.root, self.facts = info, root, runs.facts(info, root)
         self.version = 0  # of the facts, as the board counts
         self.changed = 0.0  # when its status was last written
         self.follower: Follower | None = None
@@ -40,21 +40,28 @@ class Followed:
         changed = _changed(self.info.folder / STATUS)
         if changed == self.changed and self.facts["state"] != "running":
             return False
-        self.changed = changed
+        self.changed, before = changed, dict(self.facts)
+        if not self.info.config:  # it was damaged when it was found
+            self.info = look(self.info.folder)
+            self.facts |= runs.facts(self.info, self.root)
+        if self.info.config:
+            self.facts |= self._standing()
+        return self.facts != before
+
+    def _standing(self) -> dict[str, Any]:
+        """The state and, of a run that began, how far it is."""
         try:
             status = read_status(self.info.folder, self.info.total_rounds)
-        except (FedcellError, KeyError, TypeError) as error:
-            status = None
-            now: dict[str, Any] = {"state": "damaged", "message": str(error)}
-        if status is not None:
-            now = {"state": status.state, "message": status.message}
-            if status.state != "waiting":
-                reader = self.open()
-                reader.read()
-                now |= {"rounds": reader.done, "accuracy": number(reader.final.get("accuracy"))}
-        before = dict(self.facts)
-        self.facts |= now
-        return self.facts != before
+        except FedcellError as error:
+            return {"state": "damaged", "message": str(error)}
+        now: dict[str, Any] = {"state": status.state, "message": status.message}
+        if status.state != "waiting":
+            reader = self.open()
+            reader.read()
+            now |= {"rounds": reader.done, "accuracy": number(reader.final.get("accuracy"))}
+            if short := shortage(self.info.folder, status, reader.done):
+                now |= {"state": "damaged", "message": short}
+        return now
 
 
 class Board:

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from .. import methods, scenarios
-from ..errors import FedcellError
-from ..record.files import explained, write_atomic
+from ..errors import BadInput, FedcellError
+from ..record.files import refuse_folder, write_asked
+from ..record.folder import Status, shortage
 from ..record.index import RunInfo, find
 from ..version import __version__
 from . import claims, page, runs
@@ -24,25 +25,20 @@ def write(folder: str | Path, out: str | Path | None = None, title: str = "") ->
     """Write the report of a run, a comparison or a folder of them, and return its path."""
     folder = Path(folder)
     path = Path(out) if out else folder / NAME
+    refuse_folder(path)
     data = collect(folder, title)
     html = page.standalone(data["title"], data, ["report.js"])
-    with explained(path.parent, "then ask for the report again (the record is whole)"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, html.encode())
-    return path
+    return write_asked(path, html.encode(), "then ask for the report again (the record is whole)")
 
 
 def collect(folder: Path, title: str = "") -> dict[str, Any]:
     """All that the page shows, as plain values."""
     found = find(folder)
-    infos = [info for info in found if info.state != "damaged"]
+    if not found:
+        raise BadInput(f"there is no recorded run in {folder}: name a folder that `fedcell run` or `sweep` made")
+    infos, readers, damage = _read(found)
     if not infos:
-        why = found[0].message if found else f"{folder} holds no runs: name a folder that `fedcell run` made"
-        raise FedcellError(why)
-    points = min(max(NUMBERS // (16 * len(infos)), LEAST_POINTS), MOST_POINTS)
-    readers = [runs.follower(info, points, min(LETTERS // len(infos), MOST_LETTERS)) for info in infos]
-    for reader in readers:
-        reader.read()
+        raise FedcellError(damage[0])
     settings = [runs.settings(info) for info in infos]
     maps, places = _maps(infos)
     return {
@@ -65,8 +61,25 @@ def collect(folder: Path, title: str = "") -> dict[str, Any]:
         "config": config_table(infos),
         "methods": method_table(infos),
         "ledger": claims.rows(infos, claims.experiments_folder()),
-        "notes": _notes(found, readers),
+        "notes": [*damage, *_notes(readers)],
     }
+
+
+def _read(found: Sequence[RunInfo]) -> tuple[list[RunInfo], list[Follower], list[str]]:
+    """The runs that are whole, their rows, and what is wrong with the others."""
+    sound = [info for info in found if info.state != "damaged"]
+    points = min(max(NUMBERS // (16 * max(len(sound), 1)), LEAST_POINTS), MOST_POINTS)
+    letters = min(LETTERS // max(len(sound), 1), MOST_LETTERS)
+    infos, readers, damage = [], [], [info.message for info in found if info.state == "damaged"]
+    for info in sound:
+        reader = runs.follower(info, points, letters)
+        reader.read()
+        if short := shortage(info.folder, Status(info.state, info.rounds, info.total_rounds), reader.done):
+            damage.append(short)
+        else:
+            infos.append(info)
+            readers.append(reader)
+    return infos, readers, damage
 
 
 def _question(infos: Sequence[RunInfo]) -> dict[str, Any]:
@@ -101,11 +114,11 @@ def _maps(infos: Sequence[RunInfo]) -> tuple[list[dict[str, Any]], list[int]]:
     return maps, places
 
 
-def _notes(found: Sequence[RunInfo], readers: Sequence[Follower]) -> list[str]:
-    """What the page leaves out, and runs that cannot be read."""
+def _notes(readers: Sequence[Follower]) -> list[str]:
+    """What the page leaves out of the runs that it shows."""
     curve = max(reader.points.stride for reader in readers)
     letters = max(reader.letters.stride for reader in readers)
-    notes = [info.message for info in found if info.state == "damaged"]
+    notes = []
     if curve > 1:
         notes.append(f"Curves show up to every {curve}th round; totals and means are over all rounds.")
     if letters > 1:

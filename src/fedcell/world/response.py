@@ -45,9 +45,10 @@ def _drawn_s(settings: WorldConfig, trace_s: Floats | None, seed: int, round: in
     return np.asarray(trace_s[rng.integers(len(trace_s), size=settings.n_devices)])
 
 
-def read_trace(path: str) -> Floats:
+def read_trace(path: str, key: str = "world.response_trace") -> Floats:
     """Read measured seconds from a CSV file: one number per line, or a column named `seconds`.
 
+    `key` is the setting or flag that names the file.
     Raises BadInput, with the file and the line, on anything that is not a time of at least 0 s.
     """
     try:
@@ -55,7 +56,7 @@ def read_trace(path: str) -> Floats:
             values = np.array(list(_seconds(path, file)), dtype=np.float64)
     except OSError as error:
         reason = (error.strerror or "unreadable").lower()
-        raise BadInput(f"response trace {path!r} cannot be read ({reason}): set world.response_trace") from None
+        raise BadInput(f"{key} = {path!r} cannot be read ({reason}): name a CSV file of seconds") from None
     except (UnicodeDecodeError, csv.Error):
         raise BadInput(f"response trace {path!r} is not a CSV text in UTF-8: save it as one number per line") from None
     if not len(values):

@@ -11,12 +11,14 @@ from ..options import Law, option
 class WorldConfig:
     """Radio cells and the devices in them. A number or range such as `1e9..2e9` is drawn per device."""
 
-    n_devices: int = option(20, "devices in all cells together", least=1)
+    n_devices: int = option(20, "devices in all cells together", least=1, most=10_000_000)
 
     topology: str = option("disc", "where devices stand", choices=("disc", "square", "cells"))
-    radius_m: float = option(400.0, "radius of the disc, or of each cell", above=0)
-    side_m: float = option(500.0, "side of the square", above=0)
-    n_cells: int = option(1, "base stations; more than one needs topology=cells", least=1)
+    radius_m: float = option(
+        400.0, "radius of the disc, or of each cell", above=0, most=1e9, needs="topology=disc|cells"
+    )
+    side_m: float = option(500.0, "side of the square", above=0, most=1e9, needs="topology=square")
+    n_cells: int = option(1, "base stations; more than one needs topology=cells", least=1, most=1_000_000)
     devices_per_cell: tuple[int, ...] = option((), "devices of each cell, 0 for an empty one; empty: as even as can be")
     edge_rounds: int = option(
         0,
@@ -27,6 +29,7 @@ class WorldConfig:
         "equal",
         "weight of a cell in that average: the same, by its devices, or by the samples they hold",
         choices=("equal", "devices", "samples"),
+        needs="edge_rounds!=0",
     )
     min_distance_m: float = option(10.0, "no device stands nearer to its base station", above=0)
     geometry: str = option(
@@ -36,14 +39,21 @@ class WorldConfig:
     pathloss: str = option(
         "uma", "3GPP TR 38.901 urban macro, or a power law of the distance", choices=("uma", "power_law")
     )
-    carrier_hz: float = option(2.4e9, "carrier frequency (uma)", above=0)
-    station_height_m: float = option(25.0, "height of the base station's antenna (uma)", above=1)
-    device_height_m: float = option(1.5, "height of the device's antenna (uma)", above=1, most=13)
-    los: str = option(
-        "redraw", "line of sight and shadowing drawn each round, or once (uma)", choices=("redraw", "static")
+    carrier_hz: float = option(2.4e9, "carrier frequency (uma)", above=0, most=1e15, needs="pathloss=uma")
+    station_height_m: float = option(
+        25.0, "height of the base station's antenna (uma)", above=1, most=1e6, needs="pathloss=uma"
     )
-    reference_gain_db: float = option(-30.0, "gain at 1 m (power_law)")
-    exponent: float = option(2.0, "path-loss exponent (power_law)", above=0)
+    device_height_m: float = option(1.5, "height of the device's antenna (uma)", above=1, most=13, needs="pathloss=uma")
+    los: str = option(
+        "redraw",
+        "line of sight and shadowing drawn each round, or once (uma)",
+        choices=("redraw", "static"),
+        needs="pathloss=uma",
+    )
+    reference_gain_db: float = option(
+        -30.0, "gain at 1 m (power_law)", least=-300, most=300, needs="pathloss=power_law"
+    )
+    exponent: float = option(2.0, "path-loss exponent (power_law)", above=0, most=30, needs="pathloss=power_law")
     fading: str = option("none", "small-scale fading of the power gain", choices=("none", "exponential"))
 
     access: str = option(
@@ -51,36 +61,50 @@ class WorldConfig:
         "fdma: devices share bandwidth_hz per cell; own_band: each has bandwidth_hz; block: n_blocks of bandwidth_hz",
         choices=("fdma", "own_band", "block"),
     )
-    bandwidth_hz: float = option(10e6, "bandwidth, see access", above=0)
-    n_blocks: int = option(10, "resource blocks per cell (access=block)", least=1)
-    noise_dbm_per_hz: float = option(-174.0, "noise power spectral density")
+    bandwidth_hz: float = option(10e6, "bandwidth, see access", above=0, most=1e15)
+    n_blocks: int = option(10, "resource blocks per cell (access=block)", least=1, most=1_000_000, needs="access=block")
+    noise_dbm_per_hz: float = option(
+        -174.0, "noise power spectral density", least=-400, most=200, needs="noise_watt=none"
+    )
     noise_watt: float | None = option(
-        None, "noise power that does not grow with bandwidth; none: use the density", above=0
+        None, "noise power that does not grow with bandwidth; none: use the density", above=0, most=1e12
     )
     interference_over_noise: Law = option(
-        Law((0.0,)), "interference on each resource block as a multiple of its noise power", least=0
+        Law((0.0,)),
+        "interference on each resource block as a multiple of its noise power",
+        least=0,
+        most=1e12,
+        needs="access=block",
     )
-    interference: str = option("static", "interference drawn once, or anew each round", choices=("static", "redraw"))
-    outage_threshold_db: float | None = option(None, "an upload is lost when its SINR falls below this; none: never")
+    interference: str = option(
+        "static", "interference drawn once, or anew each round", choices=("static", "redraw"), needs="access=block"
+    )
+    outage_threshold_db: float | None = option(
+        None, "an upload is lost when its SINR falls below this; none: never", least=-300, most=300
+    )
     outage: str = option(
         "bernoulli",
         "what decides it: a draw with the probability over all fading, apart from the fading that sets the rate; or "
         "that same fading",
         choices=("bernoulli", "same_fading"),
+        needs="outage_threshold_db!=none",
     )
 
-    cpu_hz: Law = option(Law((1e9, 1.8e9), "uniform"), "highest CPU clock", above=0)
+    cpu_hz: Law = option(Law((1e9, 1.8e9), "uniform"), "highest CPU clock", least=1000, most=1e15)
     cycles_per_sample: Law = option(
-        Law((0.0,)), "CPU cycles to train on one sample; 0: forward FLOPs of the model / flops_per_cycle", least=0
+        Law((0.0,)),
+        "CPU cycles to train on one sample; 0: forward FLOPs of the model / flops_per_cycle",
+        least=0,
+        most=1e18,
     )
-    flops_per_cycle: float = option(1.0, "floating-point operations per CPU cycle", above=0)
-    capacitance: float = option(1e-28, "effective: joules = capacitance * cycles * hertz^2", least=0)
-    power_dbm: Law = option(Law((20.0, 30.0), "uniform"), "highest transmit power")
+    flops_per_cycle: float = option(1.0, "floating-point operations per CPU cycle", least=1e-9, most=1e12)
+    capacitance: float = option(1e-28, "effective: joules = capacitance * cycles * hertz^2", least=0, most=1)
+    power_dbm: Law = option(Law((20.0, 30.0), "uniform"), "highest transmit power", least=-200, most=200)
     energy_per_round_joule: Law = option(Law((inf,)), "energy budget of a device in one round", above=0, infinite=True)
     battery_joule: Law = option(Law((inf,)), "energy a device has for the whole run", above=0, infinite=True)
     availability: Law = option(Law((1.0,)), "probability that a device is switched on in a round", least=0, most=1)
 
-    bits_per_parameter: float = option(32.0, "bits of one model parameter on the air", above=0)
+    bits_per_parameter: float = option(32.0, "bits of one model parameter on the air", above=0, most=1e6)
     deadline_s: float = option(inf, "uploads that end later in the round are lost", above=0, infinite=True)
     clock: str = option(
         "slowest",
@@ -92,9 +116,18 @@ class WorldConfig:
         "time to answer: computed from work and channel, drawn as Exp(response_rate), or from response_trace",
         choices=("computed", "exponential", "trace"),
     )
-    response_rate: Law = option(Law((1.0,)), "answers per second (response=exponential)", above=0)
-    response_trace: str = option("", "CSV file of measured seconds to draw from (response=trace)")
-    n_fast: int = option(0, "the first devices, so many, answer at once (response=exponential or trace)", least=0)
+    response_rate: Law = option(
+        Law((1.0,)), "answers per second (response=exponential)", above=0, needs="response=exponential"
+    )
+    response_trace: str = option(
+        "", "CSV file of measured seconds to draw from (response=trace)", needs="response=trace"
+    )
+    n_fast: int = option(
+        0,
+        "the first devices, so many, answer at once (response=exponential or trace)",
+        least=0,
+        needs="response!=computed",
+    )
 
     def __post_init__(self) -> None:
         if self.n_cells > 1 and self.topology != "cells":

@@ -11,14 +11,14 @@ from ...options import Law, option
 class VideoConfig:
     """Files, users, requests and samples. A number or range such as `0.4..0.9` is drawn per user."""
 
-    n_genres: int = option(5, "genres of the catalogue", least=2)
-    files_per_genre: int = option(20, "files in each genre", least=2)
+    n_genres: int = option(5, "genres of the catalogue", least=2, most=10_000)
+    files_per_genre: int = option(20, "files in each genre", least=2, most=100_000)
     content: str = option(
         "synthetic",
         "features of a file: synthetic (3 x 32 x 32 image-like), uniform (random vectors), or the path of an .npz "
         "file with images x and labels y, of which the first of each label is taken",
     )
-    content_width: int = option(64, "length of a file's features (content=uniform)", least=1)
+    content_width: int = option(64, "length of a file's features (content=uniform)", least=1, needs="content=uniform")
 
     alpha: float = option(0.3, "concentration of a user's genre preferences: small is more skewed", above=0)
     stay: Law = option(
@@ -30,8 +30,8 @@ class VideoConfig:
         "a request that leaves the genre picks by popularity, or the most popular file",
         choices=("zipf", "top"),
     )
-    skew: float = option(1.2, "exponent of the popularity law (explore=zipf)", least=0)
-    shift: float = option(2.0, "added to the popularity rank (explore=zipf)", above=-1)
+    skew: float = option(1.2, "exponent of the popularity law (explore=zipf)", least=0, needs="explore=zipf")
+    shift: float = option(2.0, "added to the popularity rank (explore=zipf)", above=-1, needs="explore=zipf")
 
     activity: Law = option(Law((0.3, 0.8), "uniform"), "probability of a request in each arrival slot", least=0, most=1)
     slots: int = option(32, "arrival slots between two rounds", least=0)
@@ -41,7 +41,7 @@ class VideoConfig:
     )
     initial: float = option(inf, "samples stored before the first round, at most the capacity", least=0, infinite=True)
     cache: str = option("fifo", "what a full store keeps", choices=("fifo", "srsr", "drsr", "lazy"))
-    theta: float = option(2 / 3, "weight of new label shares (cache=srsr)", least=0, most=1)
+    theta: float = option(2 / 3, "weight of new label shares (cache=srsr)", least=0, most=1, needs="cache=srsr")
 
     features: str = option(
         "content",
@@ -50,10 +50,15 @@ class VideoConfig:
         choices=("content", "compact", "history"),
     )
     layout: str = option(
-        "flat", "shape of a content sample: one row, or an image with 3 channels", choices=("flat", "image")
+        "flat",
+        "shape of a content sample: one row, or an image with 3 channels",
+        choices=("flat", "image"),
+        needs="features=content",
     )
-    genre_repeats: int = option(70, "times the genre number is repeated (features=content)", least=0)
-    history: int = option(10, "requests of a sample (features=history)", least=1)
+    genre_repeats: int = option(
+        70, "times the genre number is repeated (features=content)", least=0, needs="features=content"
+    )
+    history: int = option(10, "requests of a sample (features=history)", least=1, needs="features=history")
     test_samples: int = option(100, "test samples of each user", least=1)
     test_warm_up: int = option(100, "requests before the first test sample", least=1)
 

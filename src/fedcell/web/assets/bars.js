@@ -6,7 +6,7 @@
   const total = (name) => (run) => run.totals[name];
   const COSTS = [
     { title: "energy", unit: "J", parts: [["computing", total("compute_joule")], ["sending", total("radio_joule")]] },
-    { title: "simulated time", unit: "s", parts: [["time", total("clock_s")]] },
+    { title: "time", unit: "s", parts: [["time", total("clock_s")]] },
     { title: "uplink traffic", unit: "bit", parts: [["sent", total("uplink_bit")]] },
   ];
 

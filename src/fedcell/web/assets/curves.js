@@ -1,5 +1,5 @@
 "use strict";
-// Curves: any column over rounds, simulated time, energy or uplink traffic; means over seeds with their 95 % interval.
+// Curves: any column over rounds, time, energy or uplink traffic; means over seeds with their 95 % interval.
 // A run's value at a cost is that of its last evaluation at no more than this cost: a step function, nothing between.
 (() => {
   const { el } = fedcell;
@@ -7,7 +7,7 @@
 
   const AXES = {
     done: { title: "round", unit: "", of: (rows) => rows.done },
-    clock_s: { title: "simulated time", unit: "s", of: (rows) => rows.clock_s },
+    clock_s: { title: "time", unit: "s", of: (rows) => rows.clock_s },
     joule: { title: "energy of all devices", unit: "J", of: (rows) => rows.compute_joule.map((a, i) => a + rows.radio_joule[i]) },
     uplink_bit: { title: "uplink traffic", unit: "bit", of: (rows) => rows.uplink_bit },
   };

@@ -27,7 +27,7 @@
     ...question(data.question),
     ...data.notes.map((note) => el("p", { class: "notice" }, note)),
     card("What came out", parts.summary.node,
-      el("p", { class: "faint" }, "best, final: test accuracy in %. time: simulated. computing, sending: energy of all devices. delivered: devices heard of those selected, per round. With several seeds: means, ± half of the 95 % interval.")),
+      el("p", { class: "faint" }, "best, final: test accuracy in %. time: simulated, or measured on real devices, whose energy is not known and stands as 0. computing, sending: energy of all devices. delivered: devices heard of those selected, per round. With several seeds: means, ± half of the 95 % interval.")),
     card("Curves", parts.toggles.node, parts.scores.node),
     card("Where energy and time went", parts.bars.node, parts.costs.node),
     card("Who was scheduled when", parts.schedule.node),
