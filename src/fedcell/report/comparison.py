@@ -83,7 +83,7 @@ def compare(
     if not asked:
         raise BadInput("no run was given to compare: name folders that `fedcell run` made, or records")
     records = gather(asked, notes)
-    found = _chosen(repeats(records, notes), only)
+    found = _chosen(repeats(records, notes), only, notes)
     reference = _reference(found, against)
     seeds = common_seeds(found, notes)
     goals = tuple(dict.fromkeys(targets)) or _easy_target(found, seeds)
@@ -147,11 +147,12 @@ def _check(targets: Sequence[float], confidence: float) -> None:
         raise BadInput(f"confidence {confidence:g} is not between 0 and 1: give a share such as 0.95")
 
 
-def _chosen(groups: list[Repeats], only: Sequence[str]) -> list[Repeats]:
+def _chosen(groups: list[Repeats], only: Sequence[str], notes: Sequence[str]) -> list[Repeats]:
     kept = [one for one in groups if not only or any(text in one.label for text in only)]
     if not kept:
         known = [one.label for one in groups]
-        why = f"no group holds {' or '.join(map(repr, only))} in its label" if groups else "no run has ended yet"
+        ended = f"no group holds {' or '.join(map(repr, only))} in its label"
+        why = ended if groups else "; ".join(notes) or "no run has ended yet"
         raise BadInput(f"there is nothing to compare: {why}" + _named(known))
     return kept
 
