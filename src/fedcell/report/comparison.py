@@ -152,7 +152,7 @@ def _chosen(groups: list[Repeats], only: Sequence[str], notes: Sequence[str]) ->
     if not kept:
         known = [one.label for one in groups]
         ended = f"no group holds {' or '.join(map(repr, only))} in its label"
-        why = ended if groups else "; ".join(notes) or "no run has ended yet"
+        why = ended if groups else "; ".join(notes)
         raise BadInput(f"there is nothing to compare: {why}" + _named(known))
     return kept
 
