@@ -7,7 +7,7 @@ source's problem is solved; what they use at the end is told beside.
 from functools import partial
 from typing import Any
 
-from knowledge_setting import DATA, build
+from knowledge_setting import DATA
 from matplotlib.figure import Figure
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
@@ -44,7 +44,7 @@ def _case(data: str, rule: str, quick: bool) -> Case:
     settings = {**scenario.methods["knowledge"], **RULES[rule]}
     if quick:  # so few rounds that without this nobody could pay for one
         settings["mean_energy_joule"] *= QUICK_BUDGET
-    return Case(name(data, rule), override(scenario.config, QUICK if quick else {}), "knowledge", settings, build)
+    return Case(name(data, rule), override(scenario.config, QUICK if quick else {}), "knowledge", settings)
 
 
 def name(data: str, rule: str) -> str:

@@ -9,14 +9,11 @@ that it is also a measure of how many have trained by then. Final accuracy is th
 rounds; how soon is the mean over the first third.
 """
 
-from functools import lru_cache
 from typing import Any
 
-from fedcell.data import load
 from fedcell.experiment import Case
 from fedcell.options import override
-from fedcell.scenarios import Config, build_problem, get
-from fedcell.types import Problem
+from fedcell.scenarios import Config, get
 
 STORE = "learning"
 DATA = {"mnist": "MNIST", "cifar": "CIFAR-10"}
@@ -29,13 +26,6 @@ WIDTHS = (128, 192, 256, 320, 384)
 PASSES, BATCH = 5, 64
 HOLDS = {"mnist": 600, "cifar": 500}  # samples of a device
 QUICK = {"mnist": {"rounds": 3, "eval_every": 1}, "cifar": {"rounds": 3, "eval_every": 1}}
-
-read_once = lru_cache(load)
-
-
-def build(config: Config) -> Problem:
-    """The problem of the settings; its data set is read once for all runs of a process."""
-    return build_problem(config, read_once(config.data.name))
 
 
 def config(data: str, quick: bool, **changes: Any) -> Config:
@@ -53,7 +43,7 @@ def case(key: str, config: Config, rule: str, n_selected: int, **settings: Any) 
     given = {**get("knowledge_equal").methods[method], "n_selected": n_selected, **settings}
     if config.train.batch_size and method in ("knowledge", "fedkd"):  # whose own default is the whole store
         given["batch_size"] = config.train.batch_size
-    return Case(key, config, method, given, build)
+    return Case(key, config, method, given)
 
 
 def name(data: str, rule: str, heard: int, mixed: bool = False) -> str:

@@ -9,13 +9,10 @@ of 120 and 84. `E_u` is 5 for all, its usual value, and a user through with its 
 Needs the data once: fedcell data get cifar10
 """
 
-from functools import cache
-
 import numpy as np
 import osafl_setting as setting
 from matplotlib.figure import Figure
 
-from fedcell.data import load
 from fedcell.data.settings import DataConfig, StreamConfig
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
 from fedcell.experiment.judging import beyond, judged, spread
@@ -23,8 +20,8 @@ from fedcell.experiment.plots import dress, panels
 from fedcell.learn.settings import ModelConfig, TrainConfig
 from fedcell.options import Law
 from fedcell.report.figure import COLOURS
-from fedcell.scenarios import Config, build_problem
-from fedcell.types import Floats, Problem
+from fedcell.scenarios import Config
+from fedcell.types import Floats
 from fedcell.world.settings import WorldConfig
 
 EPISODES, N_USERS, TRAIN, MEAN_STORE = 100, 50, 50_000, 210
@@ -61,16 +58,8 @@ def cases(quick: bool) -> list[Case]:
             train=TrainConfig(lr=0.1),
         )
         settings = {"steps": min(steps, 20) if quick else steps, "batch_size": BATCH[name], "lr_cuts": CUTS[name]}
-        out.append(Case(name, config, "central", {**settings, "lr_cut": 0.3}, build, most_seeds=3))
+        out.append(Case(name, config, "central", {**settings, "lr_cut": 0.3}, most_seeds=3))
     return out
-
-
-read_once = cache(load)
-
-
-def build(config: Config) -> Problem:
-    """The problem of the settings; the images are read once for all runs."""
-    return build_problem(config, read_once(config.data.name))
 
 
 def tail(rows: list[Row], name: str, what: str) -> Floats:

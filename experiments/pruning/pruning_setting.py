@@ -10,7 +10,6 @@ error. A printed margin is reproduced when at least half of it is there, and par
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from math import inf
 from typing import Any
 
@@ -18,9 +17,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from torch import nn
 
-from fedcell.data import load
 from fedcell.experiment import Case, Row
 from fedcell.experiment.judging import Measure, by_seed, final
+from fedcell.experiment.runs import read_once
 from fedcell.learn import models
 from fedcell.learn.learner import initialise
 from fedcell.options import override
@@ -38,16 +37,9 @@ USUAL: dict[str, dict[str, Any]] = {
 QUICK = {"rounds": 6, "eval_every": 2}  # MNIST; the reduced grid has no VGG-11
 NO_RADIO = {"world.access": "own_band"}  # nothing is late or lost; who trains is drawn
 
-read_once = lru_cache(load)
-
-
-def build(config: Config) -> Problem:
-    """The problem of the settings; its data set is read once for all runs of a process."""
-    return build_problem(config, read_once(config.data.name))
-
 
 def build_dense(config: Config) -> Problem:
-    """As `build` with a dense network whose weights start so that the size of signals stays the same (He)."""
+    """The problem of the settings with a dense network whose weights start so that signals keep their size (He)."""
     dataset = read_once(config.data.name)
 
     def network() -> nn.Module:
@@ -70,7 +62,7 @@ def case(key: str, quick: bool, changes: Mapping[str, Any], method: str = "pruni
     """One run per seed; the data set is the first part of the key. VGG-11 runs on one seed."""
     data = key.partition("/")[0]
     given = {**get(SCENARIOS[data]).methods[method], **settings}
-    return Case(key, config(data, quick, changes), method, given, build, 1 if data == "vgg" else None)
+    return Case(key, config(data, quick, changes), method, given, most_seeds=1 if data == "vgg" else None)
 
 
 # ---------------------------------------------------------------- measures

@@ -13,20 +13,17 @@ round more than it has.
 """
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from math import inf
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from fedcell.data import load
 from fedcell.experiment import Case, Row
 from fedcell.experiment.judging import by_seed
 from fedcell.options import override
 from fedcell.report.figure import COLOURS, LINES
-from fedcell.scenarios import Config, build_problem, get
-from fedcell.types import Problem
+from fedcell.scenarios import Config, get
 
 SCENARIOS = {"mnist": "recycling_mnist", "cifar": "recycling", "vgg": "recycling_vgg"}
 TITLES = {"mnist": "MNIST", "cifar": "CIFAR-10", "vgg": "VGG-11 on CIFAR-10"}
@@ -44,13 +41,6 @@ QUICK = {
     "cifar": {"rounds": 4, "eval_every": 2},
     "vgg": {"rounds": 1, "eval_every": 1},
 }
-
-read_once = lru_cache(load)
-
-
-def build(config: Config) -> Problem:
-    """The problem of the settings; its data set is read once for all runs of a process."""
-    return build_problem(config, read_once(config.data.name))
 
 
 def config(data: str, quick: bool, **changes: Any) -> Config:
@@ -74,7 +64,7 @@ def where(data: str) -> str:
 
 def case(key: str, config: Config, most_seeds: int | None = None, **settings: Any) -> Case:
     """One run of FL-GR, or of a rule or scheduler beside it, per seed."""
-    return Case(key, config, "recycling", settings, build, most_seeds)
+    return Case(key, config, "recycling", settings, most_seeds=most_seeds)
 
 
 # ---------------------------------------------------------------- measures

@@ -11,18 +11,16 @@ Final accuracy is the mean over the last tenth of the rounds. A target is reache
 a row reaches it: with two classes per device single evaluations swing.
 """
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from fedcell.data import load
 from fedcell.experiment import Case, Row
 from fedcell.experiment.judging import Measure
 from fedcell.options import override
-from fedcell.scenarios import Config, build_problem, get
-from fedcell.types import Floats, Problem
+from fedcell.scenarios import Config, get
+from fedcell.types import Floats
 
 SCENARIOS = {"mnist": "representativity_mnist", "cifar": "representativity"}
 TITLES = {"mnist": "MNIST", "cifar": "CIFAR-10"}
@@ -34,13 +32,6 @@ QUICK = {
 }
 STORE = "policies"  # of all files of this folder
 SMOOTH = 3  # evaluations that make one
-
-read_once = lru_cache(load)
-
-
-def build(config: Config) -> Problem:
-    """The problem of the settings; its data set is read once for all runs of a process."""
-    return build_problem(config, read_once(config.data.name))
 
 
 def config(data: str, m: int, quick: bool, **changes: Any) -> Config:
@@ -55,13 +46,13 @@ def name(data: str, m: int, label: str) -> str:
 
 def case(key: str, config: Config, most_seeds: int | None = None, **settings: Any) -> Case:
     """One run of a policy per seed."""
-    return Case(key, config, "representativity", settings, build, most_seeds)
+    return Case(key, config, "representativity", settings, most_seeds=most_seeds)
 
 
 def central(data: str, quick: bool) -> Case:
     """SGD on all data at once, as many steps per round as a device does, of one mini-batch each."""
     settings = config(data, 2, quick)
-    return Case(f"{data}/Centralised", settings, "central", {"batch_size": settings.train.batch_size}, build)
+    return Case(f"{data}/Centralised", settings, "central", {"batch_size": settings.train.batch_size})
 
 
 # ---------------------------------------------------------------- measures

@@ -5,19 +5,17 @@ holds when the mean of the paired differences over seeds exceeds twice its stand
 """
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from fedcell.data import cache_dir, load
+from fedcell.data import cache_dir
 from fedcell.experiment import Case, Row
 from fedcell.options import override
-from fedcell.scenarios import Config, build_problem, get
+from fedcell.scenarios import get
 from fedcell.scenarios.streaming_traffic import TRAFFIC
-from fedcell.types import Problem
 
 METRIC = "balanced_accuracy"
 TAIL = 20  # rounds at the end of a run that are averaged
@@ -42,16 +40,8 @@ def cases(grid: Mapping[str, Mapping[str, Any]], quick: bool) -> list[Case]:
         preset = get(SCENARIOS[data]).config
         for name, changes in grid.items():
             config = override(preset, {**ENGINE, **changes, **(QUICK if quick else {})})
-            out.append(Case(f"{data}/{name}", config, "streaming", build=build))
+            out.append(Case(f"{data}/{name}", config, "streaming"))
     return out
-
-
-read_once = lru_cache(load)
-
-
-def build(config: Config) -> Problem:
-    """The problem of the settings; its data set is read once for all runs."""
-    return build_problem(config, read_once(config.data.name))
 
 
 def name(rule: str, capacity: int = 300, batch: int = 150, theta: str = "2/3") -> str:

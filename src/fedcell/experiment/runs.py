@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import torch
 
 from .. import methods
+from ..data import Dataset, load
 from ..errors import Diverged
 from ..learn.engines.pool import cores
 from ..options import override, to_dict
@@ -47,7 +48,7 @@ def run_case(case: Case, seed: int) -> Row:
     A run that diverges is a result: `diverged` says how, and its curves go on as NaN, its columns as None.
     """
     config = replace(case.config, seed=seed)
-    problem = (case.build or build_problem)(config)
+    problem = (case.build or build)(config)
     method = methods.load(case.method).build(_method_config(case.method, case.settings))
     rows, how = [], {}
     try:
@@ -75,6 +76,17 @@ def run_case(case: Case, seed: int) -> Row:
         "made_by": maker(problem.learner.device.type),
         **{name: [row.metrics.get(name) for row in rows] + unplayed for name in sorted(own)},
     }
+
+
+def build(config: Config) -> Problem:
+    """The problem of the settings; a data set is read once for all runs of a process."""
+    return build_problem(config, None if config.data.name == "video" else read_once(config.data.name))
+
+
+@cache
+def read_once(name: str) -> Dataset:
+    """A data set by its name or path, kept."""
+    return load(name)
 
 
 def run_cases(
