@@ -175,6 +175,14 @@ def test_runs_on_file_with_other_settings_are_not_judged(tmp_path):
     assert runs.stored_rows([Case("x", SMALL, "fedprox", {"mu": 2})], store) == []
 
 
+def test_runs_of_a_method_that_is_gone_do_not_stop_the_others(tmp_path):
+    store, (case,) = tmp_path / "runs.jsonl", cases(True)
+    (row,) = run_cases([case], [1], store, lambda text: None)
+    gone = store.read_text().replace("fedavg", "fedgone")
+    store.write_text(gone + store.read_text())
+    assert runs.stored_rows([case], store) == [json.loads(json.dumps(row))]
+
+
 def test_verdicts_name_what_failed_and_decide_nothing_without_runs():
     assert judging.verdict([]) == "not run"
     assert judging.judged("a", "1", {}, "rule") == Finding("a", "", "not run", "no run decides it yet")

@@ -19,7 +19,7 @@ import torch
 
 from .. import methods
 from ..data import Dataset, load
-from ..errors import Diverged
+from ..errors import BadInput, Diverged
 from ..learn.engines.pool import cores
 from ..options import override, to_dict
 from ..record import made_by
@@ -168,7 +168,11 @@ def _method_config(method: str, settings: Mapping[str, Any]) -> Any:
 
 @cache
 def _method_defaults(method: str) -> dict[str, Any]:
-    return to_dict(_method_config(method, {}))
+    """None of a method that is gone: its runs stay on file and count for nothing."""
+    try:
+        return to_dict(_method_config(method, {}))
+    except BadInput:
+        return {}
 
 
 def _changed(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
