@@ -12,6 +12,7 @@ import torch
 
 from . import radio, world
 from .errors import ContractError, Diverged
+from .methods.foretelling import foretold_by
 from .methods.hearing import aggregate
 from .methods.hierarchy import over_edges, relayed
 from .types import Decision, Method, Problem, Round, Row, Snapshot, Uplink
@@ -49,6 +50,8 @@ def play_round(problem: Problem, method: Method, before: Snapshot) -> tuple[Row,
     place, seed, params, state = problem.world, problem.seed, before.params, before.method
 
     observation, world_state = world.observe(place, before.world, seed, before.round)
+    ask = foretold_by(problem, method, params, state, observation)
+    world_state, served = world.serve(place, before.world, world_state, observation, seed, ask)
     decision = radio.as_decision(method.decide(problem, state, observation))
     start = method.broadcast(problem, params, state, observation, decision)
     updates = method.local(problem, state, start, observation, decision)
@@ -58,7 +61,7 @@ def play_round(problem: Problem, method: Method, before: Snapshot) -> tuple[Row,
     world_state = world.settle(place, world_state, uplink)
 
     after = Snapshot(before.round + 1, params, state, world_state)
-    return measure(problem, method, after, decision, uplink), after
+    return measure(problem, method, after, decision._replace(info={**served, **decision.info}), uplink), after
 
 
 def checked(params: torch.Tensor, found: object) -> tuple[torch.Tensor, object]:
