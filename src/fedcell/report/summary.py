@@ -8,6 +8,7 @@ import numpy as np
 from ..record import Record
 from ..record.files import nulled
 from ..record.folder import FEDERATION
+from ..record.served import served
 from ..record.totals import total
 from ..types import Floats, Ints
 
@@ -30,6 +31,7 @@ class Summary(NamedTuple):
     selected_per_round: float
     folder: str
     clock: str = "simulated"  # or measured, on real devices, whose energy is NaN
+    served: Mapping[str, float] = {}  # what edge servers brought, where there are any
 
 
 def clock(record: Record) -> str:
@@ -51,6 +53,7 @@ def summarise(record: Record) -> Summary:
         **totals._asdict(),
         folder=str(record.folder),
         clock=clock(record),
+        served=served(record.columns),
     )
 
 
@@ -63,5 +66,6 @@ def measured(record: Record, metric: str) -> tuple[Ints, Floats]:
 
 def as_json(summary: Summary) -> Mapping[str, Any]:
     """Plain values; numbers that JSON lacks become null."""
-    values: dict[str, Any] = nulled(summary._asdict())
-    return values
+    values = summary._asdict()
+    found: dict[str, Any] = nulled(values | values.pop("served"))
+    return found
