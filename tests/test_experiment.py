@@ -71,6 +71,19 @@ def test_a_costly_case_has_fewer_seeds(tmp_path):
     assert [(row["case"], row["seed"]) for row in rows] == [("dear", 1), ("cheap", 1), ("cheap", 2)]
 
 
+def test_a_case_may_have_seeds_of_its_own(tmp_path):
+    store = tmp_path / "runs.jsonl"
+    fresh, usual = Case("fresh", SMALL, "fedavg", seeds=(31, 32, 33)), Case("usual", SMALL, "fedavg")
+    rows = run_cases([fresh, usual], [1, 2], store, lambda text: None)
+    assert [(row["case"], row["seed"]) for row in rows] == [("fresh", 31), ("fresh", 32), ("usual", 1), ("usual", 2)]
+    more = [1, 2, 3, 4]
+    assert [seed for case, seed in runs.missing_runs([fresh, usual], more, store).values()] == [33, 3, 4]
+    run_cases([fresh], more, store, lambda text: None)
+    run_cases([fresh._replace(seeds=())], [1], store, lambda text: None)  # the same settings on a seed used before
+    assert [row["seed"] for row in runs.stored_rows([fresh], store)] == [31, 32, 33], "fresh seeds alone decide"
+    assert [row["seed"] for row in runs.stored_rows([usual], store)] == [1, 2]
+
+
 def test_a_run_that_diverges_is_a_row(tmp_path):
     said = []
     wild = Case("wild", replace(SMALL, rounds=7, eval_every=2), "recycling", {"lr": 1e30})
