@@ -263,6 +263,7 @@ def aggregate(config: Config, problem: Problem, params: Tensor, state: State, pl
     if config.row_overwrite and masks is not None:
         masks = entry_masks(units, kept_units(units, masks), masks.device, whole_rows=True)
     if state.kept is None:
+        # Deviation: the printed update divides by K; for rules without cache the source says "averaged", no more
         n_mean = len(device) if config.mean_over == "heard" else problem.world.n_devices
         params = mean_update(params, np.full(len(device), 1 / max(n_mean, 1)), rows)
     else:
