@@ -181,6 +181,18 @@ def test_a_changed_default_of_a_method_runs_again(tmp_path, monkeypatch):
     runs._method_defaults.cache_clear()
 
 
+def test_runs_from_before_a_setting_count_for_what_it_meant_then(tmp_path):
+    """`pull_scale` came with another default than what runs had done until then."""
+    store, before = tmp_path / "runs.jsonl", override(SMALL, {"model.name": "mlp", "model.hidden": (8, 4)})
+    old, new = (Case("x", before, "knowledge", {"scheduler": "all", "pull_scale": scale}) for scale in ("sum", "mean"))
+    run_cases([old], [1], store, lambda text: None)
+    assert '\\"pull_scale\\": \\"sum\\", ' in store.read_text()
+    store.write_text(store.read_text().replace('\\"pull_scale\\": \\"sum\\", ', ""))
+    assert not runs.missing_runs([old], [1], store)
+    assert len(runs.missing_runs([new], [1], store)) == 1
+    assert runs.stored_rows([new], store) == []
+
+
 def test_runs_on_file_with_other_settings_are_not_judged(tmp_path):
     store = tmp_path / "runs.jsonl"
     run_cases([Case("x", SMALL, "fedprox", {"mu": 1}), Case("gone", SMALL, "fedavg")], [1, 2], store, lambda text: None)

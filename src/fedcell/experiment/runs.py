@@ -21,7 +21,7 @@ from .. import methods
 from ..data import Dataset, load, scaled
 from ..errors import BadInput, Diverged
 from ..learn.engines.pool import cores
-from ..options import override, to_dict
+from ..options import earlier, override, to_dict
 from ..record import made_by
 from ..scenarios import Config, build_problem
 from ..simulate import simulate
@@ -167,11 +167,12 @@ def _key(case: Case, seed: int) -> str:
 def _lasting(key: str) -> str:
     """A key without the settings that have their defaults.
 
-    A setting that did not exist when a run was stored had the effect of its default, so the run still counts.
+    A setting that did not exist when a run was stored had the effect of its default, so the run still counts; if it
+    had another one (`option(before=...)`), the run counts for that.
     """
     case, seed, settings = json.loads(key)
-    defaults = {"config": DEFAULTS, **_method_defaults(settings["method"])}
-    return json.dumps([case, seed, _changed(settings, defaults)], sort_keys=True)
+    defaults, before = _method_defaults(settings["method"])
+    return json.dumps([case, seed, _changed(before | settings, {"config": DEFAULTS, **defaults})], sort_keys=True)
 
 
 def _method_config(method: str, settings: Mapping[str, Any]) -> Any:
@@ -179,12 +180,13 @@ def _method_config(method: str, settings: Mapping[str, Any]) -> Any:
 
 
 @cache
-def _method_defaults(method: str) -> dict[str, Any]:
-    """None of a method that is gone: its runs stay on file and count for nothing."""
+def _method_defaults(method: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Defaults, and what settings meant before they existed; none of a method that is gone: its runs never count."""
     try:
-        return to_dict(_method_config(method, {}))
+        config = _method_config(method, {})
+        return to_dict(config), earlier(config)
     except BadInput:
-        return {}
+        return {}, {}
 
 
 def _changed(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
