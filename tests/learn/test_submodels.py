@@ -26,6 +26,7 @@ MODELS = {
     "cnn": (ModelConfig(name="cnn", channels=(4, 6), kernel=3, hidden=(10,)), (3, 14, 14)),
     "padded cnn": (ModelConfig(name="cnn", channels=(3, 5), kernel=3, padding=1, hidden=(7, 4)), (2, 9, 11)),
     "no bias": (None, (3, 8, 8)),
+    "normed cnn": (ModelConfig(name="cnn", channels=(4, 6), kernel=3, hidden=(10, 6), norm="batch"), (3, 14, 14)),
 }
 
 
@@ -102,8 +103,8 @@ def test_masks_counts_and_small_networks_agree(name, seed):
         assert small.n_params == n_params[row] == int(masks[row].sum())
     assert flops[3] == small.flops_per_sample(torch.zeros(MODELS[name][1]))
     last = found.layers[-1]
-    if last.bias is not None:
-        assert masks[:, last.bias :].all(), "class outputs are never dropped"
+    for start in last.vectors:
+        assert masks[:, start : start + last.n_out].all(), "class outputs are never dropped"
     rows = entry_masks(found, keep, CPU, whole_rows=True)
     assert (rows | ~masks).all()
     assert (entry_masks(found, np.ones_like(keep), CPU)).all(), "nothing dropped is everything kept"

@@ -78,7 +78,7 @@ class Remote(Learner):
             self.answers = self.ask(self._tasks(start, work))
         return Updates(work.device, self._rows_of(work.device))
 
-    def with_network(self, architecture: Any) -> NoReturn:
+    def with_network(self, architecture: Any, once: bool = False) -> NoReturn:
         raise BadInput("this method trains networks other than the one that devices have: choose another one")
 
     @contextmanager

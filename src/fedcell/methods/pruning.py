@@ -231,7 +231,7 @@ def columns(units: Units, found: Offers, plan: Decision, counts: Ints, share: Fl
         "load_parameters": float((n_params / all_params).mean()),
         "load_flops": float((flops / all_flops).mean()),
         "exact_payload_bit": float((n_params / all_params).sum() * plan.payload_bit[0]),
-        "output_scale": float(output_scale(counts[:, : len(sizes)] / sizes).mean()),
+        "output_scale": float(output_scale((counts[:, : len(sizes)] / sizes)[:, units.last_norm :]).mean()),
     }
 
 

@@ -48,6 +48,7 @@ class Shape(NamedTuple):
     momentum: float
     prox: float
     masked: bool
+    padded: bool  # whether a row may have fewer samples than others
     together: bool  # whether all rows start from one point
 
 
@@ -85,6 +86,7 @@ def train_rows(job: Job, kernel: Callable[[], Kernel], batches: Batches, rows: I
         momentum=work.momentum,
         prox=work.prox,
         masked=work.mask is not None,
+        padded=batches.full,
         together=len(job.points) == 1,
     )
     cohort = job.replays.cohort(job, kernel, shape)
