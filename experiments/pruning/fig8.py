@@ -34,7 +34,7 @@ def check(rows: list[Row]) -> list[Finding]:
             continue
         series = list(keys.values())
         rises = [mean(rows, more) > mean(rows, less) for less, more in pairwise(series)]
-        falls = [ahead(rows, less, more, age) for less, more in pairwise(series)]
+        falls = [ahead(rows, less, more, age, None) for less, more in pairwise(series)]
         steps = len(rises)
         found += [
             Finding(

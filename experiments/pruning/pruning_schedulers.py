@@ -60,7 +60,7 @@ def _judge(
     accuracy, ages = told_all(rows, keys), told_all(rows, keys, age, 1)
     best = max(others, key=lambda name: mean(rows, others[name]))
     lead = gap(rows, own, others[best])
-    fresh = [ahead(rows, key, own, age) for key in others.values()]
+    fresh = [ahead(rows, key, own, age, None) for key in others.values()]
     pairs = list(combinations(keys.values(), 2))
     learned = max(mean(rows, key) for key in keys.values()) >= LEARNS
     agree = [learned and (mean(rows, a) > mean(rows, b)) == (mean(rows, a, age) < mean(rows, b, age)) for a, b in pairs]

@@ -61,7 +61,7 @@ def check(rows: list[Row], data: str, margin: float) -> list[Finding]:
     best = [learns and ahead(rows, own, key) for key in (random, *others)]
     soon = [learns and ahead(rows, own, key, area) for key in (random, *others)]
     behind = [ahead(rows, random, key) for key in others]
-    fresh = [ahead(rows, random, own, staleness), *(ahead(rows, key, random, staleness) for key in others)]
+    fresh = [ahead(rows, random, own, staleness, None), *(ahead(rows, key, random, staleness, None) for key in others)]
     lead = gap(rows, own, random)
     close = abs(lead.mean() - margin) <= SLACK
     first = f"ahead in final accuracy {sum(best)}, in the mean over the run {sum(soon)}, of {len(best)} times"

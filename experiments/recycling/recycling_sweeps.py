@@ -50,7 +50,7 @@ def judged(rows: list[Row], claim: str, one: Sweep, value: Any, rises: bool) -> 
         if missing(rows, keys):
             continue
         steps = [(b, a) if rises else (a, b) for a, b in [*pairwise(keys), (keys[0], keys[-1])]]
-        held = [ahead(rows, high, low, value) for high, low in steps]
+        held = [ahead(rows, high, low, value, None) for high, low in steps]
         ours = ", ".join(f"{x:g}: {told(rows, key, value)}" for x, key in zip(one, keys, strict=True))
         idle = value is not staleness and max(mean(rows, key, value) for key in keys) < LEARNS
         ends = "nobody learns" if idle else "ends ordered" if held[-1] else "ends not ordered"

@@ -234,7 +234,7 @@ def size(rows: list[Row], data: str) -> Finding:
         keys = {pair: both(data, m, pair) for pair in pairs}
         for low, high in pairwise(pairs):
             if not np.isclose(low[0] / low[1], high[0] / high[1]):
-                holds.append(ahead(rows, keys[high], keys[low], n_scheduled))
+                holds.append(ahead(rows, keys[high], keys[low], n_scheduled, None))
         told_ = " ".join(f"({a:g},{b:g}) {told(rows, keys[a, b], n_scheduled, 0)}" for a, b in pairs)
         ours.append(f"m={m}: {told_}")
     return Finding("size", "; ".join(ours), verdict(holds), f"{sum(holds)} of {len(holds)} steps of the ratio upwards")

@@ -32,7 +32,7 @@ from ..types import Decision, Ints, Method, Observation, Outcome, Problem, Round
 from . import defaults, fedavg
 from .contributions import Contributions, nothing, remember, rows_of
 from .defaults import mean_update, work_of
-from .personal import judge
+from .personal import chance, judge
 
 
 @dataclass(frozen=True)
@@ -157,12 +157,15 @@ def evaluate(config: Config, problem: Problem, params: Tensor, state: State) -> 
     for device in np.flatnonzero(state.labels.sum(axis=1)):
         own = state.origin + rows_of(state.own, np.array([device]), params)[0]
         vector_to_parameters(a * own + (1 - a) * params, trainable(network))
-        found.append([accuracy(problem, network, index) for index in judged(config, problem, state, int(device))])
-    personal, overall = np.mean(found, axis=0) if found else (0.0, 0.0)
+        like, any_ = judged(config, problem, state, int(device))
+        luck = chance(learner.test_samples.labels[like], np.zeros_like(like))
+        found.append([accuracy(problem, network, like), accuracy(problem, network, any_), luck])
+    personal, overall, luck = np.mean(found, axis=0) if found else (0.0, 0.0, 0.0)
     return {
         **learner.evaluate(params),
         "personal_accuracy": float(personal),
         "personal_overall_accuracy": float(overall),
+        "personal_chance": float(luck),
     }
 
 
