@@ -140,10 +140,16 @@ class Start(NamedTuple):
 
 
 class Updates(NamedTuple):
-    """What local training moved: `delta = end - start`, one flat row per trained device."""
+    """What local training made: one row per trained device that is sent, and what the device keeps for itself.
+
+    A row is what moved the model, `end - start`, unless a method sends something else. `kept` never crosses the
+    channel: it costs no bits, a number in it that is not finite turns no upload away, and `aggregate` gets it of every
+    trained device, heard or not, to remember it.
+    """
 
     device: Ints  # [n_rows], ascending
-    rows: "Tensor | Deferred"  # [n_rows, n_params] float32; those of a large cohort are trained when asked for
+    rows: "Tensor | Deferred"  # [n_rows, n_sent] float32; those of a large cohort are trained when asked for
+    kept: Any = None  # tensors or arrays [n_rows, ...], or a tree of them: NamedTuples, tuples, lists, dicts
 
     @property
     def delta(self) -> "Tensor":

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from .. import radio
 from ..errors import Diverged
-from ..types import Method, Problem, Round, Updates, Uplink, is_deferred
+from ..types import Method, Problem, Round, Uplink, is_deferred
 
 
 def aggregate(problem: Problem, method: Method, params: Tensor, state: object, sent: Round) -> tuple[object, Uplink]:
@@ -20,7 +20,7 @@ def aggregate(problem: Problem, method: Method, params: Tensor, state: object, s
         if np.array_equal(played.uplink.outcome, sent.uplink.outcome):
             return found, sent.uplink
     else:
-        played = refuse_invalid(sent._replace(updates=Updates(sent.updates.device, sent.updates.delta)))
+        played = refuse_invalid(sent._replace(updates=sent.updates._replace(rows=sent.updates.delta)))
     return method.aggregate(problem, params, state, played), played.uplink
 
 
