@@ -16,9 +16,14 @@ _opened = opened("osafl")
 
 
 def a_row(model, k, entry, seed, best, loss=2.0, full=30):
-    """A run whose accuracy has 98 % of its best after `full` rounds."""
+    """A run whose accuracy has 98 % of its best after `full` rounds.
+
+    The paper's users and requests are another draw: the best has the ceiling of ours, one that names a single file the
+    share of the commonest file.
+    """
     setting = module("osafl_setting")
-    scale = setting.ceiling(k, seed).on_test / {1: 0.6630, 2: 0.3441}[k]
+    limit, one_file = setting.ceiling(k, seed), {1: 0.0566, 2: 0.0448}[k]
+    scale = limit.one_file / one_file if best <= one_file else limit.on_test / {1: 0.6630, 2: 0.3441}[k]
     accuracy = best * scale * (1 - np.exp(-ROUNDS * np.log(50) / full))
     return {
         "case": setting.key(model, k, entry),

@@ -19,7 +19,7 @@ from torch import nn
 
 from fedcell.experiment import Case, Row
 from fedcell.experiment.judging import Measure, by_seed, final
-from fedcell.experiment.runs import read_once
+from fedcell.experiment.runs import data_of
 from fedcell.learn import models
 from fedcell.learn.learner import initialise
 from fedcell.options import override
@@ -40,7 +40,7 @@ NO_RADIO = {"world.access": "own_band"}  # nothing is late or lost; who trains i
 
 def build_dense(config: Config) -> Problem:
     """The problem of the settings with a dense network whose weights start so that signals keep their size (He)."""
-    dataset = read_once(config.data.name)
+    dataset = data_of(config)
 
     def network() -> nn.Module:
         net = models.build(config.model, dataset.x_train.shape[1:], dataset.n_classes)

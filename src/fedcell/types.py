@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # annotations only: nothing below imports upwards at run time
     from torch import Tensor
     from typing_extensions import TypeIs
 
+    from .data.scaling import Scaling
     from .learn.deferred import Deferred
     from .learn.learner import Learner
     from .learn.settings import TrainConfig
@@ -277,6 +278,7 @@ class Problem(NamedTuple):
     seed: int
     n_rounds: int
     eval_every: int = 1
+    scaling: "Scaling | None" = None  # what was done to every sample; None: nothing
 
 
 class Method(NamedTuple):

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import torch
 
 from .. import methods
-from ..data import Dataset, load
+from ..data import Dataset, load, scaled
 from ..errors import BadInput, Diverged
 from ..learn.engines.pool import cores
 from ..options import earlier, override, to_dict
@@ -81,13 +81,18 @@ def run_case(case: Case, seed: int) -> Row:
 
 def build(config: Config) -> Problem:
     """The problem of the settings; a data set is read once for all runs of a process."""
-    return build_problem(config, None if config.data.name == "video" else read_once(config.data.name))
+    return build_problem(config, None if config.data.name == "video" else data_of(config))
+
+
+def data_of(config: Config) -> Dataset:
+    """The data set of the settings, scaled as they say, kept."""
+    return read_once(config.data.name, config.data.scaling)
 
 
 @cache
-def read_once(name: str) -> Dataset:
+def read_once(name: str, scaling: str) -> Dataset:
     """A data set by its name or path, kept."""
-    return load(name)
+    return scaled(load(name), scaling, reuse=True)
 
 
 def run_cases(

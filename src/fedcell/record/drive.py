@@ -258,7 +258,7 @@ def _run(job: Job, problem: Problem, top: Path, watch: Watch, period: Period, pl
             requests = Requests(job.folder)
             journal = Journal(job.folder, say)
         with closing(journal), closing(requests):
-            recorder = Recorder(job.folder, journal, template, period, total, again)
+            recorder = Recorder(job.folder, journal, template, period, total, again, spec.scaling)
             newest = checkpoint.newest(job.folder, template, len(journal.lines), say)
             if FEDERATION in spec.own and (dropped := journal.cut(newest.round if newest else 0)):
                 say(f"{dropped} rows of {job.folder} had no state any more: their rounds are played again")

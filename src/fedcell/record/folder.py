@@ -39,6 +39,7 @@ class Spec(NamedTuple):
     config: Mapping[str, Any]  # every option of world, data, model and training
     own: tuple[str, ...]  # which of "model", "dataset", "method", "federation" were the caller's own objects
     start: str  # checksum of the state before round 0
+    scaling: Mapping[str, Any] = {}  # kind, shift and scale of all inputs; empty: as they were loaded
 
 
 class Status(NamedTuple):
@@ -63,6 +64,7 @@ class Record(NamedTuple):
     own: tuple[str, ...] = ()  # which of "model", "dataset", "method" were the caller's own objects
     sha256: str = ""  # of the method's file; empty for a built-in method
     made_by: Mapping[str, str] = {}  # versions and machine; empty before the run began
+    scaling: Mapping[str, Any] = {}  # kind, shift and scale of all inputs; empty: as they were loaded
 
 
 def read(folder: str | Path, wanted: Collection[str] | None = None) -> Record:
@@ -216,7 +218,18 @@ def _record(folder: Path, spec: Spec, wanted: Collection[str] | None = None) -> 
     if short := shortage(folder, status, n_rounds):
         status = status._replace(state="damaged", message=short)
     status = status._replace(rounds=n_rounds)
-    return Record(folder, spec.label, spec.method, spec.settings, spec.config, status, columns, spec.own, spec.sha256)
+    return Record(
+        folder=folder,
+        label=spec.label,
+        method=spec.method,
+        settings=spec.settings,
+        config=spec.config,
+        status=status,
+        columns=columns,
+        own=spec.own,
+        sha256=spec.sha256,
+        scaling=spec.scaling,
+    )
 
 
 def made_by(device: str) -> dict[str, str]:
@@ -230,7 +243,7 @@ def made_by(device: str) -> dict[str, str]:
 
 def _spec(values: Any, path: Path) -> Spec:
     try:
-        known = {name: values[name] for name in Spec._fields}
+        known = {name: values[name] for name in Spec._fields if name in values or name not in Spec._field_defaults}
         return Spec(**known | {"own": tuple(known["own"])})
     except (KeyError, TypeError) as error:
         raise FedcellError(

@@ -56,16 +56,23 @@ def prepare(
         start = fingerprint(problem, begin(problem, method))
         folder = _free(_slug(spec.label), [other.folder for other, _ in ready])
         spec = spec._replace(folder=folder, config=options.to_dict(config), own=own + spec.own, start=start)
+        spec = spec._replace(scaling=_scaling(problem))
         ready.append((spec, method))
     return problem, ready
 
 
 def fingerprint(problem: Problem, first: Snapshot) -> str:
-    """A checksum of what a run starts from: the first state, and samples from all over the training set."""
+    """A checksum of what a run starts from: the first state, samples from all over the training set, their scaling."""
     samples = problem.learner.train_samples
     x, y = samples.take(np.linspace(0, len(samples) - 1, PROBED).astype(np.int64))
     template = Template.of(first)
-    return tree.digest(*tree.pack((first, x, y, samples.y), *template))
+    scaling = _scaling(problem)
+    return tree.digest(*tree.pack((first, x, y, samples.y, *([scaling] if scaling else [])), *template))
+
+
+def _scaling(problem: Problem) -> dict[str, Any]:
+    """What was done to every input; empty if nothing was."""
+    return problem.scaling.record() if problem.scaling else {}
 
 
 def rebuild(spec: Spec, own: Mapping[str, Method]) -> Method:

@@ -1,6 +1,7 @@
 """The open record of one run: rows as they come, checkpoints when due, a status at every turn."""
 
 import time
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,10 +30,17 @@ class Recorder:
     """Writes what a run yields; every OSError becomes a sentence that says how to go on."""
 
     def __init__(
-        self, folder: Path, journal: Journal, template: checkpoint.Template, period: Period, total: int, resume: str
+        self,
+        folder: Path,
+        journal: Journal,
+        template: checkpoint.Template,
+        period: Period,
+        total: int,
+        resume: str,
+        scaling: Mapping[str, Any] | None = None,
     ) -> None:
         self.folder, self.journal, self.template = folder, journal, template
-        self.period, self.total, self.resume = period, total, resume
+        self.period, self.total, self.resume, self.scaling = period, total, resume, scaling
         self.last: Snapshot | None = None
         self.saved_round = 0
         self.due_s = time.monotonic() + period.seconds
@@ -52,7 +60,7 @@ class Recorder:
         begun_s = time.monotonic()
         with self._explained():
             self.journal.sync()
-            checkpoint.save(self.folder, self.last, self.template)
+            checkpoint.save(self.folder, self.last, self.template, self.scaling)
         self.saved_round, ended_s = self.last.round, time.monotonic()
         self.due_s = ended_s + max(self.period.seconds, THRIFT * (ended_s - begun_s))
 

@@ -33,7 +33,7 @@ CONFIG = Config(
         power_dbm=Law((30.0,)),
         bits_per_parameter=32.0,
     ),
-    data=DataConfig(name="mnist", partition="shards", shards_per_device=2),
+    data=DataConfig(name="mnist", scaling="standard", partition="shards", shards_per_device=2),
     model=ModelConfig(name="cnn", channels=(6, 16), kernel=5, hidden=(128,)),
     train=TrainConfig(lr=0.05, steps=8, batch_size=64),
 )

@@ -5,6 +5,7 @@ from math import inf
 
 from ...errors import BadInput
 from ...options import Law, option
+from ..scaling import SCALINGS
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,12 @@ class VideoConfig:
         "synthetic",
         "features of a file: synthetic (3 x 32 x 32 image-like), uniform (random vectors), or the path of an .npz "
         "file with images x and labels y, of which the first of each label is taken",
+    )
+    scaling: str = option(
+        "unit",
+        "unit: content in [0, 1]; half: in [-1, 1]; standard: mean 0 and deviation 1 over all files, per channel. "
+        "Similarities are those of the scaled content, so that requests depend on it",
+        choices=SCALINGS,
     )
     content_width: int = option(64, "length of a file's features (content=uniform)", least=1, needs="content=uniform")
 
@@ -86,7 +93,7 @@ class VideoConfig:
             raise BadInput("video.capacity = inf needs a finite video.initial: say how many samples there are at first")
 
 
-OSAFL = VideoConfig()
+OSAFL = VideoConfig(scaling="half")
 # 50 requests make 49 samples.
 RAWHFL = VideoConfig(
     n_genres=8,
