@@ -66,6 +66,29 @@ def test_without_cache_and_pruning_is_fedavg_over_the_devices_heard(small):
     agree(mine, params_of(problem, "fedavg:weights=equal,scheduler=random,n_selected=3"), 1e-6)
 
 
+@pytest.mark.parametrize(("over", "n"), [("heard", 3), ("all", 6)])
+def test_without_cache_the_mean_is_over_the_devices_heard_or_over_all(small, over, n):
+    """By hand: what the devices moved, 0 where they were pruned, divided by 3 heard or 6 in all."""
+    problem = small({"world.access": "own_band"}, model=NET)
+    text = f"pruning:keep=0.5,cache=off,scheduler=random,n_selected=3,mean_over={over}"
+    method, moved = methods.parse(text).build(), []
+
+    def aggregate(problem, params, state, played):
+        found = method.aggregate(problem, params, state, played)
+        total = np.zeros(len(params))
+        for device, row in zip(*played.received(), strict=True):
+            assert played.uplink.delivered[device]
+            total += row.double().numpy()
+        moved.append((found[0] - params, torch.from_numpy(total / n).float()))
+        return found
+
+    list(simulate(problem, method._replace(aggregate=aggregate)))
+    assert problem.world.n_devices == 6
+    for mine, by_hand in moved:
+        assert by_hand.abs().max() > 0
+        agree(mine, by_hand)
+
+
 def test_a_network_without_units_is_trained_whole(small):
     problem = small({})
     agree(params_of(problem, "pruning"), params_of(problem, "fedavg:weights=equal"), 1e-6)

@@ -234,7 +234,7 @@ def _unlimited(
     """A simple scheduler, equal shares and full power; budgets play no part."""
     n = COUNTS[config.pattern](observation.round, problem.n_rounds, config.n_selected)
     selected = schedule(config.scheduler, n, problem, observation)
-    full = plan(problem, observation, selected, draft.steps, draft.samples_per_step)
+    full = plan(problem, observation, selected, draft.steps, draft.samples_per_step, config.blocks)
     decision = full._replace(payload_bit=draft.payload_bit, deadline_s=config.deadline_s or full.deadline_s)
     uplink = radio.transmit(problem.world, observation, decision, problem.seed)  # no draw changes what is spent
     return decision._replace(info=_columns(state, budget, uplink.compute_joule + uplink.radio_joule))
