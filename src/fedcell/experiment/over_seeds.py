@@ -35,6 +35,12 @@ def gap(rows: Sequence[Row], high: str, low: str, value: Measure = final, low_va
     return np.array([left[seed] - right[seed] for seed in sorted(left.keys() & right.keys())])
 
 
+def ratio(rows: Sequence[Row], top: str, bottom: str, value: Measure = final) -> Floats:
+    """How many times the second case's number the first one has, on the seeds both cases have."""
+    left, right = by_seed(rows, top, value), by_seed(rows, bottom, value)
+    return np.array([left[seed] / right[seed] for seed in sorted(left.keys() & right.keys())])
+
+
 def missing(rows: Sequence[Row], keys: Sequence[str]) -> bool:
     """Whether a case was not run."""
     return not set(keys) <= {row["case"] for row in rows}
