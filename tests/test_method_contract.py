@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from fedcell.methods.cell_views import each
 
 from fedcell import methods
 from fedcell.errors import BadInput
-from fedcell.methods.cell_views import each
 from fedcell.record import checkpoint, tree
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
 
