@@ -21,13 +21,13 @@ from fedcell.data.video.edge_ceilings import (
 from fedcell.data.video.problem import video_problem_parts
 from fedcell.data.video.sizes import file_bits, read_sizes
 from fedcell.errors import BadInput
+from fedcell.foretelling import foretold_by
 from fedcell.learn.settings import ModelConfig, TrainConfig
-from fedcell.methods.foretelling import foretold_by
-from fedcell.methods.hierarchy import over_edges
 from fedcell.options import Law
 from fedcell.record.tree import classes, pack, unpack
 from fedcell.scenarios import Config, build_problem
-from fedcell.simulate import begin, play_round, simulate
+from fedcell.simulate import SIMULATED, begin, play_round, simulate
+from fedcell.tiers.hierarchy import over_edges
 from fedcell.world import observe
 from fedcell.world.edge import Edge, names
 from fedcell.world.settings import WorldConfig
@@ -171,7 +171,7 @@ def test_a_run_resumes_with_what_servers_held(rule):
     rows = [row for row, _ in simulate(problem, method)]
     snapshot = begin(problem, method)
     for _ in range(3):
-        _, snapshot = play_round(problem, method, snapshot)
+        _, snapshot = play_round(SIMULATED, problem, method, snapshot)
     known = classes(begin(problem, method))
     home = problem.learner.device
     again = unpack(*pack(snapshot, known, home), known, home)
@@ -222,7 +222,7 @@ def test_places_that_change_move_requests_to_another_server():
 def test_users_foretell_with_the_edge_model_of_their_cell():
     problem, plain = build_problem(config("predicted")), methods.parse("h_fedavg:mode=ub").build()
     method = over_edges(problem, plain)
-    _, snapshot = play_round(problem, method, begin(problem, method))
+    _, snapshot = play_round(SIMULATED, problem, method, begin(problem, method))
     edge = snapshot.method.models
     assert not torch.equal(edge[0], edge[1])
     observation, _ = observe(problem.world, snapshot.world, problem.seed, 1)
@@ -242,7 +242,7 @@ def test_users_foretell_with_the_edge_model_of_their_cell():
 def test_devices_with_own_models_foretell_with_them(text):
     settings = replace(config("predicted"), world=replace(CONFIG.world, edge_rounds=0, deadline_s=1e6))
     problem, method = build_problem(settings), methods.parse(text).build()
-    _, snapshot = play_round(problem, method, begin(problem, method))
+    _, snapshot = play_round(SIMULATED, problem, method, begin(problem, method))
     observation, _ = observe(problem.world, snapshot.world, problem.seed, 1)
     x = problem.learner.train_samples.ahead(np.full(7, 9))
     found = foretold_by(problem, method, snapshot.params, snapshot.method, observation)(x[:1].expand_as(x).clone())
@@ -253,7 +253,7 @@ def test_devices_with_own_models_foretell_with_them(text):
 
 def test_top_popular_foretells_its_ranking():
     problem, method = build_problem(config("predicted")), methods.parse("top_popular").build()
-    _, snapshot = play_round(problem, method, begin(problem, method))
+    _, snapshot = play_round(SIMULATED, problem, method, begin(problem, method))
     found = method.foretell(problem, snapshot.params, snapshot.method, torch.zeros(7, 1))
     met = problem.learner.train_samples.labels[snapshot.method.met]
     assert found[3].argmax() == np.bincount(met).argmax()

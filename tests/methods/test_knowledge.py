@@ -13,11 +13,13 @@ from torch import nn
 from fedcell import methods
 from fedcell.errors import BadInput
 from fedcell.learn.features import class_means, features
+from fedcell.methods import knowledge
 from fedcell.methods.contributions import matrix
 from fedcell.methods.knowledge import held, targets
-from fedcell.methods.knowledge_means import means_of, merged, payload_bit, pulled_loss
+from fedcell.methods.knowledge_means import means_of, merged, payload_bit, pull_strength, pulled_loss
 from fedcell.methods.personal import models_of
-from fedcell.simulate import begin, play_round, simulate
+from fedcell.options import from_dict, to_dict
+from fedcell.simulate import SIMULATED, begin, play_round, simulate
 from fedcell.types import Start
 from fedcell.world import observe
 
@@ -40,11 +42,26 @@ def run(problem, text):
     return list(simulate(problem, methods.parse(text).build()))
 
 
-@pytest.mark.parametrize("engine", ["auto", "vmap", "debug"])
-def test_two_rounds_as_in_a_plain_loop(small, engine):
+def printed_pull(h, omega, known):
+    """Eq. (4.6): half the squared distance, summed over features, mean over samples."""
+    return (0.5 * ((h - omega) ** 2).sum(1) * known).mean()
+
+
+def averaged_pull(h, omega, known):
+    """What `nn.MSELoss` makes of it; a sample without a target is its own."""
+    return nn.MSELoss()(h, torch.where(known[:, None], omega, h))
+
+
+PULLS = {"sum": printed_pull, "mean": averaged_pull}
+
+
+@pytest.mark.parametrize(
+    ("engine", "scale"), [("auto", "sum"), ("auto", "mean"), ("vmap", "sum"), ("debug", "sum"), ("debug", "mean")]
+)
+def test_two_rounds_as_in_a_plain_loop(small, engine, scale):
     """Own networks of three widths, full batches, momentum, with torch autograd alone."""
     pull, problem = 0.7, small(data=SHARDS, model=MIXED, train=replace(TRAIN, engine=engine))
-    method = methods.parse(f"{EVERYONE},pull={pull}").build()
+    method = methods.parse(f"{EVERYONE},pull={pull},pull_scale={scale}").build()
     snapshot = begin(problem, method)
     store = problem.world.stream.start(problem.seed)[0]
     kinds = problem.learner.kinds(np.arange(6))
@@ -52,7 +69,7 @@ def test_two_rounds_as_in_a_plain_loop(small, engine):
     own = [problem.learner.initial(int(kind)) for kind in kinds]
     omega, known = torch.zeros(10, 8), torch.zeros(10, dtype=torch.bool)
     for _ in range(2):
-        _, snapshot = play_round(problem, method, snapshot)
+        _, snapshot = play_round(SIMULATED, problem, method, snapshot)
         sums, counts = torch.zeros(10, 8), torch.zeros(10)
         for device in range(6):
             net = net_of(problem, kinds[device], own[device])
@@ -61,8 +78,7 @@ def test_two_rounds_as_in_a_plain_loop(small, engine):
             for _ in range(2):
                 optimiser.zero_grad()
                 h = net[:-1](x)
-                away = 0.5 * ((h - omega[y]) ** 2).sum(1)
-                (nn.functional.cross_entropy(net[-1](h), y) + pull * (away * known[y]).mean()).backward()
+                (nn.functional.cross_entropy(net[-1](h), y) + pull * PULLS[scale](h, omega[y], known[y])).backward()
                 optimiser.step()
             vector = nn.utils.parameters_to_vector(net.parameters()).detach()
             own[device] = nn.functional.pad(vector, (0, problem.learner.n_params - len(vector)))
@@ -95,6 +111,32 @@ def test_pull_moves_features_alone(mixed):
     torch.testing.assert_close(torch.autograd.grad(loss, h)[0], (h - omega[y]).detach() / 30, rtol=1e-4, atol=1e-6)
 
 
+def test_a_mean_over_features_is_the_sum_with_a_smaller_lambda(mixed):
+    """lambda under nn.MSELoss is 2 lambda / p of half a sum over p features, and the default."""
+    net = net_of(mixed, 0, mixed.learner.initial(0))
+    x, y = mixed.learner.train_samples.take(np.arange(30))
+    omega, known = torch.randn(10, 8), torch.ones(10)
+    config = methods.parse("knowledge:pull=3").config
+    assert config.pull_scale == "mean"
+    assert pull_strength(3, "sum", 64) == 3
+    assert pull_strength(3, "mean", 64) == 3 * 2 / 64
+    found = pulled_loss(pull_strength(config.pull, config.pull_scale, 8), omega, known, net, x, y, None)
+    h = features(net, x)
+    expected = nn.functional.cross_entropy(net[-1](h), y) + 3 * nn.MSELoss()(h, omega[y])
+    torch.testing.assert_close(found, expected)
+    parts = [torch.autograd.grad(loss, list(net.parameters()), retain_graph=True) for loss in (found, expected)]
+    for left, right in zip(*parts, strict=True):
+        torch.testing.assert_close(left, right)
+
+
+def test_settings_from_before_the_scale_mean_the_sum():
+    """A record that lacks it was made with the sum; one that has it says which."""
+    config = methods.parse("knowledge:pull=3").config
+    assert from_dict(knowledge.Config(), to_dict(config)) == config
+    old = {name: value for name, value in to_dict(config).items() if name != "pull_scale"}
+    assert from_dict(knowledge.Config(), old) == replace(config, pull_scale="sum")
+
+
 def test_padding_has_no_weight(mixed):
     net = net_of(mixed, 0, mixed.learner.initial(0))
     x, y = mixed.learner.train_samples.take(np.arange(6))
@@ -111,7 +153,7 @@ def test_without_pull_every_device_trains_alone(mixed):
     problem = mixed._replace(n_rounds=40)
     models = {}
     while min(chosen) < 4:
-        _, snapshot = play_round(problem, method, snapshot)
+        _, snapshot = play_round(SIMULATED, problem, method, snapshot)
         newly = np.flatnonzero((snapshot.method.times == 4) & (chosen == 3))
         chosen = snapshot.method.times.copy()
         for device in newly:
@@ -122,8 +164,8 @@ def test_without_pull_every_device_trains_alone(mixed):
 
 def test_who_was_not_chosen_keeps_every_bit(mixed):
     method = methods.parse("knowledge:scheduler=random,n_selected=2").build()
-    _, first = play_round(mixed, method, begin(mixed, method))
-    _, second = play_round(mixed, method, first)
+    _, first = play_round(SIMULATED, mixed, method, begin(mixed, method))
+    _, second = play_round(SIMULATED, mixed, method, first)
     device = np.arange(6)
     before, after = (models_of(mixed, s.method.own, s.method.origin, device) for s in (first, second))
     moved = (before != after).any(dim=1).numpy()
@@ -197,7 +239,7 @@ def test_initial_knowledge(mixed):
         omega, heard = targets(methods.parse(f"{EVERYONE},initial={name}").config, mixed, snapshot.method, observation)
         assert heard.sum() == known
         assert (float(omega.abs().sum()) > 0) == bool(size)
-        assert play_round(mixed, method, snapshot)[1].method.known.all()
+        assert play_round(SIMULATED, mixed, method, snapshot)[1].method.known.all()
     models = [run(mixed, f"{EVERYONE},initial={name}")[0][1].method.own for name in ("none", "zero", "upload")]
     first = [matrix(one, mixed.learner.initial()) for one in models]
     assert not torch.equal(first[0], first[1])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # PyTorch and Matplotlib are imported by the command alone
     from ..experiment.ledger import LedgerRow
     from ..experiment.reproduce import Outcome
 
-WORDS = ("reproduced", "partly", "not reproduced", "not run")
+WORDS = ("reproduced", "far larger", "partly", "indicated", "not reproduced", "cannot decide", "not run")
 
 
 def flags(sub: ArgumentParser) -> None:
@@ -67,7 +67,8 @@ def _list(root: Path, out: Path | None, as_json: bool) -> int:
 
 def plain(row: "LedgerRow") -> dict[str, Any]:
     """A row of the ledger in values that JSON has."""
-    return row._asdict() | {"result": str(row.result) if row.result else None}
+    parts = [part._asdict() for part in row.parts]
+    return row._asdict() | {"parts": parts, "result": str(row.result) if row.result else None}
 
 
 def listing(rows: Sequence["LedgerRow"], root: Path) -> str:
@@ -86,20 +87,20 @@ def listing(rows: Sequence["LedgerRow"], root: Path) -> str:
             table.append((f"  {paper}/{name}", *counts(row.verdict for row in part), seeds, title))
     table.append(("all papers", *counts(_of_papers(rows)), "", ""))
     lines = [*aligned(table), ""]
-    if beyond := sum(row.beyond for row in rows):
-        lines.append(f"Sums leave out {beyond} questions and second readings that are not the papers'.")
+    if left_out := sum(not row.counted for row in rows):
+        lines.append(f"Sums leave out {left_out} checks, questions and second readings that are not the papers'.")
     return "\n".join([*lines, "Run one with `fedcell reproduce EXPERIMENT`; `--quick` tries it, `--all` runs all."])
 
 
 def _of_papers(rows: Iterable["LedgerRow"]) -> list[str]:
-    return [row.verdict for row in rows if not row.beyond]
+    return [row.verdict for row in rows if row.counted]
 
 
 def counts(verdicts: Iterable[str]) -> tuple[str, ...]:
     """How many claims, and how many of each verdict; a dot for none.
 
     >>> counts(["partly", "reproduced", "partly"])
-    ('3', '1', '2', '.', '.')
+    ('3', '1', '.', '2', '.', '.', '.', '.')
     """
     found = Counter(verdicts)
     return str(found.total()), *(str(found[word] or ".") for word in WORDS)
@@ -135,13 +136,14 @@ def _run(chosen: Sequence["Entry"], effort: "Effort", out: Path | None, as_json:
 
 def as_values(outcome: "Outcome") -> dict[str, Any]:
     """An outcome in values that JSON has."""
-    pairs = zip(outcome.claims, outcome.findings, strict=True) if outcome.findings else ()
+    from ..experiment.frame import as_values as claims
+
     return {
         "experiment": str(outcome.entry),
         "failed": outcome.failed,
         "note": outcome.note,
         "seeds": list(outcome.seeds),
-        "claims": [claim._asdict() | finding._asdict() for claim, finding in pairs],
+        "claims": claims(outcome.claims, outcome.findings) if outcome.findings else [],
         "changed": {key: {"on_file": old, "now": new} for key, (old, new) in outcome.changed.items()},
     }
 

@@ -11,9 +11,10 @@ from ..effort import Effort
 from ..errors import FedcellError
 from ..report.table import TIMES, human
 from .catalogue import Entry, load, opened
-from .frame import Claim, Experiment, Finding, judge, refuse_unmatched, rows_of, store_of, text, write
-from .ledger import read_result
+from .frame import Experiment, judge, refuse_unmatched, rows_of, store_of, text, write
+from .ledger import present, read_result
 from .runs import Row, missing_runs, seeds_of
+from .verdicts import RULES, Claim, Finding, Part
 
 Say = Callable[[str], None]
 
@@ -133,7 +134,9 @@ def _carry_out(entry: Entry, effort: Effort, out: Path | None, tell: _Counted) -
 
 
 def _richer(old: Mapping[str, Any], rows: Sequence[Row]) -> str:
-    """Why the result on file stays; empty where it may be replaced."""
+    """Why the result on file stays; empty where it may be replaced, as one by older rules may."""
+    if rows and old.get("rules") != RULES:
+        return ""
     for word, had, has in (
         ("seeds", len(old["seeds"]), len(seeds_of(rows))),
         ("runs", old.get("runs", 0), len(rows)),
@@ -144,9 +147,15 @@ def _richer(old: Mapping[str, Any], rows: Sequence[Row]) -> str:
 
 
 def _findings(experiment: Experiment, result: Mapping[str, Any]) -> list[Finding]:
-    stored = {claim["key"]: Finding(*(claim[name] for name in Finding._fields)) for claim in result["claims"]}
+    stored = {claim["key"]: _finding(present(claim, result)) for claim in result["claims"]}
     missing = Finding("", "", "not run", "not in the result on file")
     return [stored.get(claim.key, missing._replace(claim=claim.key)) for claim in experiment.claims]
+
+
+def _finding(claim: Mapping[str, Any]) -> Finding:
+    """A finding of a stored result; older ones have no parts."""
+    parts = tuple(Part(**part) for part in claim.get("parts", ()))
+    return Finding(claim["key"], claim["ours"], claim["verdict"], claim["reason"], claim.get("n"), parts)
 
 
 def _why(error: Exception, words: str) -> str:

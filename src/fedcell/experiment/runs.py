@@ -21,7 +21,7 @@ from .. import methods
 from ..data import Dataset, load, scaled
 from ..errors import BadInput, Diverged
 from ..learn.engines.pool import cores
-from ..options import override, to_dict
+from ..options import earlier, override, to_dict
 from ..record import made_by
 from ..scenarios import Config, build_problem
 from ..simulate import simulate
@@ -40,6 +40,7 @@ class Case(NamedTuple):
     settings: Mapping[str, Any] = {}
     build: Callable[[Config], Problem] | None = None  # for a problem beyond settings; importable, for other processes
     most_seeds: int | None = None  # a costly case runs on the first so many seeds alone
+    seeds: Sequence[int] = ()  # its own instead of 1..N, such as fresh ones for a setting that was chosen after results
 
 
 def run_case(case: Case, seed: int) -> Row:
@@ -106,7 +107,7 @@ def run_cases(
 
     Args:
         cases: what to run.
-        seeds: seeds of every case, as far as the case allows.
+        seeds: seeds of every case, as far as the case allows; a case with seeds of its own runs on as many of those.
         store: file that runs are read from and added to.
         say: told of every finished run.
         workers: processes side by side; 0: as many as there are cores.
@@ -120,17 +121,18 @@ def run_cases(
         how = row.get("diverged") or f"accuracy {row['final_accuracy']:.3f}"
         say(f"[{number}/{len(todo)}] {row['case']}, seed {row['seed']}: {how}")
         _append(store, {"key": key, "row": row})
-    return _on_file(_done(store), cases, seeds)  # other processes may have added runs meanwhile
+    return _on_file(_done(store), _wanted(cases, seeds, len(seeds)))  # other processes may have added runs meanwhile
 
 
 def stored_rows(cases: Sequence[Case], store: Path) -> list[Row]:
-    """The rows of all cases that `store` has, with the same settings, on any seed."""
+    """The rows of all cases that `store` has, with the same settings, on any seed that the case allows."""
     done = _done(store)
-    return _on_file(done, cases, sorted({row["seed"] for row in done.values()}))
+    seeds = sorted({row["seed"] for row in done.values()})
+    return _on_file(done, _wanted(cases, seeds, n_own=None))
 
 
-def _on_file(done: Mapping[str, Row], cases: Sequence[Case], seeds: Sequence[int]) -> list[Row]:
-    return [done[same] for same in map(_lasting, _wanted(cases, seeds)) if same in done]
+def _on_file(done: Mapping[str, Row], wanted: Mapping[str, tuple[Case, int]]) -> list[Row]:
+    return [done[same] for same in map(_lasting, wanted) if same in done]
 
 
 def missing_runs(
@@ -138,12 +140,17 @@ def missing_runs(
 ) -> dict[str, tuple[Case, int]]:
     """The runs that `store` lacks, by what they depend on; `only` as for `run_cases`."""
     done = _done(store)
-    wanted = _wanted(cases, seeds)
+    wanted = _wanted(cases, seeds, len(seeds))
     return {key: pair for key, pair in wanted.items() if only in pair[0].key and _lasting(key) not in done}
 
 
-def _wanted(cases: Sequence[Case], seeds: Sequence[int]) -> dict[str, tuple[Case, int]]:
-    return {_key(case, seed): (case, seed) for case in cases for seed in seeds if seed <= (case.most_seeds or seed)}
+def _wanted(cases: Sequence[Case], seeds: Sequence[int], n_own: int | None) -> dict[str, tuple[Case, int]]:
+    """Every case with its seeds, of its own ones the first `n_own` (None: all)."""
+    return {_key(case, seed): (case, seed) for case in cases for seed in case.seeds[:n_own] or _allowed(case, seeds)}
+
+
+def _allowed(case: Case, seeds: Sequence[int]) -> list[int]:
+    return [seed for seed in seeds if seed <= (case.most_seeds or seed)]
 
 
 def _done(store: Path) -> dict[str, Row]:
@@ -160,11 +167,12 @@ def _key(case: Case, seed: int) -> str:
 def _lasting(key: str) -> str:
     """A key without the settings that have their defaults.
 
-    A setting that did not exist when a run was stored had the effect of its default, so the run still counts.
+    A setting that did not exist when a run was stored had the effect of its default, so the run still counts; if it
+    had another one (`option(before=...)`), the run counts for that.
     """
     case, seed, settings = json.loads(key)
-    defaults = {"config": DEFAULTS, **_method_defaults(settings["method"])}
-    return json.dumps([case, seed, _changed(settings, defaults)], sort_keys=True)
+    defaults, before = _method_defaults(settings["method"])
+    return json.dumps([case, seed, _changed(before | settings, {"config": DEFAULTS, **defaults})], sort_keys=True)
 
 
 def _method_config(method: str, settings: Mapping[str, Any]) -> Any:
@@ -172,12 +180,13 @@ def _method_config(method: str, settings: Mapping[str, Any]) -> Any:
 
 
 @cache
-def _method_defaults(method: str) -> dict[str, Any]:
-    """None of a method that is gone: its runs stay on file and count for nothing."""
+def _method_defaults(method: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Defaults, and what settings meant before they existed; none of a method that is gone: its runs never count."""
     try:
-        return to_dict(_method_config(method, {}))
+        config = _method_config(method, {})
+        return to_dict(config), earlier(config)
     except BadInput:
-        return {}
+        return {}, {}
 
 
 def _changed(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:

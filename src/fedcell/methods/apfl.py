@@ -29,11 +29,11 @@ from ..learn.prediction import probabilities
 from ..learn.work import cross_entropy
 from ..options import option
 from ..rng import SETUP, stream
-from ..types import Decision, Floats, Ints, Method, Observation, Outcome, Problem, Round, Start, Updates
+from ..types import Decision, Floats, Ints, Method, Observation, Problem, Round, Start, Updates
 from . import defaults, fedavg
-from .contributions import Contributions, nothing, remember, rows_of
+from .contributions import Contributions, nothing, rows_of
 from .defaults import mean_update, work_of
-from .personal import judge
+from .personal import chance, judge, remembered
 
 
 @dataclass(frozen=True)
@@ -123,13 +123,15 @@ def both_losses(mixture: float, pair: nn.Module, x: Tensor, y: Tensor, weight: T
 def local(
     config: Config, problem: Problem, state: State, start: Start, observation: Observation, decision: Decision
 ) -> Updates:
-    """Rows of `2 n_params`: what moved the shared model, then what moved the own one."""
-    learner = problem.learner
+    """What moved the shared model is sent; devices keep their own, as distances from where all began."""
+    learner, n = problem.learner, len(state.origin)
     work = work_of(config, problem, observation, decision, objective=partial(both_losses, config.mixture))
-    own = state.origin + rows_of(state.own, work.device, state.origin)
-    points = torch.cat([start.points[torch.from_numpy(start.of_row).to(own.device)], own], dim=1)
+    before = rows_of(state.own, work.device, state.origin)
+    shared = start.points[torch.from_numpy(start.of_row).to(before.device)]
+    points = torch.cat([shared, state.origin + before], dim=1)
     pair = learner.with_network(pair_of(learner.architectures[0]))
-    return pair.train(Start(points, np.arange(len(points))), work)
+    moved = pair.train(Start(points, np.arange(len(points))), work).delta
+    return Updates(work.device, moved[:, :n], kept=moved[:, n:] + before)
 
 
 # ---------------------------------------------------------------- aggregate, evaluate
@@ -137,17 +139,11 @@ def local(
 
 def aggregate(config: Config, problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
     """Average the shared models that arrived; own models are kept by their devices, heard or not."""
-    n = len(params)
     device, rows = played.received()
     weights = config.server_lr * fedavg.shares(config.weights, played.observation, device)
-    params = mean_update(params, weights, rows[:, :n])
-    fine = played.uplink.outcome[played.updates.device] != Outcome.INVALID
-    trained, steps = played.updates.device[fine], played.decision.steps[played.updates.device[fine]]
-    moved = played.updates.delta[torch.from_numpy(fine).to(params.device), n:]
-    moved = moved + rows_of(state.own, trained, params)
-    own = remember(state.own, trained, moved, steps, np.ones(len(trained)))
+    params = mean_update(params, weights, rows)
     labels = histogram(played.observation.store, problem.learner.train_samples.labels, state.labels.shape[1])
-    return params, state._replace(own=own, labels=labels)
+    return params, state._replace(own=remembered(state.own, played), labels=labels)
 
 
 def evaluate(config: Config, problem: Problem, params: Tensor, state: State) -> Mapping[str, float]:
@@ -159,12 +155,15 @@ def evaluate(config: Config, problem: Problem, params: Tensor, state: State) -> 
     for device in np.flatnonzero(state.labels.sum(axis=1)):
         own = state.origin + rows_of(state.own, np.array([device]), params)[0]
         vector_to_parameters(a * own + (1 - a) * params, trainable(network))
-        found.append([accuracy(problem, network, index) for index in judged(config, problem, state, int(device))])
-    personal, overall = np.mean(found, axis=0) if found else (0.0, 0.0)
+        like, any_ = judged(config, problem, state, int(device))
+        luck = chance(learner.test_samples.labels[like], np.zeros_like(like))
+        found.append([accuracy(problem, network, like), accuracy(problem, network, any_), luck])
+    personal, overall, luck = np.mean(found, axis=0) if found else (0.0, 0.0, 0.0)
     return {
         **learner.evaluate(params),
         "personal_accuracy": float(personal),
         "personal_overall_accuracy": float(overall),
+        "personal_chance": float(luck),
     }
 
 

@@ -1,11 +1,13 @@
 """KFL: devices with networks of their own share the mean features of each class, under energy budgets.
 
-With `h_k` the feature extractor of device `k` and `Omega_c` the shared mean feature of class `c`, local steps lower
+With `h_k` the feature extractor of device `k`, `p` its width and `Omega_c` the shared mean feature of class `c`, local
+steps lower
 
-    F_k(w_k) + (lambda / D_k) sum_(x, y) ||h_k(x) - Omega_y||^2 / 2
+    F_k(w_k) + (lambda / D_k) sum_(x, y) ||h_k(x) - Omega_y||^2 / p
 
-A device uploads its own class means, whatever its network; the server averages them by samples of the class. Who trains
-trades samples now for energy later: a queue per device holds what it spent beyond its mean budget, and each round
+or, as printed, the same with 1/2 for 1/p (`pull_scale=sum`). A device uploads its own class means, whatever its
+network; the server averages them by samples of the class. Who trains trades samples now for energy later: a queue per
+device holds what it spent beyond its mean budget, and each round
 
     -V gamma_t sum_S D_k + sum_S q_k E_k
 
@@ -31,8 +33,8 @@ from ..types import Bools, Decision, Floats, Ints, Method, Observation, Problem,
 from . import knowledge_schedule as energy
 from .contributions import Contributions, nothing
 from .defaults import LocalConfig, setting, work_of
-from .knowledge_means import held, knowledge_width, means_of, merged, payload_bit, pulled_loss
-from .personal import judge_own, kept, models_of, n_classes_of, own_starts, starts
+from .knowledge_means import held, knowledge_width, means_of, merged, payload_bit, pull_strength, pulled_loss
+from .personal import judge_own, models_of, n_classes_of, own_starts, remembered, starts
 from .resources import plan
 from .schedulers import SCHEDULERS, schedule
 
@@ -57,6 +59,13 @@ class Config(LocalConfig):
 
     batch_size: int | None = option(0, "samples per local step; 0: the whole store", least=0)
     pull: float = option(1.0, "strength of the pull of features to the shared class means, lambda", least=0)
+    pull_scale: str = option(
+        "mean",
+        "squared distance of features: mean over them, as in nn.MSELoss; or half their sum, as printed",
+        choices=("mean", "sum"),
+        needs="pull!=0",
+        before="sum",
+    )
     initial: str = option(
         "none",
         "shared means before the first upload: none, so that a class pulls once it was heard of; zero; or the means of "
@@ -225,7 +234,7 @@ def _unlimited(
     """A simple scheduler, equal shares and full power; budgets play no part."""
     n = COUNTS[config.pattern](observation.round, problem.n_rounds, config.n_selected)
     selected = schedule(config.scheduler, n, problem, observation)
-    full = plan(problem, observation, selected, draft.steps, draft.samples_per_step)
+    full = plan(problem, observation, selected, draft.steps, draft.samples_per_step, config.blocks)
     decision = full._replace(payload_bit=draft.payload_bit, deadline_s=config.deadline_s or full.deadline_s)
     uplink = radio.transmit(problem.world, observation, decision, problem.seed)  # no draw changes what is spent
     return decision._replace(info=_columns(state, budget, uplink.compute_joule + uplink.radio_joule))
@@ -258,15 +267,17 @@ def broadcast(problem: Problem, params: Tensor, state: State, observation: Obser
 def local(
     config: Config, problem: Problem, state: State, start: Start, observation: Observation, decision: Decision
 ) -> Updates:
-    """Rows of `n_params + n_classes n_features`: what moved the own model, then the class means that are uploaded."""
+    """Class means are sent, `[n_rows, n_classes n_features]`; devices keep their models."""
     knowledge, known = targets(config, problem, state, observation)
     objective = None
     if config.pull > 0 and known.any():
         mask = torch.from_numpy(known.astype(np.float32)).to(knowledge.device)
-        objective = partial(pulled_loss, config.pull, knowledge, mask)
+        strength = pull_strength(config.pull, config.pull_scale, knowledge.shape[1])
+        objective = partial(pulled_loss, strength, knowledge, mask)
     updates = problem.learner.train(start, work_of(config, problem, observation, decision, objective=objective))
-    means = means_of(problem, start.points + updates.delta, updates.device, observation)
-    return Updates(updates.device, torch.cat([updates.delta, means.flatten(1)], dim=1))
+    models = start.points + updates.delta
+    means = means_of(problem, models, updates.device, observation)
+    return Updates(updates.device, means.flatten(1), kept=models)
 
 
 def targets(config: Config, problem: Problem, state: State, observation: Observation) -> tuple[Tensor, Bools]:
@@ -283,16 +294,15 @@ def targets(config: Config, problem: Problem, state: State, observation: Observa
 
 def aggregate(config: Config, problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
     """Average the class means that arrived; devices keep their models, heard or not; queues take what was spent."""
-    n, counts = problem.learner.n_params, held(problem, played.observation)
+    counts = held(problem, played.observation)
     knowledge, known = targets(config, problem, state, played.observation)
     device, rows = played.received()
     if len(device):
-        means = rows[:, n:].view(len(device), *knowledge.shape)
-        knowledge, known = merged(means, counts[device], knowledge, known)
+        knowledge, known = merged(rows.view(len(device), *knowledge.shape), counts[device], knowledge, known)
     joule = played.uplink.compute_joule + played.uplink.radio_joule
     mean = budget_joule(config, problem) / problem.n_rounds
     return params, state._replace(
-        own=kept(problem, state.own, state.origin, played),
+        own=remembered(state.own, played),
         knowledge=knowledge,
         known=known,
         labels=counts,
