@@ -1,12 +1,20 @@
 """What models say of inputs: class probabilities, each input put to the model of its own device."""
 
+from functools import lru_cache
+
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..types import Floats, Start
-from .architecture import trainable
+from .architecture import Architecture, trainable
 from .learner import Learner, precision
+
+
+@lru_cache(maxsize=4)
+def network(architecture: Architecture, device: torch.device) -> nn.Module:
+    """A copy of the network that predictions are made with, kept between rounds."""
+    return architecture.replica(device).eval()
 
 
 @torch.no_grad()
@@ -19,7 +27,7 @@ def probabilities(learner: Learner, start: Start, x: Tensor) -> Floats:
         x: one input per device, `[n_devices, ...]`.
     """
     kinds = learner.kinds(np.arange(len(x)))
-    nets = [one.replica(learner.device).eval() for one in learner.architectures]
+    nets = [network(one, learner.device) for one in learner.architectures]
     rows, scores = [], []
     for kind, point in sorted(set(zip(kinds.tolist(), start.of_row.tolist(), strict=True))):
         values = learner.architectures[kind].views(start.points[point])
