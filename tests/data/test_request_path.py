@@ -219,6 +219,14 @@ def test_nobody_makes_up_a_sender():
         net.csp.answer(bytes(16) + stranger.ask(1, now)[16:-32], now)
 
 
+def test_only_edge_servers_fetch():
+    net = network()
+    stranger = type(net.servers[0])(5, bytes(32), net.csp.public, 80, seeded(2))
+    stranger._period, stranger._group_key = 0, bytes(32)
+    with pytest.raises(Refused, match="does not belong"):
+        net.csp.supply(net.isp.fetch(0, stranger.lack(1, bytes(32)), 0.0), 0.0)
+
+
 def test_an_answer_for_somebody_else_does_not_open():
     net = network()
     net.place(0, [5])
