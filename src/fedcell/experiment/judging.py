@@ -10,6 +10,7 @@ the 95 % Student interval of `report.paired`. What is asked of it:
 | `gain`: a printed margin m | the interval lies above 0 and the mean in [m/2, 2m] |
 | `level`, `not_behind` | the interval lies inside ±margin, above -slack: "no improvement" is not "a small one" |
 | `near`: a printed number | the mean lies within a tolerance of it |
+| `on_every_seed` | every single value lies inside the bounds |
 | `exact` | it does: nothing random is behind it |
 
 A `gain` whose interval lies above 2m is `far larger`; one with the sign but not the size is `partly`. With one or two
@@ -79,6 +80,7 @@ __all__ = [
     "more",
     "near",
     "not_behind",
+    "on_every_seed",
     "printed_margin",
     "ratio",
     "rising",
@@ -126,6 +128,13 @@ def within(name: str, values: Floats, printed: float, tolerance: float) -> Part:
     """The mean of the values is a printed number, up to a tolerance."""
     part = _measured(name, values)
     return _decided(part, "reproduced" if abs(part.mean - printed) <= tolerance else "not reproduced")
+
+
+def on_every_seed(name: str, values: Floats, low: float = -np.inf, high: float = np.inf) -> Part:
+    """Every single value lies inside (low, high): for what is said of each run, not of their mean."""
+    part = _measured(name, values)
+    holds = bool(((values > low) & (values < high)).all())
+    return _decided(part, "reproduced" if holds else "not reproduced")
 
 
 def exact(name: str, holds: bool) -> Part:
