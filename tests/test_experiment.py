@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from small_config import SMALL
 
 from fedcell.errors import BadInput
-from fedcell.experiment import Case, Claim, Experiment, Finding, judge, judging, main, run_cases, runs
+from fedcell.experiment import Case, Claim, Experiment, Finding, judge, judging, main, run_cases, runs, stores
 from fedcell.experiment.judging import final
 from fedcell.methods import fedprox
 from fedcell.options import option, override
@@ -176,9 +176,9 @@ def test_a_changed_default_of_a_method_runs_again(tmp_path, monkeypatch):
         "Config", [("mu", float, option(7.0, "another default"))], bases=(fedprox.Config,), frozen=True
     )
     monkeypatch.setattr(fedprox, "Config", other)
-    runs._method_defaults.cache_clear()
+    stores.method_defaults.cache_clear()
     assert len(runs.missing_runs([case], [1], store)) == 1
-    runs._method_defaults.cache_clear()
+    stores.method_defaults.cache_clear()
 
 
 def test_runs_from_before_a_setting_count_for_what_it_meant_then(tmp_path):

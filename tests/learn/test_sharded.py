@@ -17,6 +17,7 @@ from fedcell.learn.architecture import Architecture
 from fedcell.learn.engines import batched, cluster, sharded
 from fedcell.learn.engines.common import Job
 from fedcell.learn.learner import Learner
+from fedcell.learn.norms import BatchNorm
 from fedcell.learn.samples import Samples
 from fedcell.learn.settings import TrainConfig
 from fedcell.learn.work import Work
@@ -35,6 +36,7 @@ def networks():
     return {
         "dense": nn.Sequential(nn.Flatten(), nn.Linear(36, 12), nn.ReLU(), nn.Linear(12, 5)),
         "convolution": nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 5)),
+        "norm": nn.Sequential(nn.Conv2d(1, 3, 3), BatchNorm(3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 5)),
         "dropout": nn.Sequential(nn.Flatten(), nn.Linear(36, 12), nn.Dropout(0.5), nn.Linear(12, 5)),
     }
 
@@ -84,6 +86,8 @@ def test_shards_change_no_bit(workers):
         ("dense", {"mask": masks, "prox": 0.3}),
         ("dense", {"settings": {"engine": "sequential"}}),
         ("convolution", {}),
+        ("norm", {"n_points": 3}),
+        ("norm", {"batch_size": 0}),
         ("dropout", {"n_rows": 5}),
         ("convolution", {"n_rows": 1}),
     ]

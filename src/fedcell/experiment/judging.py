@@ -43,7 +43,7 @@ from .over_seeds import (
     values_of,
 )
 from .plots import curve
-from .runs import Row
+from .stores import Row
 from .verdicts import LEAST_SEEDS, UNDECIDED, Finding, Part, finding
 
 __all__ = [

@@ -13,7 +13,8 @@ from ..report.table import TIMES, human
 from .catalogue import Entry, load, opened
 from .frame import Experiment, judge, refuse_unmatched, rows_of, store_of, text, write
 from .ledger import present, read_result
-from .runs import Row, missing_runs, seeds_of
+from .runs import missing_runs, seeds_of
+from .stores import Row
 from .verdicts import RULES, Claim, Finding, Part
 
 Say = Callable[[str], None]

@@ -57,6 +57,7 @@ class Learner:
         self.n_params = max(architecture.n_params for architecture in self.architectures)
         self.device = train.y.device
         self._buffers, self._replays = Buffers(), Replays()
+        self._others: dict[Architecture, Self] = {}  # learners of other networks, with the memory of their rounds
         self._probe = self.architectures[0].replica(self.device).eval()
         self._mixes = self.architectures[0].mixes_samples  # scores of a sample depend on its batch
         self._at_once = 0  # samples of an evaluation that are put to the network together; 0: not looked at yet
@@ -71,11 +72,16 @@ class Learner:
             once: no later round has one of its shape. A GPU then trains one row after another by plain kernels:
                 batching over models and recorded steps pay if they serve again.
         """
+        if not once and architecture in self._others:
+            return self._others[architecture]
         other = copy(self)
+        other._others = {}
         if once and self.device.type != "cpu" and self.settings.engine == "auto":
             other.settings = replace(self.settings, engine="sequential")
         other.architectures, other.of_device, other.n_params = (architecture,), None, architecture.n_params
         other._buffers, other._replays = Buffers(), Replays()
+        if not once:
+            self._others[architecture] = other
         return other
 
     def initial(self, architecture: int = 0) -> Tensor:
