@@ -8,7 +8,7 @@ from . import Config
 
 CONFIG = Config(
     scenario="representativity",
-    rounds=500,
+    rounds=1000,
     eval_every=5,
     world=WorldConfig(
         n_devices=100,
