@@ -7,7 +7,7 @@ the selected devices, so `Start` and `Updates` hold one float32 row per *trained
 
 from collections.abc import Callable, Mapping
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -141,10 +141,16 @@ class Start(NamedTuple):
 
 
 class Updates(NamedTuple):
-    """What local training moved: `delta = end - start`, one flat row per trained device."""
+    """What local training made: one row per trained device that is sent, and what the device keeps for itself.
+
+    A row is what moved the model, `end - start`, unless a method sends something else. `kept` never crosses the
+    channel: it costs no bits, a number in it that is not finite turns no upload away, and `aggregate` gets it of every
+    trained device, heard or not, to remember it.
+    """
 
     device: Ints  # [n_rows], ascending
-    rows: "Tensor | Deferred"  # [n_rows, n_params] float32; those of a large cohort are trained when asked for
+    rows: "Tensor | Deferred"  # [n_rows, n_sent] float32; those of a large cohort are trained when asked for
+    kept: Any = None  # tensors or arrays [n_rows, ...], or a tree of them: NamedTuples, tuples, lists, dicts
 
     @property
     def delta(self) -> "Tensor":
@@ -303,3 +309,25 @@ class Method(NamedTuple):
     scope: str = "cell"
     own_networks: bool = False
     adds_up: bool = False
+
+
+Seam = TypeVar("Seam", bound=Callable[..., Any])
+
+
+def stateless(local: Seam) -> Seam:
+    """Mark a `local` that never looks at the state of its method: over edge models it trains all cells in one call."""
+    local.stateless = True  # type: ignore[attr-defined]
+    return local
+
+
+def is_stateless(local: Callable[..., Updates]) -> bool:
+    """Whether a `local`, or the function behind a `partial`, is marked so."""
+    return getattr(getattr(local, "func", local), "stateless", False)
+
+
+class Environment(NamedTuple):
+    """Where rounds are played: in a simulation, on real devices, or in a rehearsal with made-up answers."""
+
+    observe: Callable[[Problem, Snapshot], tuple[Observation, WorldState]]
+    carry_out: Callable[[Problem, Method, Any, Start, Observation, Decision], Round]  # train, encode, send
+    settle: Callable[[Problem, WorldState, Uplink], WorldState]  # batteries, clock

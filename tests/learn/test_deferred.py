@@ -10,7 +10,7 @@ from fedcell.errors import Diverged
 from fedcell.learn import deferred
 from fedcell.learn.engines import batched
 from fedcell.methods import fedavg
-from fedcell.simulate import begin, play_round, simulate
+from fedcell.simulate import SIMULATED, begin, play_round, simulate
 from fedcell.types import Start, finite_rows, is_deferred
 
 N_ROWS = 23
@@ -126,7 +126,7 @@ def test_the_matrix_is_never_made_where_sums_are_enough(small, in_blocks, monkey
     monkeypatch.setattr(deferred.Deferred, "matrix", lambda self: pytest.fail("all updates in memory"))
     for name in ADDING:
         method = methods.parse(name).build()
-        play_round(problem, method, begin(problem, method))
+        play_round(SIMULATED, problem, method, begin(problem, method))
 
 
 @pytest.mark.parametrize("text", ["fedavg", "osafl", "recycling"])
@@ -140,7 +140,7 @@ def test_every_row_is_trained_once(text, small, in_blocks, monkeypatch):
 
     monkeypatch.setattr(type(problem.learner), "_train", counted)
     in_blocks(1)
-    row, _ = play_round(problem, method, begin(problem, method))
+    row, _ = play_round(SIMULATED, problem, method, begin(problem, method))
     assert len(trained) == row.n_selected
     assert len(set(trained)) == row.n_selected
 
@@ -162,9 +162,9 @@ def test_updates_that_are_not_finite_are_turned_away_alike(text, small, in_block
     changes = {"world.access": "own_band"} if text == "osafl" else {}
     problem, method = small({"world.n_devices": "9", **changes}), methods.parse(text).build()
     poisoned(problem, [2, 5], monkeypatch)
-    row, after = play_round(problem, method, begin(problem, method))
+    row, after = play_round(SIMULATED, problem, method, begin(problem, method))
     in_blocks(1)
-    other, again = play_round(problem, method, begin(problem, method))
+    other, again = play_round(SIMULATED, problem, method, begin(problem, method))
     assert row.outcome == other.outcome
     assert "X" in row.outcome
     torch.testing.assert_close(after.params, again.params, rtol=1e-5, atol=1e-6)

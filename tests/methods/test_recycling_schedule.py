@@ -253,6 +253,31 @@ def test_levels_of_the_published_cell(paper):
     assert staleness_levels(problem, 60, 10, scheduler="success")[2] < 40  # static places: the same few again and again
 
 
+def reached(problem, n_rounds=40):
+    """Share of the rounds in which each device has a feasible pair."""
+    found = np.zeros(problem.world.n_devices)
+    for round in range(n_rounds):
+        seen = scene(problem, round)
+        found += pairs(problem, seen, draft(problem, seen, 5, 64, 10)).feasible.any(axis=1)
+    return found / n_rounds
+
+
+def test_the_tight_deadline_makes_reachability_unequal(paper):
+    """With slack budgets all are reached nearly always; with the tight deadline some rarely, and lots forget them."""
+    tight = override(get("recycling").config, {"world.deadline_s": get("recycling_tight").config.world.deadline_s})
+    assert replace(tight, scenario="recycling_tight", rounds=600) == get("recycling_tight").config
+    slack, tight = paper(), paper({"world.deadline_s": 0.25, "seed": 2})
+    assert reached(slack).min() > 0.4
+    often = reached(tight)
+    assert often.min() < 0.2
+    assert np.median(often) > 0.7
+    proposed, drawn = (staleness_levels(tight, 150, 75, scheduler=name)[0] for name in ("staleness", "random"))
+    assert 4.5 < proposed < drawn / 2
+    assert staleness_levels(tight, 150, 75, scheduler="success")[0] > 2 * drawn
+    late = decided(tight, scene(tight, 3))
+    assert (radio.transmit(tight.world, scene(tight, 3), late, tight.seed).outcome != Outcome.LATE).all()
+
+
 def test_printed_budgets_leave_devices_out_for_ever(paper):
     problem = paper({"world.energy_per_round_joule": "1.0"})
     fast = problem.world.devices.cpu_hz == 1.4e9
@@ -320,6 +345,7 @@ def test_models_have_the_published_size(scenario, shape, n_classes, n_params):
     ("scenario", "joule", "seconds"),
     [
         ("recycling", 1.1, 0.3),
+        ("recycling_tight", 1.1, 0.25),
         ("recycling_printed", 1.0, 0.3),
         ("recycling_vgg", 250.0, 45.0),
         ("recycling_vgg_printed", 230.0, 35.0),

@@ -60,6 +60,7 @@ class Config(LocalConfig):
     )
     n_selected: int = option(10, "devices picked per cell and round in a world without resource blocks", least=1)
     effort: str = option("fixed", "every device does `steps`", choices=("fixed",))
+    blocks: str = option("matched", "who gets which resource block: the scheduler's matching", choices=("matched",))
     prox: float = option(0.0, "strength of the pull to the global model; with rule=received it is FedProx", least=0)
     diagnose: bool = option(False, "record the errors of reusing gradients and models; trains every device each round")
 

@@ -1,0 +1,43 @@
+"""Screening: uploads with numbers that are not finite never reach a method, and what it returns is checked."""
+
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from . import radio
+from .errors import ContractError, Diverged
+from .types import Method, Problem, Round, Uplink, is_deferred
+
+
+def aggregate(problem: Problem, method: Method, params: Tensor, state: Any, sent: Round) -> tuple[Tensor, Any, Uplink]:
+    """The model and the state that the method makes of the finite uploads, and the uplink without the others.
+
+    A large cohort whose updates the method adds up is trained on the way, and who is not finite is known at the end
+    only. As weights depend on who is heard, it is then done again without those.
+    """
+    if method.adds_up and is_deferred(sent.updates.rows):
+        found = method.aggregate(problem, params, state, sent)
+        played = refuse_invalid(sent)
+        if np.array_equal(played.uplink.outcome, sent.uplink.outcome):
+            return *checked(params, found), sent.uplink
+    else:
+        played = refuse_invalid(sent._replace(updates=sent.updates._replace(rows=sent.updates.delta)))
+    return *checked(params, method.aggregate(problem, params, state, played)), played.uplink
+
+
+def checked(params: Tensor, found: object) -> tuple[Tensor, Any]:
+    """What aggregate() returned: a model shaped like the one before, and the method's state."""
+    match found:
+        case (Tensor(shape=params.shape) as model, state):
+            return model, state
+    raise ContractError(f"aggregate() returned {str(found)[:50]!r}: return (params {list(params.shape)}, state)")
+
+
+def refuse_invalid(sent: Round) -> Round:
+    """Turn away uploads with numbers that are not finite; all of them at once means divergence."""
+    updates, round = sent.updates, sent.observation.round
+    invalid = updates.device[~updates.finite()]
+    if len(invalid) and len(invalid) == len(updates.device):
+        raise Diverged(f"round {round}: all {len(invalid)} local updates are not finite: lower the learning rate")
+    return sent._replace(uplink=radio.mark_invalid(sent.uplink, invalid))
