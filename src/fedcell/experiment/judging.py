@@ -19,7 +19,7 @@ more than `LEARNED` above it; `steadier`: one of them), the comparison cannot de
 into the verdict of a claim.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -45,7 +45,7 @@ from .over_seeds import (
 )
 from .plots import curve
 from .stores import Row
-from .verdicts import LEAST_SEEDS, UNDECIDED, Finding, Part, finding
+from .verdicts import LEAST_SEEDS, Part, finding
 
 __all__ = [
     "LEARNED",
@@ -59,7 +59,6 @@ __all__ = [
     "ahead",
     "area",
     "below",
-    "beyond",
     "by_seed",
     "curve",
     "early",
@@ -70,11 +69,9 @@ __all__ = [
     "gain",
     "gap",
     "inside",
-    "judged",
     "last_tenth",
     "learned",
     "level",
-    "margin",
     "mean",
     "missing",
     "more",
@@ -93,7 +90,6 @@ __all__ = [
     "told_all",
     "under",
     "values_of",
-    "verdict",
     "wider",
     "within",
     "wobble",
@@ -311,35 +307,3 @@ def saved(rows: Sequence[Row], first: str, other: str, when: Measure, by: str = 
 
 def _guarded(part: Part, decides: bool) -> Part:
     return part if decides or not part.n else part._replace(verdict="cannot decide")
-
-
-# ---------------------------------------------------------------- older forms, without n and interval; not for new code
-
-
-def beyond(differences: Floats, margin: float = 0.0) -> bool:
-    """Whether the interval of paired differences lies above the margin."""
-    return bool(inside("", differences, low=margin))
-
-
-def margin(differences: Floats, printed: float) -> str:
-    """Half of a printed margin at least; its sign beyond the interval; or neither."""
-    if not beyond(differences):
-        return "not reproduced"
-    return "reproduced" if differences.mean() >= printed / 2 else "partly"
-
-
-def verdict(holds: Sequence[bool | Part]) -> str:
-    """All orderings, some of them, or none; without any nothing is decided."""
-    if not holds:
-        return "not run"
-    return "reproduced" if all(holds) else "partly" if any(holds) else "not reproduced"
-
-
-def judged(claim: str, ours: str, held: Mapping[str, bool], rule: str) -> Finding:
-    """A finding that names what failed."""
-    if not held:
-        return Finding(claim, "", "not run", UNDECIDED)
-    failed = [name for name, holds in held.items() if not holds]
-    reason = f"{rule}; {len(held) - len(failed)} of {len(held)} hold"
-    reason += f", not: {', '.join(failed)}" if failed else ""
-    return Finding(claim, ours, verdict(list(held.values())), reason)
