@@ -11,7 +11,7 @@ from scipy.stats import binom
 from fedcell import methods
 from fedcell.data.settings import DataConfig
 from fedcell.data.video import RAWHFL, Catalogue, Profiles, stationary_law, transition_matrix
-from fedcell.data.video.edge import edges_of, with_edges
+from fedcell.data.video.edge import edges_of, watched
 from fedcell.data.video.edge_ceilings import (
     expected_requests,
     hit_ceiling,
@@ -28,6 +28,7 @@ from fedcell.record.tree import classes, pack, unpack
 from fedcell.scenarios import Config, build_problem
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
 from fedcell.tiers.hierarchy import over_edges
+from fedcell.types import Arrived
 from fedcell.world import observe
 from fedcell.world.edge import Edge, names
 from fedcell.world.settings import WorldConfig
@@ -153,11 +154,7 @@ def test_kinds_of_servers_in_one_run_do_not_meet():
     method, alone = methods.parse("fedavg").build(), {}
     for rule in RULES:
         alone[rule] = rows_of(config(rule))
-    problem = build_problem(CONFIG)
-    parts = video_problem_parts(VIDEO, 7, 6, CONFIG.seed)
-    edges = [Edge(rule, 3, prefix=f"{rule} ") for rule in RULES]
-    stream = with_edges(parts.stream, VIDEO, parts, edges, CONFIG.seed)
-    problem = problem._replace(world=problem.world._replace(stream=stream.at(problem.world.topology)))
+    problem = watched(build_problem(CONFIG), VIDEO, [Edge(rule, 3, prefix=f"{rule} ") for rule in RULES])
     for n, (row, _) in enumerate(simulate(problem, method)):
         for rule in RULES:
             for name in COLUMNS:
@@ -179,11 +176,8 @@ def test_a_run_resumes_with_what_servers_held(rule):
 
 
 def test_more_room_never_hits_less_and_the_whole_catalogue_hits_always():
-    problem = build_problem(CONFIG)
-    parts = video_problem_parts(VIDEO, 7, 6, CONFIG.seed)
     edges = [Edge("genie", room, prefix=f"{room} ") for room in range(1, 13)]
-    stream = with_edges(parts.stream, VIDEO, parts, edges, CONFIG.seed)
-    problem = problem._replace(world=problem.world._replace(stream=stream.at(problem.world.topology)))
+    problem = watched(build_problem(CONFIG), VIDEO, edges)
     for row, _ in simulate(problem, methods.parse("central").build()):
         ratios = [row.metrics[f"{room} hit_ratio"] for room in range(1, 13)]
         assert ratios == sorted(ratios)
@@ -359,19 +353,11 @@ def test_no_placement_between_rounds_beats_the_ceiling():
     step = np.stack([transition_matrix(parts.catalogue, parts.profiles, user) for user in range(7)])
     last = np.full(7, parts.train.lead + 9)
     room, cell = 2, problem.world.topology.cell
-    stream = with_edges(
-        parts.stream,
-        settings.video,
-        parts,
-        [Edge("predicted", room, n_named=12, prefix="exact "), Edge("popular", room, prefix="popular ")],
-        settings.seed,
-    ).at(problem.world.topology)
-
+    edges = [Edge("predicted", room, n_named=12, prefix="exact "), Edge("popular", room, prefix="popular ")]
+    stream = watched(problem, settings.video, edges).world.stream
     store, memory = stream.start(settings.seed)
     hits = {"exact ": 0.0, "popular ": 0.0}
     n = 0.0
-    from fedcell.types import Arrived
-
     for round in range(400):
         made = memory.stream.source - 9
         law = step[np.arange(7), parts.train.log[np.arange(7), last + made - 1]]

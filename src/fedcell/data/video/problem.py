@@ -63,8 +63,8 @@ def video_problem_parts(
     capacity = np.minimum(profiles.capacity, train.per_user).astype(np.int64)
     keeper = Keeper(capacity, train.labels, catalogue.n_files, settings.theta)
     stream = streaming(request_source(filled, capacity, arrivals, train.per_user, seed), settings.cache, keeper)
-    parts = VideoParts(train, test, stream, catalogue.n_files, train.shape, catalogue, profiles)
-    return parts._replace(stream=with_edges(stream, settings, parts, edges_of(settings), seed))
+    stream = with_edges(stream, settings, train, filled, edges_of(settings), seed)
+    return VideoParts(train, test, stream, catalogue.n_files, train.shape, catalogue, profiles)
 
 
 def request_source(filled: Ints, capacity: Ints, arrivals: Ints, per_user: int, seed: int) -> Source:
