@@ -1,27 +1,33 @@
 """What a server takes in of a round: uploads with numbers that are not finite never count. Not a method itself."""
 
+from functools import partial
+
 import numpy as np
 from torch import Tensor
 
 from .. import radio
 from ..errors import Diverged
-from ..types import Method, Problem, Round, Uplink, is_deferred
+from ..learn.deferred import Deferred
+from ..types import Method, Problem, Round, Uplink
+from .sums import Answered, questions_of
 
 
 def aggregate(problem: Problem, method: Method, params: Tensor, state: object, sent: Round) -> tuple[object, Uplink]:
     """What the method's `aggregate` makes of the uploads that are finite, and the uplink without the others.
 
-    A large cohort whose updates the method adds up is trained on the way, and who is not finite is known at the end
-    only. As weights depend on who is heard, it is then done again without those.
+    Of a large cohort that it takes sums of alone, updates never lie in memory together. Who is not finite is then known
+    only when all are added up. As weights depend on who is heard, such a round is trained once more without those.
     """
-    if method.adds_up and is_deferred(sent.updates.rows):
-        found = method.aggregate(problem, params, state, sent)
-        played = refuse_invalid(sent)
-        if np.array_equal(played.uplink.outcome, sent.uplink.outcome):
-            return found, sent.uplink
-    else:
-        played = refuse_invalid(sent._replace(updates=sent.updates._replace(rows=sent.updates.delta)))
-    return method.aggregate(problem, params, state, played), played.uplink
+    final = partial(method.aggregate, problem, params, state)
+    if isinstance(rows := sent.updates.rows, Deferred):
+        while (questions := questions_of(final, sent, rows)) is not None:
+            known = Answered(rows, questions, rows.add_all(questions))
+            played = refuse_invalid(sent)
+            if np.array_equal(played.uplink.outcome, sent.uplink.outcome):
+                return final(sent._replace(updates=sent.updates._replace(rows=known))), sent.uplink
+            sent = played
+    played = refuse_invalid(sent._replace(updates=sent.updates._replace(rows=sent.updates.delta)))
+    return final(played), played.uplink
 
 
 def refuse_invalid(sent: Round) -> Round:
