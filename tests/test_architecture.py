@@ -10,9 +10,10 @@ FLOORS = [  # a room may import from its own floor and the floors below
     {"types", "units", "version", "errors", "options", "idle", "rng", "effort"},
     {"solve"},
     {"world", "radio", "data", "learn", "theory"},
+    {"tiers"},
     {"methods", "plan"},
     {"scenarios"},
-    {"simulate"},
+    {"screening", "simulate"},
     {"record", "report", "loggers", "sweeps", "experiment", "web", "api", "deploy", "cli", "__main__", "__init__"},
 ]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

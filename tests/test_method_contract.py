@@ -6,9 +6,9 @@ import torch
 
 from fedcell import methods
 from fedcell.errors import BadInput
-from fedcell.methods.cell_views import each
 from fedcell.record import checkpoint, tree
-from fedcell.simulate import begin, play_round, simulate
+from fedcell.simulate import SIMULATED, begin, play_round, simulate
+from fedcell.tiers.cell_views import each
 
 WORLDS = {
     "shared band": {},
@@ -99,7 +99,7 @@ def test_learns(small, method, request):
 def test_empty_round_changes_nothing_that_was_learned_on_devices(small, method, request):
     problem = small(WORLDS["nobody is ever there"])
     first = begin(problem, method)
-    row, after = play_round(problem, method, first)
+    row, after = play_round(SIMULATED, problem, method, first)
     assert row.n_selected == row.n_delivered == 0
     assert row.uplink_bit == row.compute_joule == row.radio_joule == 0
     if "central" not in request.node.name:
@@ -114,7 +114,7 @@ def test_bad_update_is_turned_away(small, method):
         updates.delta[:1, 5] = float("nan")
         return updates
 
-    row, after = play_round(problem, method._replace(local=poisoned), begin(problem, method))
+    row, after = play_round(SIMULATED, problem, method._replace(local=poisoned), begin(problem, method))
     assert torch.isfinite(after.params).all()
     if row.n_selected:
         assert row.outcome.lstrip(".").startswith("X"), "the first that trained"
@@ -146,7 +146,7 @@ def test_leaves_the_state_it_was_given_as_it_was(small, method):
     template = checkpoint.Template.of(snapshot)
     for _ in range(3):
         before = tree.digest(*tree.pack(snapshot, *template))
-        _, after = play_round(problem, method, snapshot)
+        _, after = play_round(SIMULATED, problem, method, snapshot)
         assert tree.digest(*tree.pack(snapshot, *template)) == before
         snapshot = after
 

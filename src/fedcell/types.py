@@ -7,7 +7,7 @@ the selected devices, so `Start` and `Updates` hold one float32 row per *trained
 
 from collections.abc import Callable, Mapping
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -334,3 +334,25 @@ class Method(NamedTuple):
     evaluate: Callable[[Problem, "Tensor", Any], Mapping[str, float]]
     scope: str = "cell"
     own_networks: bool = False
+
+
+Seam = TypeVar("Seam", bound=Callable[..., Any])
+
+
+def stateless(local: Seam) -> Seam:
+    """Mark a `local` that never looks at the state of its method: over edge models it trains all cells in one call."""
+    local.stateless = True  # type: ignore[attr-defined]
+    return local
+
+
+def is_stateless(local: Callable[..., Updates]) -> bool:
+    """Whether a `local`, or the function behind a `partial`, is marked so."""
+    return getattr(getattr(local, "func", local), "stateless", False)
+
+
+class Environment(NamedTuple):
+    """Where rounds are played: in a simulation, on real devices, or in a rehearsal with made-up answers."""
+
+    observe: Callable[[Problem, Snapshot], tuple[Observation, WorldState]]
+    carry_out: Callable[[Problem, Method, Any, Start, Observation, Decision], Round]  # train, encode, send
+    settle: Callable[[Problem, WorldState, Uplink], WorldState]  # batteries, clock

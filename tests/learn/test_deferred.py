@@ -10,7 +10,7 @@ from fedcell.errors import ContractError, Diverged
 from fedcell.learn import deferred
 from fedcell.learn.engines import batched
 from fedcell.methods import fedavg
-from fedcell.simulate import begin, play_round, simulate
+from fedcell.simulate import SIMULATED, begin, play_round, simulate
 from fedcell.types import Start, finite_rows, is_deferred
 
 N_ROWS = 23
@@ -120,7 +120,7 @@ def test_the_matrix_is_made_where_rows_are_asked_for(text, small, in_blocks, mon
     matrix, method = deferred.Deferred.matrix, methods.parse(text).build()
     monkeypatch.setattr(deferred.Deferred, "matrix", lambda self: made.append(1) or matrix(self))
     in_blocks(1)
-    play_round(problem, method, begin(problem, method))
+    play_round(SIMULATED, problem, method, begin(problem, method))
     assert made
 
 
@@ -130,7 +130,7 @@ def test_the_matrix_is_never_made_where_sums_are_enough(small, in_blocks, monkey
     monkeypatch.setattr(deferred.Deferred, "matrix", lambda self: pytest.fail("all updates in memory"))
     inherited = METHODS["fedavg"]._replace(aggregate=METHODS["fedavg"].aggregate)
     for method in (inherited, METHODS["two sums"], *(methods.parse(name).build() for name in ADDING)):
-        play_round(problem, method, begin(problem, method))
+        play_round(SIMULATED, problem, method, begin(problem, method))
 
 
 def two_sums(problem, params, state, played):
@@ -157,7 +157,7 @@ def test_every_row_is_trained_once(text, small, in_blocks, monkeypatch):
 
     monkeypatch.setattr(type(problem.learner), "_train", counted)
     in_blocks(1)
-    row, _ = play_round(problem, method, begin(problem, method))
+    row, _ = play_round(SIMULATED, problem, method, begin(problem, method))
     assert len(trained) == row.n_selected
     assert len(set(trained)) == row.n_selected
 
@@ -197,7 +197,7 @@ def test_sums_and_rows_that_depend_on_a_sum_are_refused(small, in_blocks):
         method = METHODS["fedavg"]._replace(aggregate=aggregate)
         in_blocks(1)
         with pytest.raises(ContractError, match=f"would train a large cohort twice: {fix}"):
-            play_round(problem, method, begin(problem, method))
+            play_round(SIMULATED, problem, method, begin(problem, method))
 
 
 def test_weights_must_be_those_of_the_devices_heard(small):
@@ -206,7 +206,7 @@ def test_weights_must_be_those_of_the_devices_heard(small):
 
     method, problem = METHODS["fedavg"]._replace(aggregate=wrong), small({"world.n_devices": "9"})
     with pytest.raises(ContractError, match="weights of 1 devices and 9 were heard: give one for each"):
-        play_round(problem, method, begin(problem, method))
+        play_round(SIMULATED, problem, method, begin(problem, method))
 
 
 def poisoned(problem, bad, monkeypatch):
@@ -226,9 +226,9 @@ def test_updates_that_are_not_finite_are_turned_away_alike(text, small, in_block
     changes = {"world.access": "own_band"} if text == "osafl" else {}
     problem, method = small({"world.n_devices": "9", **changes}), methods.parse(text).build()
     poisoned(problem, [2, 5], monkeypatch)
-    row, after = play_round(problem, method, begin(problem, method))
+    row, after = play_round(SIMULATED, problem, method, begin(problem, method))
     in_blocks(1)
-    other, again = play_round(problem, method, begin(problem, method))
+    other, again = play_round(SIMULATED, problem, method, begin(problem, method))
     assert row.outcome == other.outcome
     assert "X" in row.outcome
     torch.testing.assert_close(after.params, again.params, rtol=1e-5, atol=1e-6)

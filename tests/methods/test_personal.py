@@ -12,7 +12,7 @@ from knowledge_worlds import EQUAL, MIXED, SHARDS, TRAIN
 from fedcell import methods
 from fedcell.data.partition import histogram
 from fedcell.methods.personal import judge, owners
-from fedcell.simulate import begin, play_round, simulate
+from fedcell.simulate import SIMULATED, begin, play_round, simulate
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -131,9 +131,9 @@ def test_what_a_device_owns_is_kept_as_far_as_it_is_finite(small, text):
         return updates
 
     first = begin(problem, method)
-    row, after = play_round(problem, method._replace(local=poisoned), first)
+    row, after = play_round(SIMULATED, problem, method._replace(local=poisoned), first)
     assert row.outcome == "DDDDDD", "nothing of it is sent"
     rows, seen = owned(after, text)
     assert seen.tolist() == [True, True, False, True, True, True]
     assert torch.isfinite(rows).all()
-    assert torch.equal(after.params, play_round(problem, method, first)[1].params)
+    assert torch.equal(after.params, play_round(SIMULATED, problem, method, first)[1].params)

@@ -13,7 +13,7 @@ from fedcell.methods import pruning
 from fedcell.methods.contributions import matrix
 from fedcell.options import override
 from fedcell.scenarios import Config, build_problem
-from fedcell.simulate import begin, play_round, simulate
+from fedcell.simulate import SIMULATED, begin, play_round, simulate
 
 BLOCKS = {
     "world.access": "block",
@@ -114,7 +114,7 @@ def test_cache_and_ages_follow_a_plain_loop(blocks, overwrite):
             told["decision"] = arguments[-1]
             return told["updates"]
 
-        row, after = play_round(blocks, method._replace(local=spy), snapshot)
+        row, after = play_round(SIMULATED, blocks, method._replace(local=spy), snapshot)
         updates, masks = told["updates"], told["decision"].mask
         assert row.n_delivered == row.n_selected == 3
         keep = np.ones((3, units.n_units), dtype=bool) if masks is None else kept_units(units, masks)
@@ -154,7 +154,7 @@ def test_lost_uploads_keep_their_age(small):
     lost = 0
     snapshot = begin(problem, method)
     for _ in range(6):
-        row, after = play_round(problem, method, snapshot)
+        row, after = play_round(SIMULATED, problem, method, snapshot)
         for device, letter in enumerate(row.outcome):
             young = after.method.age[device] == 0
             assert young.any() == (letter == "D")
@@ -175,7 +175,7 @@ def decided(problem, text, state=None):
         return found[-1]
 
     first = begin(problem, method)
-    row, _ = play_round(problem, method._replace(decide=spy), first)
+    row, _ = play_round(SIMULATED, problem, method._replace(decide=spy), first)
     return found[0], row, first
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, Self
 
 import numpy as np
 import torch
@@ -81,15 +81,13 @@ class Remote(Learner):
     def with_network(self, architecture: Any) -> NoReturn:
         raise BadInput("this method trains networks other than the one that devices have: choose another one")
 
-    @contextmanager
-    def blind(self) -> Iterator[None]:
-        """Looking at training samples is an error for as long as the context lasts."""
-        known, self.train_samples = self.train_samples, copy(self.train_samples)
-        self.train_samples.__class__ = Unseen
-        try:
-            yield
-        finally:
-            self.train_samples = known
+    def blind(self) -> Self:
+        """The same learner, for which looking at training samples is an error."""
+        other = copy(self)
+        other.train_samples = copy(self.train_samples)
+        other.train_samples.__class__ = Unseen
+        other.told_means = other._means_of if self.n_features else None
+        return other
 
     @contextmanager
     def asking(self, ask: Ask) -> Iterator[None]:

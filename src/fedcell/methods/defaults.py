@@ -11,7 +11,7 @@ from torch import Tensor
 from .. import radio
 from ..learn.work import Objective, Rule, Work
 from ..options import option
-from ..types import Decision, Floats, Method, Observation, Problem, Round, Start, Store, Updates
+from ..types import Decision, Floats, Method, Observation, Problem, Round, Start, Store, Updates, stateless
 from .resources import plan
 from .schedulers import SCHEDULERS, schedule
 
@@ -72,6 +72,7 @@ def broadcast(problem: Problem, params: Tensor, state: Any, observation: Observa
     return Start(params[None], np.zeros(np.count_nonzero(decision.selected), dtype=np.int64))
 
 
+@stateless
 def local(
     config: TrainingConfig,
     problem: Problem,

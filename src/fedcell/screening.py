@@ -1,19 +1,20 @@
-"""What a server takes in of a round: uploads with numbers that are not finite never count. Not a method itself."""
+"""Screening: uploads with numbers that are not finite never reach a method, and what it returns is checked."""
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 from torch import Tensor
 
-from .. import radio
-from ..errors import Diverged
-from ..learn.deferred import Deferred
-from ..types import Method, Problem, Round, Uplink
-from .sums import Answered, questions_of
+from . import radio
+from .errors import ContractError, Diverged
+from .learn.deferred import Deferred
+from .learn.sums import Answered, questions_of
+from .types import Method, Problem, Round, Uplink
 
 
-def aggregate(problem: Problem, method: Method, params: Tensor, state: object, sent: Round) -> tuple[object, Uplink]:
-    """What the method's `aggregate` makes of the uploads that are finite, and the uplink without the others.
+def aggregate(problem: Problem, method: Method, params: Tensor, state: Any, sent: Round) -> tuple[Tensor, Any, Uplink]:
+    """The model and the state that the method makes of the finite uploads, and the uplink without the others.
 
     Of a large cohort that it takes sums of alone, updates never lie in memory together. Who is not finite is then known
     only when all are added up. As weights depend on who is heard, such a round is trained once more without those.
@@ -24,10 +25,19 @@ def aggregate(problem: Problem, method: Method, params: Tensor, state: object, s
             known = Answered(rows, questions, rows.add_all(questions))
             played = refuse_invalid(sent)
             if np.array_equal(played.uplink.outcome, sent.uplink.outcome):
-                return final(sent._replace(updates=sent.updates._replace(rows=known))), sent.uplink
+                found = final(sent._replace(updates=sent.updates._replace(rows=known)))
+                return *checked(params, found), sent.uplink
             sent = played
     played = refuse_invalid(sent._replace(updates=sent.updates._replace(rows=sent.updates.delta)))
-    return final(played), played.uplink
+    return *checked(params, final(played)), played.uplink
+
+
+def checked(params: Tensor, found: object) -> tuple[Tensor, Any]:
+    """What aggregate() returned: a model shaped like the one before, and the method's state."""
+    match found:
+        case (Tensor(shape=params.shape) as model, state):
+            return model, state
+    raise ContractError(f"aggregate() returned {str(found)[:50]!r}: return (params {list(params.shape)}, state)")
 
 
 def refuse_invalid(sent: Round) -> Round:

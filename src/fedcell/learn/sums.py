@@ -1,7 +1,7 @@
 """What a method takes from the updates of a large cohort: sums, which are all known before anybody is trained.
 
 `aggregate` is a pure function, so it can be called once beforehand with zeros for sums, to see which it asks for. Then
-every device is trained once, however many sums there are. Not a method itself: it has no `build`.
+every device is trained once, however many sums there are.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from ..errors import ContractError
-from ..learn.deferred import Deferred, Question
 from ..types import Bools, Floats, Round
+from .deferred import Deferred, Question
 
 
 class RowsNeededError(Exception):

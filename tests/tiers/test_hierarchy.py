@@ -14,10 +14,10 @@ from fedcell import methods
 from fedcell.errors import BadInput, ContractError
 from fedcell.learn.learner import Learner
 from fedcell.methods import defaults
-from fedcell.methods.cell_views import cell_seed, cells_of, decided, merged_decision, observed
-from fedcell.methods.hierarchy import Edges, average, over_edges, tier_weights
 from fedcell.record import checkpoint
-from fedcell.simulate import begin, play_round, simulate
+from fedcell.simulate import SIMULATED, begin, play_round, simulate
+from fedcell.tiers.cell_views import cell_seed, cells_of, decided, merged_decision, observed
+from fedcell.tiers.hierarchy import Edges, average, over_edges, tier_weights
 from fedcell.types import Store, Updates
 from fedcell.world import observe, static_stream
 
@@ -343,7 +343,9 @@ def test_masks_of_cells_become_one_row_per_device(small):
         return decision._replace(mask=mask if problem.world.n_devices == 3 else mask.repeat(4, 1))
 
     kept = []
-    play_round(problem, spied(over_edges(problem, FEDAVG._replace(decide=decide)), kept), begin(problem, FEDAVG))
+    play_round(
+        SIMULATED, problem, spied(over_edges(problem, FEDAVG._replace(decide=decide)), kept), begin(problem, FEDAVG)
+    )
     for device, delta in zip(kept[0].device, kept[0].delta, strict=True):
         assert not delta[20 if device < 4 else 15 :].any()
     masked = defaults.decide(methods.parse("fedavg").config, problem, None, observation(problem))

@@ -9,7 +9,7 @@ where `a_b` is `1/B`, or the share of devices or samples (`world.edge_weights`).
 cell is a network of its own to the method: it has a state of its own, weights such as 1/U count the devices of the
 cell, and random choices differ from cell to cell. A cell where nobody is heard keeps its edge model; a cell without
 devices keeps the last `w` and is averaged with its weight. With one cell and `edge_rounds = 1` a run is that of the
-method without edges, bit for bit. Not a method itself: it has no `build`.
+method without edges, bit for bit.
 
 Reference: rawhfl, Algorithm 1 and Eqs. (15), (17)
 """
@@ -24,12 +24,20 @@ from torch import Tensor
 
 from ..errors import BadInput, ContractError
 from ..radio import as_decision
-from ..types import Decision, Floats, Method, Observation, Problem, Round, Start, Updates, Uplink
-from . import defaults, mini_batches
-from .cell_views import Cell, averaged, cells_of, decided, merged_decision, merged_updates, observed, played
+from ..types import Decision, Floats, Method, Observation, Problem, Round, Start, Updates, Uplink, is_stateless
+from .cell_views import (
+    Cell,
+    averaged,
+    cells_of,
+    decided,
+    merged_decision,
+    merged_start,
+    merged_updates,
+    observed,
+    played,
+)
 
 SCOPES = ("cell", "network", "server")
-WITHOUT_STATE = (defaults.local, mini_batches.local)  # train all cells in one call; any other `local` runs cell by cell
 
 
 class Edges(NamedTuple):
@@ -60,7 +68,7 @@ def over_edges(problem: Problem, method: Method) -> Method:
     return Method(
         init=partial(init, cells, method),
         decide=partial(decide, cells, method),
-        broadcast=broadcast,
+        broadcast=partial(broadcast, cells, method),
         local=partial(local, cells, method),
         aggregate=partial(aggregate, cells, method),
         evaluate=partial(evaluate, cells, method),
@@ -95,8 +103,18 @@ def decide(cells: Sequence[Cell], method: Method, problem: Problem, state: Edges
     return decision._replace(info={**decision.info, "backhaul_bit": bit})
 
 
-def broadcast(problem: Problem, params: Tensor, state: Edges, observation: Observation, decision: Decision) -> Start:
-    """Devices begin at the edge model of their cell."""
+def broadcast(
+    cells: Sequence[Cell],
+    method: Method,
+    problem: Problem,
+    params: Tensor,
+    state: Edges,
+    observation: Observation,
+    decision: Decision,
+) -> Start:
+    """Every cell broadcasts its edge model; if training needs states, it does so in `local`."""
+    if is_stateless(method.local):
+        return merged_start(cells, _starts(cells, method, state, observation, decision), decision)
     return Start(torch.stack(state.models), observation.topology.cell[decision.selected])
 
 
@@ -109,15 +127,29 @@ def local(
     observation: Observation,
     decision: Decision,
 ) -> Updates:
-    """All cells in one call where training needs nothing but the start; else each with its state and own start."""
-    if getattr(method.local, "func", method.local) in WITHOUT_STATE and method.broadcast is defaults.broadcast:
+    """All cells in one call if training needs no state; else each with its own."""
+    if is_stateless(method.local):
         return method.local(problem, None, start, observation, decision)
-    parts = []
-    for cell in cells:
-        own, seen, work = state.states[cell.number], observed(cell, observation), decided(cell, decision)
-        begin = method.broadcast(cell.problem, state.models[cell.number], own, seen, work)
-        parts.append(method.local(cell.problem, own, begin, seen, work))
+    parts = [
+        method.local(cell.problem, state.states[cell.number], own, observed(cell, observation), decided(cell, decision))
+        for cell, own in zip(cells, _starts(cells, method, state, observation, decision), strict=True)
+    ]
     return merged_updates(cells, parts)
+
+
+def _starts(
+    cells: Sequence[Cell], method: Method, state: Edges, observation: Observation, decision: Decision
+) -> list[Start]:
+    return [
+        method.broadcast(
+            cell.problem,
+            state.models[cell.number],
+            state.states[cell.number],
+            observed(cell, observation),
+            decided(cell, decision),
+        )
+        for cell in cells
+    ]
 
 
 def aggregate(

@@ -2,7 +2,7 @@
 
 In a view the devices of the cell are numbered from 0, there is one base station, and everything that has a device
 axis holds the cell's rows alone, so that a method written for one server runs in it unchanged. Mini-batches keep the
-device's real number, and a model is evaluated once for all cells. Not a method itself: it has no `build`.
+device's real number, and a model is evaluated once for all cells.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -162,6 +162,14 @@ def merged_decision(cells: Sequence[Cell], decisions: Sequence[Decision]) -> Dec
         info=averaged(part.info for part in decisions),
         unbounded=_common("unbounded", decisions),
     )
+
+
+def merged_start(cells: Sequence[Cell], parts: Sequence[Start], decision: Decision) -> Start:
+    """The points of all cells, and the one of each selected device of the network."""
+    first = np.cumsum([0, *(len(part.points) for part in parts)])
+    of_row = np.concatenate([part.of_row + before for part, before in zip(parts, first[:-1], strict=True)])
+    device = np.concatenate([cell.device[decision.selected[cell.device]] for cell in cells])
+    return Start(torch.cat([part.points for part in parts]), of_row[np.argsort(device)])
 
 
 def merged_updates(cells: Sequence[Cell], parts: Sequence[Updates]) -> Updates:
