@@ -7,10 +7,10 @@ import fedcell
 
 SOURCE = Path(fedcell.__file__).parent
 FLOORS = [  # a room may import from its own floor and the floors below
-    {"types", "units", "version", "errors", "options", "idle", "rng", "effort"},
+    {"types", "units", "version", "errors", "options", "idle", "rng", "effort", "pieces"},
     {"solve"},
     {"world", "radio", "data", "learn", "theory"},
-    {"tiers"},
+    {"tiers", "coding"},
     {"methods", "plan"},
     {"scenarios"},
     {"screening", "simulate"},
