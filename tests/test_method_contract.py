@@ -8,6 +8,7 @@ from fedcell import methods
 from fedcell.errors import BadInput
 from fedcell.record import checkpoint, tree
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
+from fedcell.tiers.cell_views import each
 
 WORLDS = {
     "shared band": {},
@@ -118,6 +119,24 @@ def test_bad_update_is_turned_away(small, method):
     if row.n_selected:
         assert row.outcome.lstrip(".").startswith("X"), "the first that trained"
         assert row.n_delivered == row.n_selected - 1
+
+
+def test_bad_numbers_that_a_device_keeps_turn_no_upload_away(small, method):
+    problem = small(rounds=2)
+    spoilt = []
+
+    def poisoned(*arguments):
+        updates = method.local(*arguments)
+        kept = each(lambda part: part.clone().index_fill_(0, torch.tensor([0]), float("nan")), updates.kept)
+        spoilt.append(kept is not None)
+        return updates._replace(kept=kept)
+
+    bad = play(problem, method._replace(local=poisoned))
+    if not any(spoilt):
+        pytest.skip("its devices keep nothing")
+    assert "X" not in bad[0][0].outcome
+    assert bad[0][0]._replace(metrics={}) == play(problem, method)[0][0]._replace(metrics={})
+    assert np.isfinite([value for row, _ in bad for value in row.metrics.values()]).all()
 
 
 def test_leaves_the_state_it_was_given_as_it_was(small, method):

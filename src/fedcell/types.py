@@ -7,16 +7,17 @@ the selected devices, so `Start` and `Updates` hold one float32 row per *trained
 
 from collections.abc import Callable, Mapping
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .errors import ContractError
 
 if TYPE_CHECKING:  # annotations only: nothing below imports upwards at run time
     from torch import Tensor
     from typing_extensions import TypeIs
 
-    from .learn.deferred import Deferred
     from .learn.learner import Learner
     from .learn.settings import TrainConfig
     from .world.settings import WorldConfig
@@ -140,10 +141,16 @@ class Start(NamedTuple):
 
 
 class Updates(NamedTuple):
-    """What local training moved: `delta = end - start`, one flat row per trained device."""
+    """What local training made: one row per trained device that is sent, and what the device keeps for itself.
+
+    A row is what moved the model, `end - start`, unless a method sends something else. `kept` never crosses the
+    channel: it costs no bits, a number in it that is not finite turns no upload away, and `aggregate` gets it of every
+    trained device, heard or not, to remember it.
+    """
 
     device: Ints  # [n_rows], ascending
-    rows: "Tensor | Deferred"  # [n_rows, n_params] float32; those of a large cohort are trained when asked for
+    rows: "Tensor | Rows"  # [n_rows, n_sent] float32; those of a large cohort are trained when asked for
+    kept: Any = None  # tensors or arrays [n_rows, ...], or a tree of them: NamedTuples, tuples, lists, dicts
 
     @property
     def delta(self) -> "Tensor":
@@ -155,8 +162,18 @@ class Updates(NamedTuple):
         return self.rows.finite() if is_deferred(self.rows) else finite_rows(self.rows)
 
 
-def is_deferred(rows: "Tensor | Deferred") -> "TypeIs[Deferred]":
-    """Whether rows are trained when they are asked for."""
+class Rows(Protocol):
+    """Rows that are trained, or decoded, when they are asked for."""
+
+    def matrix(self) -> "Tensor": ...
+
+    def finite(self) -> Bools: ...
+
+    def add_up(self, chosen: Bools, weights: Floats) -> "Tensor": ...
+
+
+def is_deferred(rows: "Tensor | Rows") -> "TypeIs[Rows]":
+    """Whether rows are made when they are asked for."""
     return hasattr(rows, "add_up")
 
 
@@ -228,11 +245,27 @@ class Round(NamedTuple):
         return self.updates.device[self.uplink.delivered[self.updates.device]]
 
     def add_up(self, weights: Floats) -> "Tensor":
-        """`sum_k weights[k] * row[k]` over the devices heard, of whom there is one; may be what trains them."""
+        """`sum_k weights[k] * row[k]` over the devices heard (at least one). Training may happen here.
+
+        Args:
+            weights: `[n_heard]`, or `[m, n_heard]` for as many sums, which have the bits that each has alone.
+
+        Returns: `[n_sent]`, or `[m, n_sent]`.
+        """
+        n_heard = int(np.count_nonzero(self.uplink.delivered[self.updates.device]))
+        if weights.shape[-1] != n_heard:
+            what = f"add_up() got weights of {weights.shape[-1]} devices and {n_heard} were heard"
+            raise ContractError(f"{what}: give one for each of heard()")
         if is_deferred(self.updates.rows):
             return self.updates.rows.add_up(self.uplink.delivered[self.updates.device], weights)
         _, rows = self.received()
-        return rows.new_tensor(weights.astype(np.float32)) @ rows
+        factor = rows.new_tensor(weights.astype(np.float32))
+        if factor.dim() == 1:
+            return factor @ rows
+        sums = rows.new_empty((len(factor), rows.shape[1]))
+        for total, one in zip(sums, factor, strict=True):
+            total.copy_(one @ rows)
+        return sums
 
 
 class Row(NamedTuple):
@@ -285,8 +318,9 @@ class Method(NamedTuple):
     once and gets the tuple of their states, everything else is done cell by cell; `server`: there are no
     edge models, base stations relay to the one server.
 
-    `adds_up` says that `aggregate` takes nothing but sums from the updates (`Round.add_up`), so that those of a large
-    cohort need not lie in memory together.
+    The updates of a large cohort lie in memory together only if `aggregate` asks for them (`Round.received`). If it
+    asks for sums alone (`Round.add_up`), they are added up as they are trained; `aggregate` is then called once
+    beforehand, with zeros for sums, to learn which sums those are.
 
     `own_networks` says that devices may have networks of different architectures (`model.widths`): no model of one is
     ever used by another.
@@ -300,7 +334,6 @@ class Method(NamedTuple):
     evaluate: Callable[[Problem, "Tensor", Any], Mapping[str, float]]
     scope: str = "cell"
     own_networks: bool = False
-    adds_up: bool = False
 
 
 Seam = TypeVar("Seam", bound=Callable[..., Any])

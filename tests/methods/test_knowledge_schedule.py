@@ -237,7 +237,8 @@ def cell(small):
 def untrained(problem, state, start, observation, decision):
     """Nobody learns anything: energy does not depend on it."""
     device = np.flatnonzero(decision.selected)
-    return Updates(device, torch.zeros(len(device), problem.learner.n_params + state.knowledge.numel()))
+    models = torch.zeros(len(device), problem.learner.n_params)
+    return Updates(device, torch.zeros(len(device), state.knowledge.numel()), kept=models)
 
 
 def run(problem, text):

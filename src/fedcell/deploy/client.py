@@ -107,9 +107,8 @@ def learner_of(task: Task, samples: np.ndarray, labels: Ints, model: Network | N
 
 def trained(task: Task, learner: Learner, start: Vector) -> Vector:
     """The update of one task from a start point."""
-    size, mask = len(learner.train_samples), None
-    if task.mask is not None:
-        mask = from_numpy(task.mask).to(learner.device)
+    size = len(learner.train_samples)
+    mask, shift = (None if part is None else from_numpy(part).to(learner.device) for part in (task.mask, task.shift))
     work = Work(
         device=np.array([task.device]),
         store=Store(np.arange(size)[None], np.array([size])),
@@ -121,6 +120,7 @@ def trained(task: Task, learner: Learner, start: Vector) -> Vector:
         prox=task.prox,
         mask=mask,
         objective=pull_of(task, learner.device),
+        shift=None if shift is None else shift[None],
     )
     point = from_numpy(start.copy()).to(learner.device)[None]
     found = learner.train(Start(point, np.zeros(1, dtype=np.int64)), work)

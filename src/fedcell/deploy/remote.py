@@ -73,6 +73,8 @@ class Remote(Learner):
             )
         if work.objective is not None and not (self.n_features and _pulls(work.objective)):
             raise BadInput("this method trains with a loss of its own, which devices do not have: choose another one")
+        if work.rule is not None:
+            raise BadInput("this method trains by a rule of its own, which devices do not have: choose another one")
         self.trained = True
         if len(work.device):
             self.answers = self.ask(self._tasks(start, work))
@@ -104,7 +106,7 @@ class Remote(Learner):
 
     def _tasks(self, start: Start, work: Work) -> list[Task]:
         points = start.points.detach().cpu().numpy()
-        mask = None if work.mask is None else work.mask.cpu().numpy()
+        mask, shift = (None if part is None else part.cpu().numpy() for part in (work.mask, work.shift))
         pull, knowledge, known = _pulled(work.objective)
         return [
             Task(
@@ -120,6 +122,7 @@ class Remote(Learner):
                 prox=work.prox,
                 start=points[start.of_row[row], : 0 if self.n_features else None],
                 mask=mask if mask is None or mask.ndim == 1 else mask[row],
+                shift=None if shift is None else shift[row],
                 model=self.sections["model"],
                 train=self.sections["train"],
                 n_features=self.n_features,

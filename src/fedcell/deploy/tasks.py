@@ -28,6 +28,7 @@ class Task(NamedTuple):
     train: Mapping[str, Any]
     start: Vector  # [n_params]; empty where the device goes on from a model of its own
     mask: Bools | None  # [n_params]
+    shift: Vector | None = None  # [n_params], a constant gradient
     n_features: int = 0  # of a device with a model of its own, which sends class means instead of an update
     pull: float = 0.0  # strength of the pull of features to `knowledge`
     knowledge: Vector | None = None  # [n_classes * n_features], shared class means

@@ -47,6 +47,8 @@ def pack_task(task: Task) -> RecordDict:
     arrays = {"start": _array(_part(task.start, task.mask if pruned else None))}
     if task.mask is not None:
         arrays["mask"] = _array(np.packbits(task.mask))
+    if task.shift is not None:
+        arrays["shift"] = _array(task.shift)
     if task.knowledge is not None and task.known is not None:
         arrays |= {"knowledge": _array(task.knowledge), "known": _array(task.known)}
     values: dict[str, Any] = {name: int(getattr(task, name)) for name in NUMBERS}
@@ -65,6 +67,8 @@ def unpack_task(content: RecordDict) -> Task:
     known |= {name: json.loads(str(values[name])) for name in ("model", "train")}
     if "knowledge" in arrays:
         known |= {"knowledge": arrays["knowledge"].numpy(), "known": arrays["known"].numpy().astype(np.bool_)}
+    if "shift" in arrays:
+        known["shift"] = _whole(arrays["shift"].numpy(), None, int(values["n_params"]), "shift")
     start = arrays["start"].numpy()
     if not values["n_features"]:
         pruned = mask if len(start) != int(values["n_params"]) else None

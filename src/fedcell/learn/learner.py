@@ -150,7 +150,8 @@ class Learner:
         name, workers = self.settings.engine, self.settings.workers
         if name == "auto":
             name = choose_engine(job)
-        if name == "batched" and (batched.chain(job.architecture) is None or job.work.objective is not None):
+        own = job.work.objective is not None and job.work.rule is None
+        if name == "batched" and (batched.chain(job.architecture) is None or own):
             raise BadInput("train.engine = 'batched' needs a chain of dense layers and cross-entropy: use 'auto'")
         if self.settings.shards and len(job.work.steps) > 1:
             sharded.train(job, name, self.settings.shards)

@@ -43,6 +43,8 @@ def _train_extracted(learner: Learner, units: Units, start: Start, work: Work) -
         at, point = (torch.from_numpy(places).to(masks.device) for places in (rows, start.of_row[rows]))
         points = start.points[point][masks[at]].view(len(rows), -1)
         part = rows_of(work._replace(mask=None), rows)
+        if part.shift is not None:
+            part = part._replace(shift=part.shift[masks[at]].view(len(rows), -1))
         small = learner.with_network(cut(units, counts[rows[0]].tolist(), masks.device))
         moved = small.train(Start(points, np.arange(len(rows))), part).delta
         for row, line in zip(rows, moved, strict=True):

@@ -31,7 +31,7 @@ class Contributions(NamedTuple):
 
 def nothing(n_devices: int, n_params: int) -> Contributions:
     """Before the first round."""
-    height = max(1, PAGE_BYTES // (4 * n_params))
+    height = max(1, PAGE_BYTES // (4 * max(n_params, 1)))
     return Contributions(
         pages=(None,) * -(-n_devices // height),
         height=height,

@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from .. import radio
-from ..learn.work import Objective, Work
+from ..learn.work import Objective, Rule, Work
 from ..options import option
 from ..types import Decision, Floats, Method, Observation, Problem, Round, Start, Store, Updates, stateless
 from .resources import plan
@@ -83,9 +83,11 @@ def local(
     *,
     prox: float = 0.0,
     objective: Objective | None = None,
+    rule: Rule | None = None,
 ) -> Updates:
-    """Local SGD of the selected devices on what they hold."""
-    return problem.learner.train(start, work_of(config, problem, observation, decision, prox, objective))
+    """Local SGD of the selected devices on what they hold, or a rule of one's own."""
+    work = work_of(config, problem, observation, decision, prox, objective)
+    return problem.learner.train(start, work._replace(rule=rule))
 
 
 def work_of(

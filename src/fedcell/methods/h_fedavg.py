@@ -51,7 +51,6 @@ def build(config: Config) -> Method:
         local=partial(local, config),
         aggregate=aggregate,
         scope="server" if config.mode == "relay" else "network",
-        adds_up=True,
     )
 
 

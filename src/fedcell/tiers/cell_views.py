@@ -5,7 +5,7 @@ axis holds the cell's rows alone, so that a method written for one server runs i
 device's real number, and a model is evaluated once for all cells.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import is_
 from typing import Any, NamedTuple
@@ -107,7 +107,7 @@ def played(cell: Cell, whole: Round) -> Round:
     return Round(
         observed(cell, whole.observation),
         decided(cell, whole.decision),
-        Updates(device, whole.updates.delta[rows]),
+        Updates(device, whole.updates.delta[rows], each(lambda part: part[rows], whole.updates.kept)),
         Uplink._make([*(column[cell.device] for column in uplink[:-1]), uplink.round_s]),
     )
 
@@ -175,10 +175,31 @@ def merged_start(cells: Sequence[Cell], parts: Sequence[Start], decision: Decisi
 def merged_updates(cells: Sequence[Cell], parts: Sequence[Updates]) -> Updates:
     """One table of updates, in the order of the real device numbers."""
     if len(parts) == 1:
-        return Updates(cells[0].device[parts[0].device], parts[0].delta)
+        return parts[0]._replace(device=cells[0].device[parts[0].device], rows=parts[0].delta)
     device = np.concatenate([cell.device[part.device] for cell, part in zip(cells, parts, strict=True)])
     order = np.argsort(device)
-    return Updates(device[order], torch.cat([part.delta for part in parts])[torch.from_numpy(order)])
+
+    def together(*some: Any) -> Any:
+        if isinstance(some[0], Tensor):
+            return torch.cat(some)[torch.from_numpy(order)]
+        return np.concatenate(some)[order]
+
+    return Updates(device[order], together(*(part.delta for part in parts)), each(together, *(p.kept for p in parts)))
+
+
+def each(function: Callable[..., Any], *trees: Any) -> Any:
+    """A tree like the given ones, each leaf made of theirs.
+
+    >>> each(lambda a, b: a + b, {"x": (np.array([1]), None)}, {"x": (np.array([2]), None)})
+    {'x': (array([3]), None)}
+    """
+    first = trees[0]
+    if first is None or isinstance(first, Tensor | np.ndarray):
+        return None if first is None else function(*trees)
+    if isinstance(first, dict):
+        return {key: each(function, *(tree[key] for tree in trees)) for key in first}
+    parts = [each(function, *some) for some in zip(*trees, strict=True)]
+    return type(first)(*parts) if hasattr(first, "_fields") else type(first)(parts)
 
 
 def averaged(columns: Iterable[Mapping[str, float]]) -> dict[str, float]:
