@@ -6,12 +6,12 @@ import numpy as np
 import osafl_setting as setting
 from matplotlib.figure import Figure
 
-from fedcell.data.partition import histogram
 from fedcell.data.video import OSAFL
 from fedcell.data.video.problem import video_problem_parts
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
 from fedcell.experiment.judging import judged, spread
 from fedcell.experiment.plots import dress, panels
+from fedcell.labels import histogram
 from fedcell.report.figure import COLOURS
 from fedcell.types import Floats
 

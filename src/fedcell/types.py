@@ -130,7 +130,7 @@ class Decision(NamedTuple):
     round_s: float | None = None  # fixes the length of the round; None: as the world's clock says
     mask: "Tensor | None" = None  # [n_selected, n_params] or [n_params], entries that train; others stay
     info: Mapping[str, float] = {}  # extra columns for the row
-    unbounded: bool = False  # a paper's upper bound: deadline and energy budgets stop nobody; costs are counted
+    budget_joule: float | None = None  # energy at which each device stops; None: its budget of the round or its charge
 
 
 class Start(NamedTuple):

@@ -18,14 +18,15 @@ from torch import Tensor, nn
 
 from .. import options
 from ..data import Dataset, load
-from ..data.settings import DataConfig, StreamConfig
+from ..data.settings import DataConfig
 from ..errors import BadInput
-from ..learn.learner import Learner
+from ..learn.learner import Extracted, Learner
 from ..learn.samples import Samples
 from ..learn.work import Objective, Work
 from ..methods.knowledge_means import pulled_loss
 from ..scenarios import Config, build_problem
 from ..types import Bools, Floats, Ints, Outcome, Problem, Start, Store, Stream, Updates, Uplink
+from ..world.settings import StreamConfig
 from .tasks import Answer, Task, Vector
 
 Ask = Callable[[Sequence[Task]], list[Answer]]
@@ -51,7 +52,6 @@ class Unseen(Samples):
 class Remote(Learner):
     """A learner that has no training samples of its own."""
 
-    cuts = False  # devices have the whole network, and get a mask
     n_features = 0  # where devices keep models of their own and send class means of so many features
     n_classes: int
     sections: Mapping[str, Mapping[str, Any]]  # settings that devices need
@@ -79,6 +79,10 @@ class Remote(Learner):
         if len(work.device):
             self.answers = self.ask(self._tasks(start, work))
         return Updates(work.device, self._rows_of(work.device))
+
+    def train_parts(self, start: Start, work: Work, extracted: Extracted | None = None) -> Updates:
+        """Devices have the whole network, and get a mask."""
+        return super().train_parts(start, work)
 
     def with_network(self, architecture: Any) -> NoReturn:
         raise BadInput("this method trains networks other than the one that devices have: choose another one")

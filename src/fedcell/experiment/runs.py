@@ -19,6 +19,7 @@ import torch
 
 from .. import methods
 from ..data import Dataset, load
+from ..data.generated import GENERATORS
 from ..errors import BadInput, Diverged
 from ..learn.engines.pool import cores
 from ..options import override, to_dict
@@ -80,7 +81,7 @@ def run_case(case: Case, seed: int) -> Row:
 
 def build(config: Config) -> Problem:
     """The problem of the settings; a data set is read once for all runs of a process."""
-    return build_problem(config, None if config.data.name == "video" else read_once(config.data.name))
+    return build_problem(config, None if config.data.name in GENERATORS else read_once(config.data.name))
 
 
 @cache

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from ..data.partition import histogram
+from ..labels import histogram
 from ..learn.samples import Samples
 from ..options import option
 from ..theory.streaming import deviation

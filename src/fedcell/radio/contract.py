@@ -56,6 +56,8 @@ def check_decision(world: World, observation: Observation, decision: Decision) -
     """Raise ContractError, with the fix, for the first thing that a decision breaks."""
     _check_arrays(world, decision)
     _check_times(world, decision)
+    if decision.budget_joule is not None and not decision.budget_joule >= 0:
+        raise ContractError(f"budget_joule is {decision.budget_joule}: return 0 or more, inf or None from decide()")
     _check_limits(world, observation, decision)
     if world.settings.access == "fdma":
         _check_shared_band(world, observation, decision)

@@ -166,7 +166,7 @@ def merged_decision(cells: Sequence[Cell], decisions: Sequence[Decision]) -> Dec
         round_s=max(fixed_s, default=None),
         mask=_merged_mask(cells, decisions),
         info=averaged(part.info for part in decisions),
-        unbounded=_common("unbounded", decisions),
+        budget_joule=_common("budget_joule", decisions),
     )
 
 
@@ -226,9 +226,8 @@ def _common(name: str, decisions: Sequence[Decision]) -> Any:
     """What all cells decided alike."""
     values = {getattr(part, name) for part in decisions}
     if len(values) > 1:
-        raise ContractError(
-            f"{name} is {min(values)} in one cell and {max(values)} in another: return the same from decide() in all"
-        )
+        one, other, *_ = sorted(map(str, values))
+        raise ContractError(f"{name} is {one} in one cell and {other} in another: return the same from decide() in all")
     return values.pop()
 
 
