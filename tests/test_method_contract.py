@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from fedcell.methods.cell_views import each
 
 from fedcell import methods
 from fedcell.errors import BadInput
 from fedcell.record import checkpoint, tree
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
+from fedcell.tiers.cell_views import each
 
 WORLDS = {
     "shared band": {},
@@ -45,7 +45,10 @@ WORLDS = {
 }
 
 
-@pytest.fixture(params=methods.names())
+CODED = ["fedavg+topk:fraction=0.3", "scaffold+topk:fraction=0.3,lost=kept", "osafl+topk:fraction=0.3,feedback=false"]
+
+
+@pytest.fixture(params=[*methods.names(), *CODED])
 def method(request):
     return methods.parse(request.param).build()
 
