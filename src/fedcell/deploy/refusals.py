@@ -9,6 +9,7 @@ from ..data import Dataset
 from ..errors import BadInput
 from ..methods import Choice, knowledge
 from ..methods.knowledge_means import knowledge_width
+from ..resolve import choose
 from ..scenarios import Config
 from ..types import Method, Problem
 from .remote import federated_problem, reported_stream
@@ -29,7 +30,7 @@ def deployable(asked: Asked, dataset: Dataset | None = None, model: nn.Module | 
     if asked.method.partition(":")[0].endswith(".py"):
         known = ", ".join(names(asked, dataset, model))
         raise BadInput(f"method {asked.method!r} is a file, which devices may not have: name one of {known}")
-    choice = methods.parse(asked.method, asked.defaults)
+    choice = choose(asked.method, asked.preset, asked.settings)
     keep_own_models(problem, choice)
     refuse_what_needs_data(problem, choice.build(), asked.method)
     return problem, choice
@@ -40,7 +41,7 @@ def names(asked: Asked, dataset: Dataset | None = None, model: nn.Module | None 
     found = []
     for name in methods.names():
         with suppress(BadInput):
-            deployable(asked._replace(method=name), dataset, model)
+            deployable(asked._replace(method=name, settings={}), dataset, model)
             found.append(name)
     return found
 
