@@ -144,7 +144,7 @@ def to_dict(settings: Any) -> dict[str, Any]:
 
 def from_dict(settings: Any, values: Mapping[str, Any]) -> Any:
     """`settings` with every key of a nested dict applied, as written by `to_dict`."""
-    return override(settings, dict(_flatten(values)))
+    return override(settings, flat(values))
 
 
 def describe(settings: Any) -> list[tuple[str, str, str, str]]:
@@ -158,12 +158,22 @@ def describe(settings: Any) -> list[tuple[str, str, str, str]]:
     return rows
 
 
-def _flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested values by dotted key.
+
+    >>> flat({"rounds": 3, "world": {"radius_m": 400.0}})
+    {'rounds': 3, 'world.radius_m': 400.0}
+    """
+    found: dict[str, Any] = {}
     for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _flatten(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
+        found |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
+    return found
+
+
+def differences(was: Any, now: Any, where: str = "") -> list[tuple[str, Any, Any]]:
+    """Key, old and new value of every setting in which two objects of one class differ."""
+    pairs = zip(keys(was), keys(now), strict=True)
+    return [(where + key, before, after) for (key, _, before), (_, _, after) in pairs if before != after]
 
 
 def _apply(settings: Any, changes: Mapping[str, Any], where: str) -> Any:

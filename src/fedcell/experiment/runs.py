@@ -22,7 +22,7 @@ from ..data import Dataset, load
 from ..data.generated import GENERATORS
 from ..errors import BadInput, Diverged
 from ..learn.engines.pool import cores
-from ..options import override, to_dict
+from ..options import flat, override, to_dict
 from ..record import made_by
 from ..scenarios import Config, build_problem
 from ..simulate import simulate
@@ -159,8 +159,9 @@ def _lasting(key: str) -> str:
     A setting that did not exist when a run was stored had the effect of its default, so the run still counts.
     """
     case, seed, settings = json.loads(key)
-    defaults = {"config": DEFAULTS, **_method_defaults(settings["method"])}
-    return json.dumps([case, seed, _changed(settings, defaults)], sort_keys=True)
+    defaults = flat({"config": DEFAULTS, **_method_defaults(settings["method"])})
+    changed = {key: value for key, value in flat(settings).items() if key not in defaults or value != defaults[key]}
+    return json.dumps([case, seed, changed], sort_keys=True)
 
 
 def _method_config(method: str, settings: Mapping[str, Any]) -> Any:
@@ -174,17 +175,6 @@ def _method_defaults(method: str) -> dict[str, Any]:
         return to_dict(_method_config(method, {}))
     except BadInput:
         return {}
-
-
-def _changed(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    sections = {name: _changed(value, defaults.get(name, {})) for name, value in values.items() if _is_section(value)}
-    plain = {name: value for name, value in values.items() if not _is_section(value)}
-    different = {name: value for name, value in plain.items() if name not in defaults or value != defaults[name]}
-    return different | {name: section for name, section in sections.items() if section}
-
-
-def _is_section(value: Any) -> bool:
-    return isinstance(value, Mapping)
 
 
 def _play(todo: Mapping[str, tuple[Case, int]], workers: int) -> Iterator[tuple[str, Row]]:

@@ -178,7 +178,7 @@ def run_real(
     _, jobs = prepare(config, [method], problem=problem)
     if begun(folder):
         ((_, spec),) = specs(folder)
-        check_same(folder, spec, config, jobs[0].spec)
+        check_same(folder, spec, config, method)
         if _ended(folder, spec, watch):
             return
         jobs[0] = jobs[0]._replace(spec=spec)

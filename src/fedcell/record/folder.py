@@ -64,6 +64,16 @@ class Record(NamedTuple):
     sha256: str = ""  # of the method's file; empty for a built-in method
     made_by: Mapping[str, str] = {}  # versions and machine; empty before the run began
 
+    @property
+    def clock(self) -> str:
+        """Whether seconds are simulated, or measured on real devices."""
+        return clock_of(self.own)
+
+
+def clock_of(own: Collection[str]) -> str:
+    """The clock of a run, by the caller's own objects in it."""
+    return "measured" if FEDERATION in own else "simulated"
+
 
 def read(folder: str | Path, wanted: Collection[str] | None = None) -> Record:
     """Read the run in a folder; works on running, killed and finished runs alike.

@@ -105,12 +105,12 @@ def check_own(folder: Path, spec: Spec, dataset: Any, model: Any, own: Mapping[s
         )
 
 
-def check_same(folder: Path, spec: Spec, config: Config, asked: Spec) -> None:
+def check_same(folder: Path, spec: Spec, config: Config, method: Choice) -> None:
     """Refuse to go on with other settings than those that a run of real devices began with."""
-    pairs = zip(options.keys(reconfigure(spec)), options.keys(config), strict=True)
-    changed = [key for (key, _, old), (_, _, new) in pairs if old != new]
-    if asked.source != spec.source or asked.settings != spec.settings:
-        changed.append(f"method {asked.method!r}")
+    changed = [key for key, _, _ in options.differences(reconfigure(spec), config)]
+    same = method.source == spec.source
+    if not same or options.differences(options.from_dict(type(method.config)(), spec.settings), method.config):
+        changed.append(f"method {method.label!r}")
     if changed:
         raise BadInput(f"{folder} began with another {', '.join(changed)}: set it back, or name another folder")
 
@@ -122,7 +122,7 @@ def _one(asked: Asked, config: Config) -> tuple[Spec, Method]:
     if not isinstance(asked, Choice):
         label, method = _pair(asked)
         return Spec("", label, label, "", "", {}, {}, ("method",), ""), method
-    source, digest = asked.label.partition(":")[0], ""
+    source, digest = asked.source, ""
     if source.endswith(".py"):
         source = str(Path(source).resolve())
         digest = _sha256(source)
