@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from fedcell.methods.cell_views import each
 
 from fedcell import methods
 from fedcell.errors import BadInput
 from fedcell.record import checkpoint, tree
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
+from fedcell.tiers.cell_views import each
 
 WORLDS = {
     "shared band": {},
