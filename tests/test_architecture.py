@@ -9,14 +9,14 @@ import pytest
 ROOMS = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "rooms.py"))
 SOURCE, GRAPH = ROOMS["SOURCE"], ROOMS["graph"]()
 FLOORS = [  # a room may import from its own floor and the floors below
-    {"types", "units", "version", "errors", "options", "labels", "idle", "rng", "effort", "pieces"},
+    {"types", "units", "version", "errors", "options", "labels", "idle", "rng", "effort", "pieces", "sealing"},
     {"solve"},
     {"world", "radio", "learn"},
     {"data", "theory", "tiers", "coding"},
     {"methods", "plan"},
     {"scenarios"},
     {"resolve"},
-    {"screening", "simulate"},
+    {"foretelling", "screening", "simulate"},
     {"record", "report", "loggers", "sweeps", "experiment", "web", "api", "deploy", "cli", "__main__", "__init__"},
 ]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
