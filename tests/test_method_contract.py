@@ -7,7 +7,8 @@ import torch
 from fedcell import methods
 from fedcell.errors import BadInput
 from fedcell.record import checkpoint, tree
-from fedcell.simulate import begin, play_round, simulate
+from fedcell.simulate import SIMULATED, begin, play_round, simulate
+from fedcell.tiers.cell_views import each
 
 WORLDS = {
     "shared band": {},
@@ -44,7 +45,10 @@ WORLDS = {
 }
 
 
-@pytest.fixture(params=methods.names())
+CODED = ["fedavg+topk:fraction=0.3", "scaffold+topk:fraction=0.3,lost=kept", "osafl+topk:fraction=0.3,feedback=false"]
+
+
+@pytest.fixture(params=[*methods.names(), *CODED])
 def method(request):
     return methods.parse(request.param).build()
 
@@ -98,7 +102,7 @@ def test_learns(small, method, request):
 def test_empty_round_changes_nothing_that_was_learned_on_devices(small, method, request):
     problem = small(WORLDS["nobody is ever there"])
     first = begin(problem, method)
-    row, after = play_round(problem, method, first)
+    row, after = play_round(SIMULATED, problem, method, first)
     assert row.n_selected == row.n_delivered == 0
     assert row.uplink_bit == row.compute_joule == row.radio_joule == 0
     if "central" not in request.node.name:
@@ -113,11 +117,29 @@ def test_bad_update_is_turned_away(small, method):
         updates.delta[:1, 5] = float("nan")
         return updates
 
-    row, after = play_round(problem, method._replace(local=poisoned), begin(problem, method))
+    row, after = play_round(SIMULATED, problem, method._replace(local=poisoned), begin(problem, method))
     assert torch.isfinite(after.params).all()
     if row.n_selected:
         assert row.outcome.lstrip(".").startswith("X"), "the first that trained"
         assert row.n_delivered == row.n_selected - 1
+
+
+def test_bad_numbers_that_a_device_keeps_turn_no_upload_away(small, method):
+    problem = small(rounds=2)
+    spoilt = []
+
+    def poisoned(*arguments):
+        updates = method.local(*arguments)
+        kept = each(lambda part: part.clone().index_fill_(0, torch.tensor([0]), float("nan")), updates.kept)
+        spoilt.append(kept is not None)
+        return updates._replace(kept=kept)
+
+    bad = play(problem, method._replace(local=poisoned))
+    if not any(spoilt):
+        pytest.skip("its devices keep nothing")
+    assert "X" not in bad[0][0].outcome
+    assert bad[0][0]._replace(metrics={}) == play(problem, method)[0][0]._replace(metrics={})
+    assert np.isfinite([value for row, _ in bad for value in row.metrics.values()]).all()
 
 
 def test_leaves_the_state_it_was_given_as_it_was(small, method):
@@ -127,7 +149,7 @@ def test_leaves_the_state_it_was_given_as_it_was(small, method):
     template = checkpoint.Template.of(snapshot)
     for _ in range(3):
         before = tree.digest(*tree.pack(snapshot, *template))
-        _, after = play_round(problem, method, snapshot)
+        _, after = play_round(SIMULATED, problem, method, snapshot)
         assert tree.digest(*tree.pack(snapshot, *template)) == before
         snapshot = after
 

@@ -6,7 +6,7 @@ import torch
 
 from fedcell import methods
 from fedcell.errors import ContractError, Diverged
-from fedcell.simulate import begin, play_round, simulate
+from fedcell.simulate import SIMULATED, begin, play_round, simulate
 from fedcell.types import Start, Store, Stream
 
 FEDAVG = methods.parse("fedavg").build()
@@ -43,7 +43,7 @@ def test_mini_batches_do_not_depend_on_who_else_trains(small):
             deltas[_text] = dict(zip(updates.device.tolist(), updates.delta, strict=True))
             return updates
 
-        play_round(problem, method._replace(local=keep), begin(problem, method))
+        play_round(SIMULATED, problem, method._replace(local=keep), begin(problem, method))
     everyone, few = deltas.values()
     assert 0 < len(few) < len(everyone)
     for device, delta in few.items():

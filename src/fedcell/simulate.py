@@ -11,29 +11,43 @@ import numpy as np
 import torch
 
 from . import radio, world
-from .errors import ContractError, Diverged
-from .methods.hearing import aggregate
-from .methods.hierarchy import over_edges, relayed
-from .types import Decision, Method, Problem, Round, Row, Snapshot, Uplink
+from .errors import Diverged
+from .screening import aggregate
+from .tiers.hierarchy import over_edges, relayed
+from .types import Decision, Environment, Method, Observation, Problem, Round, Row, Snapshot, Start, Uplink
 
 HOPELESS_LOSS = 1e6  # nats per sample; guessing costs a few
 
 
-def simulate(problem: Problem, method: Method, snapshot: Snapshot | None = None) -> Iterator[tuple[Row, Snapshot]]:
-    """Play every round that is left, yielding its row and the state after it.
+def carry_out(
+    problem: Problem, method: Method, state: object, start: Start, observation: Observation, decision: Decision
+) -> Round:
+    """Train, encode and send in the simulated world."""
+    trained = method.local(problem, state, start, observation, decision)
+    updates = method.encode(problem, state, trained, observation, decision)
+    decision = radio.as_sent(decision, updates)
+    uplink = radio.transmit(problem.world, observation, decision, problem.seed)
+    return Round(observation, decision, updates, uplink)
 
-    Args:
-        problem: world, data, networks and seed.
-        method: the federated-learning method.
-        snapshot: where to go on from; None begins anew.
 
-    Raises:
-        Diverged: when the model or every update of a round is no longer finite.
+SIMULATED = Environment(
+    observe=lambda problem, before: world.observe(problem.world, before.world, problem.seed, before.round),
+    carry_out=carry_out,
+    settle=lambda problem, state, uplink: world.settle(problem.world, state, uplink),
+)
+
+
+def simulate(
+    problem: Problem, method: Method, snapshot: Snapshot | None = None, environment: Environment = SIMULATED
+) -> Iterator[tuple[Row, Snapshot]]:
+    """Play every round that is left, from a snapshot or from the start, and yield its row and the state after it.
+
+    Raises Diverged when the model or every update of a round is no longer finite.
     """
     method = over_edges(problem, method)
     snapshot = snapshot or begin(problem, method)
     while snapshot.round < problem.n_rounds:
-        row, snapshot = play_round(problem, method, snapshot)
+        row, snapshot = play_round(environment, problem, method, snapshot)
         yield row, snapshot
 
 
@@ -44,29 +58,19 @@ def begin(problem: Problem, method: Method) -> Snapshot:
     return Snapshot(0, params, state, world.start(problem.world, problem.seed))
 
 
-def play_round(problem: Problem, method: Method, before: Snapshot) -> tuple[Row, Snapshot]:
-    """One round, of a method as `over_edges` gives it: observe, decide, broadcast, train, send, aggregate, settle."""
-    place, seed, params, state = problem.world, problem.seed, before.params, before.method
+def play_round(environment: Environment, problem: Problem, method: Method, before: Snapshot) -> tuple[Row, Snapshot]:
+    """One round, of a method as `over_edges` gives it; the order is the same wherever it is played."""
+    params, state = before.params, before.method
 
-    observation, world_state = world.observe(place, before.world, seed, before.round)
+    observation, world_state = environment.observe(problem, before)
     decision = radio.as_decision(method.decide(problem, state, observation))
     start = method.broadcast(problem, params, state, observation, decision)
-    updates = method.local(problem, state, start, observation, decision)
-    sent = Round(observation, decision, updates, radio.transmit(place, observation, decision, seed))
-    found, uplink = aggregate(problem, method, params, state, sent)
-    params, state = checked(params, found)
-    world_state = world.settle(place, world_state, uplink)
+    sent = environment.carry_out(problem, method, state, start, observation, decision)
+    params, state, uplink = aggregate(problem, method, params, state, sent)
+    world_state = environment.settle(problem, world_state, uplink)
 
     after = Snapshot(before.round + 1, params, state, world_state)
-    return measure(problem, method, after, decision, uplink), after
-
-
-def checked(params: torch.Tensor, found: object) -> tuple[torch.Tensor, object]:
-    """What aggregate() returned: a model shaped like the one before, and the method's state."""
-    match found:
-        case (torch.Tensor(shape=params.shape) as model, state):
-            return model, state
-    raise ContractError(f"aggregate() returned {str(found)[:50]!r}: return (params {list(params.shape)}, state)")
+    return measure(problem, method, after, sent.decision, uplink), after
 
 
 def measure(problem: Problem, method: Method, after: Snapshot, decision: Decision, uplink: Uplink) -> Row:

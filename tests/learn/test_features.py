@@ -10,7 +10,7 @@ from fedcell.learn import models
 from fedcell.learn.architecture import Architecture
 from fedcell.learn.features import feature_width, features_and_scores
 from fedcell.learn.settings import ModelConfig
-from fedcell.methods.cell_views import cells_of
+from fedcell.tiers.cell_views import cells_of
 
 WIDTHS = (128, 256, 384)
 

@@ -84,6 +84,7 @@ def test_shards_change_no_bit(workers):
         ("dense", {"n_points": N_ROWS}),
         ("dense", {"n_points": 3, "batch_size": 0, "momentum": 0.5}),
         ("dense", {"mask": masks, "prox": 0.3}),
+        ("dense", {"shift": masks.float() - 0.5}),
         ("dense", {"settings": {"engine": "sequential"}}),
         ("convolution", {}),
         ("norm", {"n_points": 3}),

@@ -5,7 +5,7 @@ import torch
 
 from fedcell import methods, radio, world
 from fedcell.methods.contributions import matrix
-from fedcell.simulate import begin, play_round
+from fedcell.simulate import SIMULATED, begin, play_round
 from fedcell.types import Round, Updates
 
 NAMES = ("osafl", "m_fedavg", "m_fedprox", "m_fednova", "m_afa_cd", "m_feddisco")
@@ -20,7 +20,7 @@ def moved(problem, text):
     """Change of the model in the first round of a run."""
     method = build(text)
     first = begin(problem, method)
-    return play_round(problem, method, first)[1].params - first.params
+    return play_round(SIMULATED, problem, method, first)[1].params - first.params
 
 
 def rounds(problem, text, params, deltas, heard, steps):

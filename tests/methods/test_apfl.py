@@ -10,7 +10,7 @@ from fedcell.learn.batches import draw_batches
 from fedcell.learn.engines import vmap
 from fedcell.learn.settings import ModelConfig
 from fedcell.methods.contributions import matrix
-from fedcell.simulate import begin, play_round, simulate
+from fedcell.simulate import SIMULATED, begin, play_round, simulate
 
 NET = ModelConfig(name="mlp", hidden=(9,))
 CONVOLUTIONS = ModelConfig(name="cnn", channels=(3,), kernel=3, padding=1, hidden=())
@@ -29,8 +29,8 @@ def test_both_models_move_as_in_a_plain_loop(small, monkeypatch, engine, net):
     mixture, problem = 0.3, small({"train.engine": engine}, model=net)
     method = methods.parse(f"apfl:mixture={mixture}").build()
     first = begin(problem, method)
-    _, after = play_round(problem, method, first)
-    _, later = play_round(problem, method, after)
+    _, after = play_round(SIMULATED, problem, method, first)
+    _, later = play_round(SIMULATED, problem, method, after)
     store = problem.world.stream.start(problem.seed)[0]
     train, n = problem.train, problem.world.n_devices
     shared, own = first.params, [first.params.clone() for _ in range(n)]

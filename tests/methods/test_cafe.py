@@ -12,7 +12,7 @@ from torch.nn import functional
 from fedcell import methods, radio, world
 from fedcell.errors import BadInput
 from fedcell.record import checkpoint
-from fedcell.simulate import begin, play_round, simulate
+from fedcell.simulate import SIMULATED, begin, play_round, simulate
 from fedcell.theory import cafe as theory
 from fedcell.types import Round, Updates
 
@@ -280,7 +280,7 @@ def test_bad_gradients_are_left_out(small, text, fast):
 
     before = begin(problem, method)
     for _ in range(4):
-        row, after = play_round(problem, method._replace(local=poisoned), before)
+        row, after = play_round(SIMULATED, problem, method._replace(local=poisoned), before)
         assert torch.isfinite(after.params).all()
         if row.metrics["success"] and "awu" not in text:
             assert (after.method.age_rounds[::2] > 0).all(), "a refused gradient is no contribution"

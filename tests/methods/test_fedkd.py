@@ -10,7 +10,7 @@ from knowledge_worlds import MIXED, SHARDS, TRAIN
 from fedcell import methods
 from fedcell.methods.contributions import matrix
 from fedcell.methods.fedkd import private, public_samples
-from fedcell.simulate import begin, play_round
+from fedcell.simulate import SIMULATED, begin, play_round
 from fedcell.types import Store
 
 TEXT = "fedkd:public_per_class=3"
@@ -48,7 +48,7 @@ def test_two_rounds_as_in_a_plain_loop(small, engine):
         nets.append(problem.learner.architectures[kind].replica(torch.device("cpu")))
     agreed = None
     for _ in range(2):
-        row, snapshot = play_round(problem, method, snapshot)
+        row, snapshot = play_round(SIMULATED, problem, method, snapshot)
         said = []
         for device, net in enumerate(nets):
             x, y = problem.learner.train_samples.take(mine.items[device, : mine.size[device]])
@@ -76,6 +76,6 @@ def descend(net, loss):
 def test_digest_costs_computing(small):
     problem = small(data=SHARDS, model=MIXED, train=TRAIN)
     method = methods.parse(TEXT).build()
-    first, snapshot = play_round(problem, method, begin(problem, method))
-    second, _ = play_round(problem, method, snapshot)
+    first, snapshot = play_round(SIMULATED, problem, method, begin(problem, method))
+    second, _ = play_round(SIMULATED, problem, method, snapshot)
     assert second.compute_joule > first.compute_joule

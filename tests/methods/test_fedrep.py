@@ -11,7 +11,7 @@ from fedcell.learn.architecture import Architecture
 from fedcell.learn.features import head_entries
 from fedcell.learn.settings import ModelConfig
 from fedcell.methods.fedrep import personal
-from fedcell.simulate import begin, play_round
+from fedcell.simulate import SIMULATED, begin, play_round
 
 PUBLISHED = {  # parameters: all, and those of the body
     "mlp": (ModelConfig(name="mlp", hidden=(512, 256, 64)), (1, 28, 28), 550_346, 533_248),
@@ -41,7 +41,7 @@ def test_round_is_head_then_body_and_a_mean_of_bodies(small):
     choice = methods.parse("fedrep")
     method, head = choice.build(), head_entries(problem.learner.architectures[0], 2)
     first = begin(problem, method)
-    row, after = play_round(problem, method, first)
+    row, after = play_round(SIMULATED, problem, method, first)
     store = problem.world.stream.start(problem.seed)[0]
     bodies, size = [], store.size / store.size.sum()
     for device in range(6):

@@ -19,7 +19,7 @@ from fedcell.methods.knowledge import held, targets
 from fedcell.methods.knowledge_means import means_of, merged, payload_bit, pull_strength, pulled_loss
 from fedcell.methods.personal import models_of
 from fedcell.options import from_dict, to_dict
-from fedcell.simulate import begin, play_round, simulate
+from fedcell.simulate import SIMULATED, begin, play_round, simulate
 from fedcell.types import Start
 from fedcell.world import observe
 
@@ -69,7 +69,7 @@ def test_two_rounds_as_in_a_plain_loop(small, engine, scale):
     own = [problem.learner.initial(int(kind)) for kind in kinds]
     omega, known = torch.zeros(10, 8), torch.zeros(10, dtype=torch.bool)
     for _ in range(2):
-        _, snapshot = play_round(problem, method, snapshot)
+        _, snapshot = play_round(SIMULATED, problem, method, snapshot)
         sums, counts = torch.zeros(10, 8), torch.zeros(10)
         for device in range(6):
             net = net_of(problem, kinds[device], own[device])
@@ -153,7 +153,7 @@ def test_without_pull_every_device_trains_alone(mixed):
     problem = mixed._replace(n_rounds=40)
     models = {}
     while min(chosen) < 4:
-        _, snapshot = play_round(problem, method, snapshot)
+        _, snapshot = play_round(SIMULATED, problem, method, snapshot)
         newly = np.flatnonzero((snapshot.method.times == 4) & (chosen == 3))
         chosen = snapshot.method.times.copy()
         for device in newly:
@@ -164,8 +164,8 @@ def test_without_pull_every_device_trains_alone(mixed):
 
 def test_who_was_not_chosen_keeps_every_bit(mixed):
     method = methods.parse("knowledge:scheduler=random,n_selected=2").build()
-    _, first = play_round(mixed, method, begin(mixed, method))
-    _, second = play_round(mixed, method, first)
+    _, first = play_round(SIMULATED, mixed, method, begin(mixed, method))
+    _, second = play_round(SIMULATED, mixed, method, first)
     device = np.arange(6)
     before, after = (models_of(mixed, s.method.own, s.method.origin, device) for s in (first, second))
     moved = (before != after).any(dim=1).numpy()
@@ -239,7 +239,7 @@ def test_initial_knowledge(mixed):
         omega, heard = targets(methods.parse(f"{EVERYONE},initial={name}").config, mixed, snapshot.method, observation)
         assert heard.sum() == known
         assert (float(omega.abs().sum()) > 0) == bool(size)
-        assert play_round(mixed, method, snapshot)[1].method.known.all()
+        assert play_round(SIMULATED, mixed, method, snapshot)[1].method.known.all()
     models = [run(mixed, f"{EVERYONE},initial={name}")[0][1].method.own for name in ("none", "zero", "upload")]
     first = [matrix(one, mixed.learner.initial()) for one in models]
     assert not torch.equal(first[0], first[1])

@@ -23,7 +23,7 @@ from fedcell.methods.knowledge_schedule import (
     feasible,
     in_turns,
 )
-from fedcell.simulate import begin, play_round, simulate
+from fedcell.simulate import SIMULATED, begin, play_round, simulate
 from fedcell.solve.energy_bandwidth import least_share, log_marginal
 from fedcell.theory.knowledge import energy_bound
 from fedcell.types import Updates
@@ -237,7 +237,8 @@ def cell(small):
 def untrained(problem, state, start, observation, decision):
     """Nobody learns anything: energy does not depend on it."""
     device = np.flatnonzero(decision.selected)
-    return Updates(device, torch.zeros(len(device), problem.learner.n_params + state.knowledge.numel()))
+    models = torch.zeros(len(device), problem.learner.n_params)
+    return Updates(device, torch.zeros(len(device), state.knowledge.numel()), kept=models)
 
 
 def run(problem, text):
@@ -262,7 +263,7 @@ def test_deadline_is_met_exactly_and_power_is_within_limits(cell):
     assert on.any()
     np.testing.assert_allclose((compute_s + upload_s)[on], 1.0, rtol=1e-8)
     assert set(decision.payload_bit) == {10 * 8 * 32.0}
-    row, _ = play_round(problem, method, snapshot)
+    row, _ = play_round(SIMULATED, problem, method, snapshot)
     assert row.n_delivered == row.n_selected
     assert row.uplink_bit == row.n_selected * 10 * 8 * 32
 
@@ -380,7 +381,7 @@ def test_used_share_has_all_that_was_spent_in_the_round(cell, scheduler, limit):
 
 def test_own_bands_are_not_shared(cell):
     problem = cell(access="own_band")
-    row, _ = play_round(problem, method := methods.parse("knowledge").build(), begin(problem, method))
+    row, _ = play_round(SIMULATED, problem, method := methods.parse("knowledge").build(), begin(problem, method))
     assert row.n_delivered == row.n_selected == row.metrics["n_feasible"] == row.metrics["band"] > 1
 
 

@@ -9,14 +9,14 @@ from fedcell.errors import BadInput, ContractError
 from fedcell.methods.fednova import gradient_weight
 from fedcell.methods.schedulers import SCHEDULERS, highest, schedule
 from fedcell.options import keys
-from fedcell.simulate import begin, play_round, simulate
+from fedcell.simulate import SIMULATED, begin, play_round, simulate
 from fedcell.world import observe
 
 
 def moved(problem, text):
     method = methods.parse(text).build()
     first = begin(problem, method)
-    return play_round(problem, method, first)[1].params - first.params
+    return play_round(SIMULATED, problem, method, first)[1].params - first.params
 
 
 def observation(problem, round=0):
@@ -47,7 +47,7 @@ def test_fednova_with_unequal_steps_is_the_normalised_average(small):
 
     ragged = method._replace(decide=decide, local=keep)
     first = begin(problem, ragged)
-    after = play_round(problem, ragged, first)[1]
+    after = play_round(SIMULATED, problem, ragged, first)[1]
     share = first.world.store.size / first.world.store.size.sum()
     expected = sum((share @ steps) * share[k] * captured["delta"][k].double() / steps[k] for k in range(6))
     torch.testing.assert_close((after.params - first.params).double(), expected, rtol=1e-4, atol=1e-6)
@@ -106,13 +106,13 @@ def test_central_has_no_settings_that_it_ignores():
 def test_what_aggregate_returns_is_checked(small, wrong):
     method = methods.parse("fedavg").build()._replace(aggregate=lambda problem, params, *rest: wrong(params))
     with pytest.raises(ContractError, match=r"^aggregate\(\) returned .*: return \(params \[650\], state\)$"):
-        play_round(small(), method, begin(small(), method))
+        play_round(SIMULATED, small(), method, begin(small(), method))
 
 
 def test_fit_drops_nobody_who_can_do_one_step(small):
     tight = small({"world.deadline_s": "0.05", "world.cycles_per_sample": "1e5..8e6", "train.steps": "20"})
     fixed, fit = (
-        play_round(tight, method, begin(tight, method))[0]
+        play_round(SIMULATED, tight, method, begin(tight, method))[0]
         for method in (methods.parse(f"fedavg:effort={effort}").build() for effort in ("fixed", "fit"))
     )
     assert fixed.n_delivered < fit.n_delivered == fit.n_selected

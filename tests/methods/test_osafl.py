@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 from osafl_rounds import NAMES, SAME, build, made_up, moved, rounds, rows_of
 
 from fedcell import methods
-from fedcell.data.partition import histogram
 from fedcell.errors import Diverged
+from fedcell.labels import histogram
 from fedcell.learn.samples import Samples
 from fedcell.learn.work import Work
 from fedcell.methods import contributions, osafl_diagnostics
 from fedcell.methods.contributions import cosines, nothing, remember, weighted_sum
 from fedcell.methods.osafl import similarities
 from fedcell.record import checkpoint
-from fedcell.simulate import begin, play_round, simulate
+from fedcell.simulate import SIMULATED, begin, play_round, simulate
 from fedcell.theory import osafl as theory
 from fedcell.types import Start, Store
 
@@ -123,7 +123,7 @@ def test_normalised_gradient_is_the_mean_of_the_gradients_on_the_way(small):
     """The two forms of Eq. (16)."""
     problem = small({"train.batch_size": "0", "train.steps": "3"})
     first = begin(problem, build("osafl"))
-    _, after = play_round(problem, build("osafl:lr=0.2"), first)
+    _, after = play_round(SIMULATED, problem, build("osafl:lr=0.2"), first)
     store, here = first.world.store, np.zeros(1, dtype=np.int64)
     point, gradients = first.params, []
     for _ in range(3):
@@ -149,7 +149,7 @@ def test_a_straggling_round_keeps_the_slot(small):
 def test_nobody_feasible_changes_nothing(small, name):
     problem = small({"world.energy_per_round_joule": "1e-12", "world.deadline_s": "10"})
     first = begin(problem, build(name))
-    row, after = play_round(problem, build(name), first)
+    row, after = play_round(SIMULATED, problem, build(name), first)
     assert row.metrics["stragglers"] == row.metrics["stragglers_energy"] == 6
     assert row.compute_joule == row.radio_joule == 0
     assert torch.equal(first.params, after.params)
@@ -228,7 +228,7 @@ def test_with_zero_slots_the_published_rates_do_not_explode(small):
 
 
 def test_score_columns_are_of_the_clients_heard(small):
-    row, after = play_round(small(HALF_EMPTY), build("osafl"), begin(small(HALF_EMPTY), build("osafl")))
+    row, after = play_round(SIMULATED, small(HALF_EMPTY), build("osafl"), begin(small(HALF_EMPTY), build("osafl")))
     seen = after.method.kept.seen
     assert row.metrics["never_seen"] == 2
     assert row.metrics["score_mean"] == pytest.approx(after.method.score[seen].mean())
@@ -239,7 +239,7 @@ def test_diagnostics_measure_what_they_say(small):
     problem = small({"data.partition": "iid", "train.batch_size": "0"})
     method = build("osafl:diagnose=true,score=one,lr=0.001,server_lr=1")
     first = begin(problem, method)
-    row, after = play_round(problem, method, first)
+    row, after = play_round(SIMULATED, problem, method, first)
     held = after.world.store
     whole = Work(
         np.zeros(1, np.int64), Store(held.items.reshape(1, -1), held.size.sum()[None]), np.ones(1, np.int64), 1.0, 0, 0
@@ -252,7 +252,7 @@ def test_diagnostics_measure_what_they_say(small):
     x, y = problem.learner.train_samples.take(held.items[2, : held.size[2]])
     alone = problem.learner.evaluate(first.params, Samples(x.numpy(), y.numpy(), y.device))["loss"]
     assert losses[2] == pytest.approx(alone, rel=1e-5)
-    row2, after2 = play_round(problem, method, after)
+    row2, after2 = play_round(SIMULATED, problem, method, after)
     assert row2.metrics["bound_shift"] == 0, "the stores stay"
     assert row2.metrics["smoothness"] > 0
     assert row2.metrics["bound_loss_change"] == pytest.approx(

@@ -5,9 +5,9 @@ import pytest
 import torch
 from osafl_rounds import SAME, build, made_up, moved, rounds
 
-from fedcell.data.partition import histogram
+from fedcell.labels import histogram
 from fedcell.methods.m_feddisco import disco_weights, from_uniform
-from fedcell.simulate import begin, play_round, simulate
+from fedcell.simulate import SIMULATED, begin, play_round, simulate
 
 UNEQUAL = {"data.partition": "counts", "data.counts": "10,20,30,40,50,60"}
 HALF_EMPTY = {"data.partition": "counts", "data.counts": "40,0,40,40,0,40"}
@@ -120,7 +120,8 @@ def test_methods_meet_the_same_batches(small):
     """One client, one step: all baselines that average models end where FedAvg ends."""
     problem = small({"world.n_devices": "1", "train.steps": "1"})
     ends = [
-        play_round(problem, build(name), begin(problem, build(name)))[1].params for name in ("m_fedavg", "m_feddisco")
+        play_round(SIMULATED, problem, build(name), begin(problem, build(name)))[1].params
+        for name in ("m_fedavg", "m_feddisco")
     ]
     close(ends[0], ends[1])
     close(ends[0], begin(problem, build("osafl")).params + moved(problem, "osafl:server_lr=1,score=one"))

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from knowledge_worlds import EQUAL, MIXED, SHARDS, TRAIN
 
 from fedcell import methods
-from fedcell.data.partition import histogram
+from fedcell.labels import histogram
 from fedcell.methods.personal import chance, judge, owners
-from fedcell.simulate import simulate
+from fedcell.simulate import SIMULATED, begin, play_round, simulate
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -132,3 +132,43 @@ def test_apfl_judges_its_mixtures_on_the_split(small):
     assert found["accuracy"] == pytest.approx(found["global_accuracy"])
     own = list(simulate(problem, methods.parse("apfl:tests=split,mixture=1").build()))[-1][0].metrics
     assert own["accuracy"] > own["global_accuracy"], "devices hold two classes each"
+
+
+OWN = {"knowledge:scheduler=all": "own", "fedkd": "own", "apfl": "own", "fedrep": "heads"}
+
+
+def owned(snapshot, text):
+    """(what devices own, `[n_devices, ...]`, which of them have trained)."""
+    kept = getattr(snapshot.method, OWN[text])
+    return torch.cat([page for page in kept.pages if page is not None]), kept.seen
+
+
+@pytest.mark.parametrize("text", OWN)
+def test_what_a_device_owns_is_remembered_also_where_its_upload_is_lost(small, text):
+    net = {"data": SHARDS, "model": EQUAL, "train": TRAIN, "rounds": 2}
+    heard = list(simulate(small(**net), methods.parse(text).build()))
+    lost = list(simulate(small({"world.deadline_s": 1e-9}, **net), methods.parse(text).build()))
+    assert [row.n_delivered for row, _ in heard + lost] == [6, 6, 0, 0]
+    (first, seen), (unheard, trained) = owned(heard[0][1], text), owned(lost[0][1], text)
+    assert seen.all()
+    assert trained.all()
+    assert torch.equal(first, unheard), "the first round trains alike"
+    assert not torch.equal(unheard, owned(lost[1][1], text)[0]), "and the second begins where it ended"
+
+
+@pytest.mark.parametrize("text", OWN)
+def test_what_a_device_owns_is_kept_as_far_as_it_is_finite(small, text):
+    problem, method = small(data=SHARDS, model=EQUAL, train=TRAIN), methods.parse(text).build()
+
+    def poisoned(*arguments):
+        updates = method.local(*arguments)
+        updates.kept[2, 3] = float("nan")
+        return updates
+
+    first = begin(problem, method)
+    row, after = play_round(SIMULATED, problem, method._replace(local=poisoned), first)
+    assert row.outcome == "DDDDDD", "nothing of it is sent"
+    rows, seen = owned(after, text)
+    assert seen.tolist() == [True, True, False, True, True, True]
+    assert torch.isfinite(rows).all()
+    assert torch.equal(after.params, play_round(SIMULATED, problem, method, first)[1].params)

@@ -16,7 +16,7 @@ from fedcell.methods import pruning
 from fedcell.methods.contributions import matrix
 from fedcell.options import override
 from fedcell.scenarios import Config, build_problem
-from fedcell.simulate import begin, play_round, simulate
+from fedcell.simulate import SIMULATED, begin, play_round, simulate
 
 BLOCKS = {
     "world.access": "block",
@@ -68,6 +68,29 @@ def test_without_cache_and_pruning_is_fedavg_over_the_devices_heard(small):
     problem = small({"world.access": "own_band"}, model=NET)
     mine = params_of(problem, "pruning:keep=1.0,cache=off,scheduler=random,n_selected=3")
     agree(mine, params_of(problem, "fedavg:weights=equal,scheduler=random,n_selected=3"), 1e-6)
+
+
+@pytest.mark.parametrize(("over", "n"), [("heard", 3), ("all", 6)])
+def test_without_cache_the_mean_is_over_the_devices_heard_or_over_all(small, over, n):
+    """By hand: what the devices moved, 0 where they were pruned, divided by 3 heard or 6 in all."""
+    problem = small({"world.access": "own_band"}, model=NET)
+    text = f"pruning:keep=0.5,cache=off,scheduler=random,n_selected=3,mean_over={over}"
+    method, moved = methods.parse(text).build(), []
+
+    def aggregate(problem, params, state, played):
+        found = method.aggregate(problem, params, state, played)
+        total = np.zeros(len(params))
+        for device, row in zip(*played.received(), strict=True):
+            assert played.uplink.delivered[device]
+            total += row.double().numpy()
+        moved.append((found[0] - params, torch.from_numpy(total / n).float()))
+        return found
+
+    list(simulate(problem, method._replace(aggregate=aggregate)))
+    assert problem.world.n_devices == 6
+    for mine, by_hand in moved:
+        assert by_hand.abs().max() > 0
+        agree(mine, by_hand)
 
 
 def test_a_network_without_units_is_trained_whole(small):
@@ -125,7 +148,7 @@ def test_cache_and_ages_follow_a_plain_loop(small, overwrite, net, limit):
             told["decision"] = arguments[-1]
             return told["updates"]
 
-        row, after = play_round(blocks, method._replace(local=spy), snapshot)
+        row, after = play_round(SIMULATED, blocks, method._replace(local=spy), snapshot)
         updates, masks = told["updates"], told["decision"].mask
         assert row.n_delivered == row.n_selected == 3
         keep = np.ones((3, units.n_units), dtype=bool) if masks is None else kept_units(units, masks)
@@ -183,7 +206,7 @@ def test_lost_uploads_keep_their_age(small):
     lost = 0
     snapshot = begin(problem, method)
     for _ in range(6):
-        row, after = play_round(problem, method, snapshot)
+        row, after = play_round(SIMULATED, problem, method, snapshot)
         for device, letter in enumerate(row.outcome):
             young = after.method.age[device] == 0
             assert young.any() == (letter == "D")
@@ -204,7 +227,7 @@ def decided(problem, text, state=None):
         return found[-1]
 
     first = begin(problem, method)
-    row, _ = play_round(problem, method._replace(decide=spy), first)
+    row, _ = play_round(SIMULATED, problem, method._replace(decide=spy), first)
     return found[0], row, first
 
 

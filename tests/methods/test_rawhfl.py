@@ -14,7 +14,7 @@ from fedcell.methods.gradients import gradients
 from fedcell.options import Law
 from fedcell.radio.forecast import success_probability
 from fedcell.record import checkpoint
-from fedcell.simulate import begin, play_round, simulate
+from fedcell.simulate import SIMULATED, begin, play_round, simulate
 from fedcell.theory import rawhfl as theory
 from fedcell.types import Outcome, Round, Store, Updates
 from fedcell.world.settings import WorldConfig
@@ -159,7 +159,7 @@ def test_nobody_saves_power_where_uploads_can_be_lost(small):
 def test_nobody_eligible_changes_nothing(small):
     problem = small({"world.energy_per_round_joule": "1e-12", "world.deadline_s": "10"})
     first = begin(problem, build("rawhfl"))
-    row, after = play_round(problem, build("rawhfl"), first)
+    row, after = play_round(SIMULATED, problem, build("rawhfl"), first)
     assert row.n_selected == 0
     assert row.metrics["ineligible_energy"] == 6
     assert torch.equal(first.params, after.params)
@@ -171,7 +171,7 @@ def test_everyone_with_equal_steps_is_fedavg(small):
     moved = {}
     for text in ("rawhfl:z=6,n_batches=1", "fedavg:weights=equal"):
         first = begin(problem, build(text))
-        moved[text] = play_round(problem, build(text), first)[1].params - first.params
+        moved[text] = play_round(SIMULATED, problem, build(text), first)[1].params - first.params
     torch.testing.assert_close(*moved.values(), rtol=1e-4, atol=1e-6)
 
 
@@ -192,18 +192,20 @@ def test_diagnostics_measure_what_they_say(small):
     problem = small({**CELLS, "world.access": "own_band", "train.batch_size": "0"})
     method = build("rawhfl:diagnose=true,z=2,psi=2,lr=0.001")
     first = begin(problem, method)
-    row, after = play_round(problem, method, first)
+    row, after = play_round(SIMULATED, problem, method, first)
     device = np.flatnonzero(after.method.previous)
     full = gradients(problem, first.params, after.world.store, device, 0, 0).double()
     assert row.metrics["gradient_squared"] == pytest.approx(float(full.mean(dim=0).square().sum()), rel=1e-4)
     assert row.metrics["gradient_noise"] == pytest.approx(0, abs=1e-9), "whole stores have no sampling noise"
     assert row.metrics["bound_wireless"] == 0
-    row2, _ = play_round(problem, method, after)
+    row2, _ = play_round(SIMULATED, problem, method, after)
     assert row2.metrics["smoothness"] > 0
     assert row2.metrics["bound_rates_hold"] == 1
     terms = ("progress", "noise", "edge_divergence", "global_divergence", "wireless")
     assert row2.metrics["bound"] == pytest.approx(sum(row2.metrics[f"bound_{name}"] for name in terms))
-    plain = play_round(problem, build("rawhfl:z=2,psi=2,lr=0.001"), begin(problem, build("rawhfl:z=2,psi=2,lr=0.001")))
+    plain = play_round(
+        SIMULATED, problem, build("rawhfl:z=2,psi=2,lr=0.001"), begin(problem, build("rawhfl:z=2,psi=2,lr=0.001"))
+    )
     assert torch.equal(plain[1].params, after.params), "looking changes nothing"
 
 

@@ -8,7 +8,7 @@ from fedcell import methods, radio, world
 from fedcell.learn.work import Work
 from fedcell.methods.contributions import matrix, nothing, remember, rows_of
 from fedcell.record import checkpoint
-from fedcell.simulate import begin, play_round, simulate
+from fedcell.simulate import SIMULATED, begin, play_round, simulate
 from fedcell.types import Outcome, Round, Start, Store, Updates
 
 LR = 0.1
@@ -246,7 +246,7 @@ def test_errors_of_reuse_are_those_of_their_definition(small):
     for _ in range(6):
         w = snapshot.params.double().numpy()
         everyone = _all_updates(problem, snapshot)
-        row, snapshot = play_round(problem, method, snapshot)
+        row, snapshot = play_round(SIMULATED, problem, method, snapshot)
         here = np.array([letter == "D" for letter in row.outcome])
         missing = ~here[:, None]
         gap_gradients = ((missing * (LR * gradient + everyone)).mean(axis=0) ** 2).sum()

@@ -15,7 +15,7 @@ from fedcell.methods.representativity_schedule import within
 from fedcell.methods.resources import plan
 from fedcell.record import checkpoint
 from fedcell.scenarios import get
-from fedcell.simulate import begin, play_round, simulate
+from fedcell.simulate import SIMULATED, begin, play_round, simulate
 from fedcell.solve import facility
 from fedcell.solve.equal_finish import equal_finish
 from fedcell.types import Problem, Store
@@ -110,12 +110,12 @@ def test_first_gradients_in_a_round_of_everyone(small, start):
     method = build(f"n_selected=2,start={start}")
     first = begin(problem, method)
     assert not first.method.memory.kept.seen.any()
-    row, after = play_round(problem, method, first)
+    row, after = play_round(SIMULATED, problem, method, first)
     assert row.n_selected == 8
     assert row.round_s > 0
     assert after.method.memory.kept.seen.all()
     assert torch.equal(after.params, first.params) == (start == "charged")
-    assert play_round(problem, method, after)[0].n_selected == 2
+    assert play_round(SIMULATED, problem, method, after)[0].n_selected == 2
 
 
 @pytest.mark.parametrize("weights", ["gamma", "gamma_refreshed", "mean"])
@@ -279,7 +279,7 @@ def test_devices_that_are_not_there_are_represented_and_not_picked(small):
         observation, _ = world.observe(problem.world, snapshot.world, problem.seed, round)
         decision = method.decide(problem, snapshot.method, observation)
         assert (decision.selected == observation.available).all(), "room for all who are there"
-        _, snapshot = play_round(problem, method, snapshot)
+        _, snapshot = play_round(SIMULATED, problem, method, snapshot)
     away = np.array([2, 5])
     weight = shares(snapshot.method.memory, observation, away)
     np.testing.assert_allclose(weight.sum(), 1.0)
@@ -348,7 +348,7 @@ def steps_of(problem, method, n_rounds):
         decision = method.decide(problem, snapshot.method, observation)
         start = method.broadcast(problem, snapshot.params, snapshot.method, observation, decision)
         rows = method.local(problem, snapshot.method, start, observation, decision).delta.double() / -lr
-        before, snapshot = snapshot, play_round(problem, method, snapshot)[1]
+        before, snapshot = snapshot, play_round(SIMULATED, problem, method, snapshot)[1]
         yield before, snapshot, np.flatnonzero(decision.selected), rows
 
 
@@ -394,7 +394,7 @@ def test_who_is_not_heard_is_represented_by_who_is(small):
         updates.delta[0, 3] = float("nan")
         return updates
 
-    row, after = play_round(problem, method._replace(local=poisoned), first)
+    row, after = play_round(SIMULATED, problem, method._replace(local=poisoned), first)
     assert row.n_delivered == 2
     moved = [
         k for k in range(8) if not torch.equal(*(matrix(s.method.memory.kept, s.params)[k] for s in (first, after)))
@@ -443,7 +443,7 @@ def test_the_gap_is_that_of_the_step_taken(small, text):
     problem = small(CELL, rounds=2)
     (_, first), (row, second) = history(problem, f"n_selected=3,diagnose=all,{text}")
     everyone = methods.parse("fedavg:weights=equal").build()
-    _, full = play_round(problem, everyone, first._replace(method=None))
+    _, full = play_round(SIMULATED, problem, everyone, first._replace(method=None))
     gap = float((full.params - second.params).double().square().sum()) / problem.train.lr**2
     np.testing.assert_allclose(row.metrics["gap_square"], gap, rtol=1e-3)
 

@@ -8,7 +8,7 @@ from torch.nn import functional
 from fedcell import methods
 from fedcell.options import override
 from fedcell.scenarios import Config
-from fedcell.simulate import begin, play_round, simulate
+from fedcell.simulate import SIMULATED, begin, play_round, simulate
 from fedcell.theory.streaming import label_trace
 
 MARKOV = {"stream.kind": "markov", "stream.capacity": "30", "stream.batch": "10", "data.partition": "dirichlet"}
@@ -29,7 +29,7 @@ def gradient_descent(problem, params, items, lr, steps):
 def test_one_device_is_plain_gradient_descent(small):
     problem = small({**MARKOV, "world.n_devices": "1"})
     first = begin(problem, methods.parse("streaming").build())
-    _, after = play_round(problem, methods.parse("streaming:steps=1,lr=0.2").build(), first)
+    _, after = play_round(SIMULATED, problem, methods.parse("streaming:steps=1,lr=0.2").build(), first)
     want = gradient_descent(problem, first.params, after.world.store.items[0], 0.2, 1)
     torch.testing.assert_close(after.params, want, atol=1e-6, rtol=1e-5)
 
@@ -40,7 +40,7 @@ def test_global_step_scales_the_mean_of_local_changes(small, server_lr):
     problem = small({**MARKOV, "stream.capacity": "10|30"})
     method = methods.parse(f"streaming:steps=3,lr=0.1,server_lr={server_lr}").build()
     first = begin(problem, method)
-    _, after = play_round(problem, method, first)
+    _, after = play_round(SIMULATED, problem, method, first)
     store = after.world.store
     held = [row[:size] for row, size in zip(store.items, store.size, strict=True)]
     assert len({len(items) for items in held}) == 2

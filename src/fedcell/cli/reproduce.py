@@ -95,10 +95,15 @@ def _pack(root: Path, chosen: Sequence["Entry"], out: Path | None, sources: Sequ
 
 
 def _list(root: Path, out: Path | None, as_json: bool) -> int:
+    from ..experiment import catalogue, times
     from ..experiment.ledger import ledger
 
     rows = ledger(root, out)
-    print(json.dumps([plain(row) for row in rows], indent=1) if as_json else listing(rows, root))
+    if as_json:
+        print(json.dumps([plain(row) for row in rows], indent=1))
+        return 0
+    print(listing(rows, root))
+    print(times.told(times.work(catalogue.entries(root), efforts.Effort(), out)))
     return 0
 
 

@@ -43,6 +43,7 @@ class Exchange:
         self, grid: Grid, roster: Roster, poll_s: float, say: Say, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.grid, self.roster, self.poll_s, self.say, self.clock = grid, roster, poll_s, say, clock
+        self.begun_s = clock()  # of the present round
         self._open: dict[str, Sent] = {}
 
     @property
@@ -62,6 +63,7 @@ class Exchange:
             self._look()
             here = int((self.free & (self.roster.counts.sum(axis=1) > 0)).sum())
             if here >= wanted:
+                self.begun_s = self.clock()
                 return
             if self.clock() >= end_s:
                 raise FedcellError(

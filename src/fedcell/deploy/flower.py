@@ -17,9 +17,8 @@ from ..errors import BadInput
 from ..record.drive import Progress, Watch, run_real
 from .exchange import Exchange
 from .refusals import deployable
-from .remote import Remote
 from .roster import Roster
-from .rounds import Federation, play
+from .rounds import Federation, play, remote
 from .settings import Asked, longest_s, read
 
 NOTICES = "federation.log"  # in the run folder: who came, went, was late or was turned away
@@ -58,9 +57,7 @@ def run(
         raise BadInput("out names no folder for the record: set it in the run configuration, as an absolute path")
     problem, choice = deployable(asked, dataset, model)
     notices = Notices(Path(asked.out))
-    learner = problem.learner
-    assert isinstance(learner, Remote)
-    roster = Roster(problem.world.n_devices, learner.n_classes, notices.say)
+    roster = Roster(problem.world.n_devices, remote(problem).n_classes, notices.say)
     federation = Federation(
         exchange=Exchange(grid, roster, asked.federation.poll_s, notices.say),
         settings=asked.federation,
@@ -69,11 +66,10 @@ def run(
     )
     run_real(
         asked.config,
-        asked.method,
+        choice,
         asked.out,
         problem,
         partial(play, federation),
-        defaults=asked.defaults,
         watch=partial(_watch, notices, watch or printed),
     )
 

@@ -2,7 +2,6 @@
 
 from contextlib import suppress
 
-import numpy as np
 from torch import nn
 
 from .. import methods
@@ -10,13 +9,14 @@ from ..data import Dataset
 from ..errors import BadInput
 from ..methods import Choice, knowledge
 from ..methods.knowledge_means import knowledge_width
+from ..methods.pairing import split
+from ..resolve import choose
 from ..scenarios import Config
-from ..simulate import begin
-from ..types import Method, Outcome, Problem, Round
-from ..world import observe
-from .remote import Remote, federated_problem, measured, reported_stream
+from ..types import Method, Problem
+from .coded import told as coding_in
+from .remote import federated_problem, reported_stream
+from .rounds import rehearse, remote
 from .settings import Asked
-from .tasks import Answer
 
 
 def deployable(asked: Asked, dataset: Dataset | None = None, model: nn.Module | None = None) -> tuple[Problem, Choice]:
@@ -29,11 +29,12 @@ def deployable(asked: Asked, dataset: Dataset | None = None, model: nn.Module | 
     """
     refuse_what_is_simulated(asked.config)
     problem = federated_problem(asked.config, dataset, model)
-    if asked.method.partition(":")[0].endswith(".py"):
+    if split(asked.method.partition(":")[0])[0].endswith(".py"):
         known = ", ".join(names(asked, dataset, model))
         raise BadInput(f"method {asked.method!r} is a file, which devices may not have: name one of {known}")
-    choice = methods.parse(asked.method, asked.defaults)
+    choice = choose(asked.method, asked.preset, asked.settings)
     keep_own_models(problem, choice)
+    remote(problem).coding = coding_in(choice)
     refuse_what_needs_data(problem, choice.build(), asked.method)
     return problem, choice
 
@@ -43,7 +44,7 @@ def names(asked: Asked, dataset: Dataset | None = None, model: nn.Module | None 
     found = []
     for name in methods.names():
         with suppress(BadInput):
-            deployable(asked._replace(method=name), dataset, model)
+            deployable(asked._replace(method=name, settings={}), dataset, model)
             found.append(name)
     return found
 
@@ -65,35 +66,15 @@ def refuse_what_is_simulated(config: Config) -> None:
 
 def keep_own_models(problem: Problem, choice: Choice) -> None:
     """In knowledge-aided learning models stay on the devices, which send class means."""
-    learner = problem.learner
-    assert isinstance(learner, Remote)
     if choice.module is knowledge:
-        learner.keep_models(knowledge_width(problem))
+        remote(problem).keep_models(knowledge_width(problem))
 
 
 def refuse_what_needs_data(problem: Problem, method: Method, name: str) -> None:
-    """Play a round with made-up answers; raises BadInput where a method needs more than devices send."""
-    learner = problem.learner
-    assert isinstance(learner, Remote)
+    """Rehearse a round of devices with a sample of every label."""
+    learner = remote(problem)
     world = problem.world._replace(stream=reported_stream(problem.world.n_devices, learner.n_classes, each=1))
     try:
-        with learner.blind():
-            _rehearse(problem._replace(world=world), learner, method)
+        rehearse(problem._replace(world=world), method)
     except BadInput as error:
         raise BadInput(f"{name} cannot be deployed: {error}") from None
-
-
-def _rehearse(problem: Problem, learner: Remote, method: Method) -> None:
-    n_devices, first = problem.world.n_devices, begin(problem, method)
-    nothing = np.zeros(learner.n_classes * learner.n_features or learner.n_params, np.float32)
-    seen, _ = observe(problem.world, first.world, problem.seed, 0)
-    here, unknown_s = np.ones(n_devices, np.bool_), None if seen.response_s is None else np.zeros(n_devices)
-    seen = seen._replace(available=here, response_s=unknown_s)
-    decision = method.decide(problem, first.method, seen)
-    if method.scope == "server" and not decision.selected.any():
-        raise BadInput("this method has no device train anything: choose another one")
-    start = method.broadcast(problem, first.params, first.method, seen, decision)
-    with learner.asking(lambda tasks: [Answer(t.device, Outcome.DELIVERED, nothing, 0, 0, 0, 0) for t in tasks]):
-        updates = method.local(problem, first.method, start, seen, decision)
-    uplink = measured(n_devices, learner.answers, 0.0)
-    method.aggregate(problem, first.params, first.method, Round(seen, decision, updates, uplink))

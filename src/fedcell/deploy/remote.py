@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, Self
 
 import numpy as np
 import torch
@@ -18,14 +18,15 @@ from torch import Tensor, nn
 
 from .. import options
 from ..data import Dataset, Scaling, load, scaled
-from ..data.settings import DataConfig, StreamConfig
+from ..data.settings import DataConfig
 from ..errors import BadInput
-from ..learn.learner import Learner
+from ..learn.learner import Extracted, Learner
 from ..learn.samples import Samples
 from ..learn.work import Objective, Work
 from ..methods.knowledge_means import pulled_loss
 from ..scenarios import Config, build_problem
 from ..types import Bools, Floats, Ints, Outcome, Problem, Start, Store, Stream, Updates, Uplink
+from ..world.settings import StreamConfig
 from .tasks import Answer, Task, Vector
 
 Ask = Callable[[Sequence[Task]], list[Answer]]
@@ -51,8 +52,8 @@ class Unseen(Samples):
 class Remote(Learner):
     """A learner that has no training samples of its own."""
 
-    cuts = False  # devices have the whole network, and get a mask
     n_features = 0  # where devices keep models of their own and send class means of so many features
+    coding: Mapping[str, Any] = {}  # that devices send updates in
     n_classes: int
     sections: Mapping[str, Mapping[str, Any]]  # settings that devices need
     scaling: Scaling  # of the test samples, and of the samples of every device
@@ -74,23 +75,27 @@ class Remote(Learner):
             )
         if work.objective is not None and not (self.n_features and _pulls(work.objective)):
             raise BadInput("this method trains with a loss of its own, which devices do not have: choose another one")
+        if work.rule is not None:
+            raise BadInput("this method trains by a rule of its own, which devices do not have: choose another one")
         self.trained = True
         if len(work.device):
             self.answers = self.ask(self._tasks(start, work))
         return Updates(work.device, self._rows_of(work.device))
 
+    def train_parts(self, start: Start, work: Work, extracted: Extracted | None = None) -> Updates:
+        """Devices have the whole network, and get a mask."""
+        return super().train_parts(start, work)
+
     def with_network(self, architecture: Any, once: bool = False) -> NoReturn:
         raise BadInput("this method trains networks other than the one that devices have: choose another one")
 
-    @contextmanager
-    def blind(self) -> Iterator[None]:
-        """Looking at training samples is an error for as long as the context lasts."""
-        known, self.train_samples = self.train_samples, copy(self.train_samples)
-        self.train_samples.__class__ = Unseen
-        try:
-            yield
-        finally:
-            self.train_samples = known
+    def blind(self) -> Self:
+        """The same learner, for which looking at training samples is an error."""
+        other = copy(self)
+        other.train_samples = copy(self.train_samples)
+        other.train_samples.__class__ = Unseen
+        other.told_means = other._means_of if self.n_features else None
+        return other
 
     @contextmanager
     def asking(self, ask: Ask) -> Iterator[None]:
@@ -103,7 +108,7 @@ class Remote(Learner):
 
     def _tasks(self, start: Start, work: Work) -> list[Task]:
         points = start.points.detach().cpu().numpy()
-        mask = None if work.mask is None else work.mask.cpu().numpy()
+        mask, shift = (None if part is None else part.cpu().numpy() for part in (work.mask, work.shift))
         pull, knowledge, known = _pulled(work.objective)
         return [
             Task(
@@ -119,6 +124,7 @@ class Remote(Learner):
                 prox=work.prox,
                 start=points[start.of_row[row], : 0 if self.n_features else None],
                 mask=mask if mask is None or mask.ndim == 1 else mask[row],
+                shift=None if shift is None else shift[row],
                 model=self.sections["model"],
                 train=self.sections["train"],
                 n_features=self.n_features,
@@ -126,6 +132,7 @@ class Remote(Learner):
                 knowledge=knowledge,
                 known=known,
                 scaling=self.scaling,
+                coding=self.coding,
             )
             for row, device in enumerate(work.device)
         ]

@@ -1,122 +1,201 @@
-"""The loop of `simulate` with real devices: the same method, measured times and outcomes in place of simulated ones."""
+"""Rounds on real devices: the environment of a federation, and one that rehearses a round with made-up answers."""
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from torch import Tensor
 
 from .. import radio, world
-from ..simulate import begin, checked, measure
-from ..types import Decision, Floats, Method, Observation, Outcome, Problem, Round, Row, Snapshot, Uplink, WorldState
-from .exchange import Exchange
+from ..errors import BadInput
+from ..simulate import SIMULATED, begin, play_round, simulate
+from ..types import (
+    Bools,
+    Decision,
+    Environment,
+    Floats,
+    Method,
+    Observation,
+    Outcome,
+    Problem,
+    Round,
+    Row,
+    Snapshot,
+    Start,
+    Uplink,
+    WorldState,
+    as_is,
+)
 from .remote import Remote, Reported, measured, store_of
 from .settings import FederationConfig
 from .tasks import Answer, Task
+
+if TYPE_CHECKING:  # a rehearsal needs no Flower
+    from .exchange import Exchange
 
 
 class Federation(NamedTuple):
     """Devices that are asked over Flower."""
 
-    exchange: Exchange
+    exchange: "Exchange"
     settings: FederationConfig
     longest_s: float  # wait for answers
     quorum: int | None  # answers that are enough; None: all
-    clock: Callable[[], float] = time.monotonic
 
 
 def play(
-    federation: Federation, problem: Problem, method: Method, snapshot: Snapshot | None = None
+    federation: Federation, problem: Problem, method: Method, snapshot: Snapshot
 ) -> Iterator[tuple[Row, Snapshot]]:
     """Play every round that is left; as `simulate`, which has the same arguments after the first."""
-    snapshot, learner = snapshot or begin(problem, method), problem.learner
-    assert isinstance(learner, Remote)
     roster = federation.exchange.roster
     roster.counts = np.where(roster.counts.sum(axis=1, keepdims=True) > 0, roster.counts, snapshot.world.memory.counts)
     roster.scores = np.where(roster.scores[:, 1:] > 0, roster.scores, snapshot.world.memory.scores)
-    if learner.n_features:
+    if remote(problem).n_features:
         method = method._replace(evaluate=partial(told_scores, federation))
-    wanted = min(federation.settings.min_devices or roster.n_devices, roster.n_devices)
-    while snapshot.round < problem.n_rounds:
-        federation.exchange.gather(snapshot.round, wanted, federation.settings.join_s)
-        with learner.blind():
-            row, snapshot = play_round(federation, problem, method, snapshot)
-        wanted = 1
-        yield row, snapshot
+    blind = problem._replace(learner=remote(problem).blind())
+    yield from simulate(blind, method, snapshot, environment(federation, snapshot.round))
 
 
-def play_round(federation: Federation, problem: Problem, method: Method, before: Snapshot) -> tuple[Row, Snapshot]:
-    """One round: see who is there, decide, broadcast, have it trained, aggregate."""
-    learner, params, state, begun_s = problem.learner, before.params, before.method, federation.clock()
-    assert isinstance(learner, Remote)
+def remote(problem: Problem) -> Remote:
+    """The learner of a federation."""
+    assert isinstance(problem.learner, Remote)
+    return problem.learner
 
-    observation, world_state = observe(federation, problem, before)
-    decision = radio.as_decision(method.decide(problem, state, observation))
-    radio.check_decision(problem.world, observation, decision)
-    start = method.broadcast(problem, params, state, observation, decision)
 
-    def ask(tasks: Sequence[Task]) -> list[Answer]:
-        limit_s = min(decision.deadline_s, federation.longest_s)
-        return federation.exchange.ask(tasks, limit_s, federation.quorum)
+# ---------------------------------------------------------------- the environment of a federation
 
-    with learner.asking(ask):
-        updates = method.local(problem, state, start, observation, decision)
-    answers = learner.answers
-    uplink = measured(problem.world.n_devices, answers, federation.clock() - begun_s)
-    params, state = checked(
-        params, method.aggregate(problem, params, state, Round(observation, decision, updates, uplink))
+
+def environment(federation: Federation, first: int) -> Environment:
+    """Rounds of real devices from round `first` on, before which the server waits for all that it wants."""
+    return Environment(
+        observe=partial(observe, federation, first),
+        carry_out=partial(carry_out, federation),
+        settle=partial(settle, federation),
     )
-    after = Snapshot(before.round + 1, params, state, settled(federation, problem, world_state, answers, uplink))
-    told = told_again(problem, method, before, observation, decision, answers, uplink)
-    decision = decision._replace(info={**told, **columns(federation, answers)})
-    return measure(problem, method, after, decision, uplink), after
 
 
-def observe(federation: Federation, problem: Problem, before: Snapshot) -> tuple[Observation, WorldState]:
+def observe(federation: Federation, first: int, problem: Problem, before: Snapshot) -> tuple[Observation, WorldState]:
     """The world of the settings, with the devices that are there and the samples that they say they hold.
 
-    Where the settings draw answer times, they are not known beforehand here: 0 stands for all.
+    If the settings draw answer times, they are not known beforehand here: 0 stands for all.
     """
-    counts = federation.exchange.roster.counts.copy()
+    exchange, settings, n_devices = federation.exchange, federation.settings, problem.world.n_devices
+    wanted = min(settings.min_devices or n_devices, n_devices) if before.round == first else 1
+    exchange.gather(before.round, wanted, settings.join_s)
+    counts = exchange.roster.counts.copy()
     known = before.world._replace(store=store_of(counts), memory=before.world.memory._replace(counts=counts))
-    observation, state = world.observe(problem.world, known, problem.seed, before.round)
-    here = federation.exchange.free & (observation.store.size > 0)
-    unknown_s = None if observation.response_s is None else np.zeros(len(here))
-    return observation._replace(available=here, response_s=unknown_s), state
+    observation, state = SIMULATED.observe(problem, before._replace(world=known))
+    return unforeseen(observation, exchange.free & (observation.store.size > 0)), state
 
 
-def settled(
-    federation: Federation, problem: Problem, state: WorldState, answers: Sequence[Answer], uplink: Uplink
-) -> WorldState:
+def carry_out(
+    federation: Federation,
+    problem: Problem,
+    method: Method,
+    state: Any,
+    start: Start,
+    observation: Observation,
+    decision: Decision,
+) -> Round:
+    """Have devices train, and measure how long it takes."""
+    radio.check_decision(problem.world, observation, decision)
+    exchange = federation.exchange
+
+    def ask(tasks: Sequence[Task]) -> list[Answer]:
+        return exchange.ask(tasks, min(decision.deadline_s, federation.longest_s), federation.quorum)
+
+    asked = asked_of(ask, problem, method, state, start, observation, decision)
+    lasted_s = exchange.clock() - exchange.begun_s
+    uplink, answers = asked.uplink._replace(round_s=lasted_s), remote(problem).answers
+    told = told_again(problem, method, state, observation, decision, answers, uplink)
+    return asked._replace(decision=decision._replace(info={**told, **columns(federation, answers)}), uplink=uplink)
+
+
+def settle(federation: Federation, problem: Problem, state: WorldState, uplink: Uplink) -> WorldState:
     """The clock, and what devices said in their answers."""
     response_s = state.memory.response_s.copy()
-    for answer in answers:
+    for answer in remote(problem).answers:
         response_s[answer.device] = answer.response_s
-    counts = federation.exchange.roster.counts.copy()
-    scores = federation.exchange.roster.scores.copy()
-    state = state._replace(store=store_of(counts), memory=Reported(counts, response_s, scores))
-    return world.settle(problem.world, state, uplink)
+    roster = federation.exchange.roster
+    memory = Reported(roster.counts.copy(), response_s, roster.scores.copy())
+    return world.settle(problem.world, state._replace(store=store_of(memory.counts), memory=memory), uplink)
+
+
+def asked_of(
+    ask: Callable[[Sequence[Task]], list[Answer]],
+    problem: Problem,
+    method: Method,
+    state: Any,
+    start: Start,
+    observation: Observation,
+    decision: Decision,
+) -> Round:
+    """A method's local training, done by others, who encode what they send."""
+    learner = remote(problem)
+    if method.encode is not as_is and not learner.coding:
+        raise BadInput("this method encodes by a function of its own, which devices do not have: choose another one")
+    with learner.asking(ask):
+        updates = method.local(problem, state, start, observation, decision)
+    return Round(observation, decision, updates, measured(problem.world.n_devices, learner.answers, 0.0))
+
+
+def unforeseen(observation: Observation, available: Bools) -> Observation:
+    """What is known of real devices: who is there, and not how long their answers will take."""
+    unknown_s = None if observation.response_s is None else np.zeros(len(available))
+    return observation._replace(available=available, response_s=unknown_s)
+
+
+# ---------------------------------------------------------------- a rehearsal
+
+
+def rehearse(problem: Problem, method: Method) -> None:
+    """Play a round with made-up answers of all devices; raises BadInput if a method needs more than devices send."""
+    everyone = np.ones(problem.world.n_devices, dtype=np.bool_)
+
+    def observe(problem: Problem, before: Snapshot) -> tuple[Observation, WorldState]:
+        observation, state = SIMULATED.observe(problem, before)
+        return unforeseen(observation, everyone), state
+
+    def carry_out(
+        problem: Problem, method: Method, state: Any, start: Start, observation: Observation, decision: Decision
+    ) -> Round:
+        if method.scope == "server" and not decision.selected.any():
+            raise BadInput("this method has no device train anything: choose another one")
+        return asked_of(made_up, problem, method, state, start, observation, decision)
+
+    blind, unjudged = problem._replace(learner=remote(problem).blind()), method._replace(evaluate=lambda *_: {})
+    play_round(Environment(observe, carry_out, SIMULATED.settle), blind, unjudged, begin(blind, method))
+
+
+def made_up(tasks: Sequence[Task]) -> list[Answer]:
+    """Answers of nothing, at once."""
+    return [
+        Answer(task.device, Outcome.DELIVERED, np.zeros(task.n_values, dtype=np.float32), 0.0, 0.0, 0.0, 0.0)
+        for task in tasks
+    ]
+
+
+# ---------------------------------------------------------------- what is measured
 
 
 def told_again(
     problem: Problem,
     method: Method,
-    before: Snapshot,
+    state: Any,
     observation: Observation,
     decision: Decision,
     answers: Sequence[Answer],
     uplink: Uplink,
-) -> dict[str, float]:
+) -> Mapping[str, float]:
     """The columns of a method that foresees answers, with those that really came; else as they were decided."""
     if observation.response_s is None:
-        return dict(decision.info)
+        return decision.info
     place = problem.world
     lasted = place._replace(settings=replace(place.settings, deadline_s=max(uplink.round_s, 1e-9)))
-    came = observation._replace(response_s=came_s(len(place.devices.cpu_hz), answers))
-    return dict(method.decide(problem._replace(world=lasted), before.method, came).info)
+    came = observation._replace(response_s=came_s(place.n_devices, answers))
+    return method.decide(problem._replace(world=lasted), state, came).info
 
 
 def told_scores(federation: Federation, problem: Problem, params: Tensor, state: Any) -> Mapping[str, float]:

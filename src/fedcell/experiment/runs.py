@@ -20,6 +20,7 @@ import torch
 
 from .. import methods
 from ..data import Dataset, load, scaled
+from ..data.generated import GENERATORS
 from ..errors import Diverged
 from ..learn.engines.pool import cores
 from ..options import to_dict
@@ -83,7 +84,7 @@ def run_case(case: Case, seed: int) -> Row:
 
 def build(config: Config) -> Problem:
     """The problem of the settings; a data set is read once for all runs of a process."""
-    return build_problem(config, None if config.data.name == "video" else data_of(config))
+    return build_problem(config, None if config.data.name in GENERATORS else data_of(config))
 
 
 def data_of(config: Config) -> Dataset:
@@ -147,8 +148,12 @@ def missing_runs(
 ) -> dict[str, tuple[Case, int]]:
     """The runs that `store` lacks, by what they depend on; `only` as for `run_cases`."""
     found = done(store)
-    wanted = _wanted(cases, seeds, len(seeds))
-    return {key: pair for key, pair in wanted.items() if only in pair[0].key and lasting(key) not in found}
+    return {key: pair for key, pair in wanted_runs(cases, seeds, only).items() if lasting(key) not in found}
+
+
+def wanted_runs(cases: Sequence[Case], seeds: Sequence[int], only: str = "") -> dict[str, tuple[Case, int]]:
+    """All runs of the cases, by what they depend on; `only` as for `run_cases`."""
+    return _wanted([case for case in cases if only in case.key], seeds, len(seeds))
 
 
 def _wanted(cases: Sequence[Case], seeds: Sequence[int], n_own: int | None) -> dict[str, tuple[Case, int]]:

@@ -1,6 +1,6 @@
 """What a cohort has to train on, handed by a method to the engine."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import torch
@@ -10,13 +10,14 @@ from torch.nn import functional
 from ..types import Ints, Store
 
 Objective = Callable[[nn.Module, Tensor, Tensor, Tensor | None], Tensor]
+Rule = Callable[[int, nn.Module, Iterator[tuple[Tensor, Tensor]]], None]
 
 
 class Work(NamedTuple):
     """Local SGD of a cohort, one row per trained device.
 
     Each step moves the entries where `mask` is true by
-    `-lr * v`, `v = momentum * v + gradient + prox * (w - w_start)`, with `v = 0` at the start.
+    `-lr * v`, `v = momentum * v + gradient + shift + prox * (w - w_start)`, with `v = 0` at the start.
     """
 
     device: Ints  # [n_rows], keys the mini-batch draws
@@ -29,11 +30,14 @@ class Work(NamedTuple):
     prox: float = 0.0
     mask: Tensor | None = None  # bool, [n_params] or [n_rows, n_params]
     objective: Objective | None = None  # None: mean cross-entropy
+    shift: Tensor | None = None  # [n_rows, n_params], a constant gradient of each row, added in every step
+    rule: Rule | None = None  # trains a module in place of the step above: (device, module, its mini-batches)
 
     @property
     def plain(self) -> bool:
         """Whether a step is just `w -= lr * gradient` of the mean cross-entropy."""
-        return self.momentum == 0 and self.prox == 0 and self.mask is None and self.objective is None
+        changed = self.mask is not None or self.shift is not None or self.objective is not None
+        return self.momentum == 0 and self.prox == 0 and not changed
 
 
 def cross_entropy(module: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, weight: Tensor | None) -> Tensor:
@@ -52,8 +56,10 @@ def cross_entropy(module: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, weig
 
 def rows_of(work: Work, rows: Ints, n_params: int | None = None) -> Work:
     """The same work for some rows and the first `n_params` entries."""
-    mask = work.mask
+    mask, shift, place = work.mask, work.shift, torch.from_numpy(rows)
     if mask is not None:
-        mask = mask[:n_params] if mask.dim() == 1 else mask[torch.from_numpy(rows), :n_params]
+        mask = mask[:n_params] if mask.dim() == 1 else mask[place, :n_params]
+    if shift is not None:
+        shift = shift[place, :n_params]
     store = work.store._replace(items=work.store.items[rows], size=work.store.size[rows])
-    return work._replace(device=work.device[rows], steps=work.steps[rows], store=store, mask=mask)
+    return work._replace(device=work.device[rows], steps=work.steps[rows], store=store, mask=mask, shift=shift)

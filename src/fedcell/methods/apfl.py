@@ -23,16 +23,16 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.utils import vector_to_parameters
 
-from ..data.partition import histogram
+from ..labels import histogram
 from ..learn.architecture import Architecture, trainable
 from ..learn.work import cross_entropy
 from ..options import option
 from ..rng import SETUP, stream
-from ..types import Decision, Ints, Method, Observation, Outcome, Problem, Round, Start, Updates
+from ..types import Decision, Ints, Method, Observation, Problem, Round, Start, Updates
 from . import defaults, fedavg
-from .contributions import Contributions, nothing, remember, rows_of
+from .contributions import Contributions, nothing, rows_of
 from .defaults import mean_update, work_of
-from .personal import chance, judge
+from .personal import chance, judge, remembered
 
 
 @dataclass(frozen=True)
@@ -121,13 +121,15 @@ def both_losses(mixture: float, pair: nn.Module, x: Tensor, y: Tensor, weight: T
 def local(
     config: Config, problem: Problem, state: State, start: Start, observation: Observation, decision: Decision
 ) -> Updates:
-    """Rows of `2 n_params`: what moved the shared model, then what moved the own one."""
-    learner = problem.learner
+    """What moved the shared model is sent; devices keep their own, as distances from where all began."""
+    learner, n = problem.learner, len(state.origin)
     work = work_of(config, problem, observation, decision, objective=partial(both_losses, config.mixture))
-    own = state.origin + rows_of(state.own, work.device, state.origin)
-    points = torch.cat([start.points[torch.from_numpy(start.of_row).to(own.device)], own], dim=1)
+    before = rows_of(state.own, work.device, state.origin)
+    shared = start.points[torch.from_numpy(start.of_row).to(before.device)]
+    points = torch.cat([shared, state.origin + before], dim=1)
     pair = learner.with_network(pair_of(learner.architectures[0]))
-    return pair.train(Start(points, np.arange(len(points))), work)
+    moved = pair.train(Start(points, np.arange(len(points))), work).delta
+    return Updates(work.device, moved[:, :n], kept=moved[:, n:] + before)
 
 
 # ---------------------------------------------------------------- aggregate, evaluate
@@ -135,17 +137,11 @@ def local(
 
 def aggregate(config: Config, problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
     """Average the shared models that arrived; own models are kept by their devices, heard or not."""
-    n = len(params)
     device, rows = played.received()
     weights = config.server_lr * fedavg.shares(config.weights, played.observation, device)
-    params = mean_update(params, weights, rows[:, :n])
-    fine = played.uplink.outcome[played.updates.device] != Outcome.INVALID
-    trained, steps = played.updates.device[fine], played.decision.steps[played.updates.device[fine]]
-    moved = played.updates.delta[torch.from_numpy(fine).to(params.device), n:]
-    moved = moved + rows_of(state.own, trained, params)
-    own = remember(state.own, trained, moved, steps, np.ones(len(trained)))
+    params = mean_update(params, weights, rows)
     labels = histogram(played.observation.store, problem.learner.train_samples.labels, state.labels.shape[1])
-    return params, state._replace(own=own, labels=labels)
+    return params, state._replace(own=remembered(state.own, played), labels=labels)
 
 
 def evaluate(config: Config, problem: Problem, params: Tensor, state: State) -> Mapping[str, float]:

@@ -31,7 +31,7 @@ class Contributions(NamedTuple):
 
 def nothing(n_devices: int, n_params: int) -> Contributions:
     """Before the first round."""
-    height = max(1, PAGE_BYTES // (4 * n_params))
+    height = max(1, PAGE_BYTES // (4 * max(n_params, 1)))
     return Contributions(
         pages=(None,) * -(-n_devices // height),
         height=height,
@@ -97,6 +97,12 @@ def rows_of(kept: Contributions, device: Ints, like: Tensor) -> Tensor:
             place = torch.from_numpy(device[mine] - number * kept.height).to(page.device)
             out[torch.from_numpy(mine).to(out.device)] = page[place]
     return out
+
+
+def row_of(kept: Contributions, device: int) -> Tensor | None:
+    """What was last heard from one device, in place, `[n_params]`; None if it was never heard."""
+    page = kept.pages[device // kept.height]
+    return None if page is None or not kept.seen[device] else page[device % kept.height]
 
 
 def weighted_sum(kept: Contributions, weights: Floats, like: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import vector_to_parameters
 
-from ..data.partition import histogram
+from ..labels import histogram
 from ..learn.architecture import trainable
 from ..learn.work import Work
 from ..options import option
@@ -26,7 +26,7 @@ from ..types import Decision, Ints, Method, Observation, Problem, Round, Start, 
 from . import defaults
 from .contributions import Contributions, nothing
 from .defaults import LocalConfig, work_of
-from .personal import judge_own, kept, n_classes_of, own_starts, starts
+from .personal import judge_own, n_classes_of, own_starts, remembered, starts
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,7 @@ def build(config: Config) -> Method:
         aggregate=aggregate,
         evaluate=evaluate,
         own_networks=True,
+        sends="scores of public samples",
     )
 
 
@@ -123,7 +124,7 @@ def distance(target: Tensor, module: nn.Module, x: Tensor, y: Tensor, weight: Te
 def local(
     config: Config, problem: Problem, state: State, start: Start, observation: Observation, decision: Decision
 ) -> Updates:
-    """Rows of `n_params + n_public n_outputs`: what moved the own model, then the scores that are uploaded."""
+    """Scores of the public samples are sent, `[n_rows, n_public n_outputs]`; devices keep their models."""
     learner = problem.learner
     mine = observation._replace(store=private(observation.store, state.public))
     work, points = work_of(config, problem, mine, decision), start.points
@@ -131,7 +132,7 @@ def local(
         points = points + learner.train(start, _digest(config, state, work, decision)).delta
     after = points + learner.train(start._replace(points=points), work).delta
     scores = scores_of(problem, after, work.device, state.public)
-    return Updates(work.device, torch.cat([after - start.points, scores.flatten(1)], dim=1))
+    return Updates(work.device, scores.flatten(1), kept=after)
 
 
 def _digest(config: Config, state: State, work: Work, decision: Decision) -> Work:
@@ -159,12 +160,11 @@ def scores_of(problem: Problem, models: Tensor, device: Ints, public: Ints) -> T
 
 def aggregate(problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
     """Average the scores that arrived; devices keep their models, heard or not."""
-    n = problem.learner.n_params
     device, rows = played.received()
-    scores = rows[:, n:].mean(dim=0).view_as(state.scores) if len(device) else state.scores
+    scores = rows.mean(dim=0).view_as(state.scores) if len(device) else state.scores
     store = private(played.observation.store, state.public)
     return params, state._replace(
-        own=kept(problem, state.own, state.origin, played),
+        own=remembered(state.own, played),
         scores=scores,
         agreed=state.agreed or len(device) > 0,
         labels=histogram(store, problem.learner.train_samples.labels, state.labels.shape[1]),

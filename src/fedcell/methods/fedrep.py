@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..data.partition import histogram
+from ..labels import histogram
 from ..learn.architecture import Architecture
 from ..learn.features import head_entries
 from ..options import option
@@ -24,7 +24,7 @@ from ..types import Decision, Ints, Method, Observation, Problem, Round, Start, 
 from . import defaults, fedavg
 from .contributions import Contributions, nothing
 from .defaults import mean_update, work_of
-from .personal import judge, kept, models_of, n_classes_of
+from .personal import judge, models_of, n_classes_of, remembered
 
 
 @dataclass(frozen=True)
@@ -39,25 +39,26 @@ class Config(fedavg.Config):
 class State(NamedTuple):
     """What devices keep."""
 
-    heads: Contributions  # of devices that have trained; the entries of the body are not used
-    origin: Tensor  # [1, n_params], where all began
+    heads: Contributions  # of devices that have trained, [n_devices, n_head]
+    origin: Tensor  # [1, n_head], the head that all began with
     labels: Ints  # [n_devices, n_classes], samples that devices hold
 
 
 def build(config: Config) -> Method:
     return Method(
-        init=init,
+        init=partial(init, config),
         decide=partial(decide, config),
         broadcast=partial(broadcast, config),
         local=partial(local, config),
         aggregate=partial(aggregate, config),
         evaluate=partial(evaluate, config),
+        sends="the body of a model",
     )
 
 
-def init(problem: Problem, params: Tensor) -> State:
-    n = problem.world.n_devices
-    return State(nothing(n, len(params)), params[None], np.zeros((n, n_classes_of(problem)), dtype=np.int64))
+def init(config: Config, problem: Problem, params: Tensor) -> State:
+    n, head = problem.world.n_devices, params[_head(config, problem)]
+    return State(nothing(n, len(head)), head[None], np.zeros((n, n_classes_of(problem)), dtype=np.int64))
 
 
 @lru_cache(maxsize=4)
@@ -82,7 +83,9 @@ def decide(config: Config, problem: Problem, state: State, observation: Observat
 
 def personal(config: Config, problem: Problem, params: Tensor, state: State, device: Ints) -> Tensor:
     """The models of some devices, `[n_rows, n_params]`: the shared body with their heads."""
-    return torch.where(_head(config, problem), models_of(problem, state.heads, state.origin, device), params)
+    models = params.expand(len(device), -1).clone()
+    models[:, _head(config, problem)] = models_of(problem, state.heads, state.origin, device)
+    return models
 
 
 def broadcast(
@@ -96,25 +99,22 @@ def broadcast(
 def local(
     config: Config, problem: Problem, state: State, start: Start, observation: Observation, decision: Decision
 ) -> Updates:
-    """`steps` of the head, then `steps` of the body."""
-    head, moved = _head(config, problem), None
-    work = work_of(config, problem, observation, decision)
+    """`steps` of the head, then `steps` of the body, which is sent, `[n_rows, n_body]`; devices keep their heads."""
+    head, work = _head(config, problem), work_of(config, problem, observation, decision)
     if head.any():
-        moved = problem.learner.train(start, work._replace(mask=head)).delta.clone()
-        start = start._replace(points=start.points + moved)
-    updates = problem.learner.train(start, work._replace(mask=~head))
-    return updates if moved is None else updates._replace(rows=updates.delta + moved)
+        start = start._replace(points=start.points + problem.learner.train(start, work._replace(mask=head)).delta)
+    moved = problem.learner.train(start, work._replace(mask=~head)).delta
+    return Updates(work.device, moved[:, ~head], kept=start.points[:, head])
 
 
 def aggregate(config: Config, problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
     """Average the bodies that arrived; heads are kept by their devices, heard or not."""
-    head = _head(config, problem)
-    heads = kept(problem, state.heads, state.origin, played)
+    body, after = ~_head(config, problem), params.clone()
     device, rows = played.received()
     weights = config.server_lr * fedavg.shares(config.weights, played.observation, device)
-    params = torch.where(head, params, mean_update(params, weights, rows))
+    after[body] = mean_update(params[body], weights, rows)
     labels = histogram(played.observation.store, problem.learner.train_samples.labels, state.labels.shape[1])
-    return params, state._replace(heads=heads, labels=labels)
+    return after, state._replace(heads=remembered(state.heads, played), labels=labels)
 
 
 def evaluate(config: Config, problem: Problem, params: Tensor, state: State) -> Mapping[str, float]:

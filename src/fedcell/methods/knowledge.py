@@ -34,7 +34,7 @@ from . import knowledge_schedule as energy
 from .contributions import Contributions, nothing
 from .defaults import LocalConfig, setting, work_of
 from .knowledge_means import held, knowledge_width, means_of, merged, payload_bit, pull_strength, pulled_loss
-from .personal import judge_own, kept, models_of, n_classes_of, own_starts, starts
+from .personal import judge_own, models_of, n_classes_of, own_starts, remembered, starts
 from .resources import plan
 from .schedulers import SCHEDULERS, schedule
 
@@ -133,6 +133,7 @@ def build(config: Config) -> Method:
         aggregate=partial(aggregate, config),
         evaluate=evaluate,
         own_networks=True,
+        sends="class means of features",
     )
 
 
@@ -234,7 +235,7 @@ def _unlimited(
     """A simple scheduler, equal shares and full power; budgets play no part."""
     n = COUNTS[config.pattern](observation.round, problem.n_rounds, config.n_selected)
     selected = schedule(config.scheduler, n, problem, observation)
-    full = plan(problem, observation, selected, draft.steps, draft.samples_per_step)
+    full = plan(problem, observation, selected, draft.steps, draft.samples_per_step, config.blocks)
     decision = full._replace(payload_bit=draft.payload_bit, deadline_s=config.deadline_s or full.deadline_s)
     uplink = radio.transmit(problem.world, observation, decision, problem.seed)  # no draw changes what is spent
     return decision._replace(info=_columns(state, budget, uplink.compute_joule + uplink.radio_joule))
@@ -267,7 +268,7 @@ def broadcast(problem: Problem, params: Tensor, state: State, observation: Obser
 def local(
     config: Config, problem: Problem, state: State, start: Start, observation: Observation, decision: Decision
 ) -> Updates:
-    """Rows of `n_params + n_classes n_features`: what moved the own model, then the class means that are uploaded."""
+    """Class means are sent, `[n_rows, n_classes n_features]`; devices keep their models."""
     knowledge, known = targets(config, problem, state, observation)
     objective = None
     if config.pull > 0 and known.any():
@@ -275,8 +276,9 @@ def local(
         strength = pull_strength(config.pull, config.pull_scale, knowledge.shape[1])
         objective = partial(pulled_loss, strength, knowledge, mask)
     updates = problem.learner.train(start, work_of(config, problem, observation, decision, objective=objective))
-    means = means_of(problem, start.points + updates.delta, updates.device, observation)
-    return Updates(updates.device, torch.cat([updates.delta, means.flatten(1)], dim=1))
+    models = start.points + updates.delta
+    means = means_of(problem, models, updates.device, observation)
+    return Updates(updates.device, means.flatten(1), kept=models)
 
 
 def targets(config: Config, problem: Problem, state: State, observation: Observation) -> tuple[Tensor, Bools]:
@@ -293,16 +295,15 @@ def targets(config: Config, problem: Problem, state: State, observation: Observa
 
 def aggregate(config: Config, problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
     """Average the class means that arrived; devices keep their models, heard or not; queues take what was spent."""
-    n, counts = problem.learner.n_params, held(problem, played.observation)
+    counts = held(problem, played.observation)
     knowledge, known = targets(config, problem, state, played.observation)
     device, rows = played.received()
     if len(device):
-        means = rows[:, n:].view(len(device), *knowledge.shape)
-        knowledge, known = merged(means, counts[device], knowledge, known)
+        knowledge, known = merged(rows.view(len(device), *knowledge.shape), counts[device], knowledge, known)
     joule = played.uplink.compute_joule + played.uplink.radio_joule
     mean = budget_joule(config, problem) / problem.n_rounds
     return params, state._replace(
-        own=kept(problem, state.own, state.origin, played),
+        own=remembered(state.own, played),
         knowledge=knowledge,
         known=known,
         labels=counts,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..options import option
-from ..types import Bools, Decision, Observation, Problem, Start, Updates
+from ..types import Bools, Decision, Observation, Problem, Start, Updates, stateless
 from . import defaults
 from .defaults import TrainingConfig, setting
 from .resources import plan
@@ -44,6 +44,7 @@ def full_speed(config: StepConfig, problem: Problem, observation: Observation, s
     return draft
 
 
+@stateless
 def local(
     config: StepConfig,
     problem: Problem,

@@ -18,8 +18,8 @@ from torch.nn.utils import vector_to_parameters
 from ..learn.architecture import trainable
 from ..learn.evaluation import places, top_columns
 from ..rng import SETUP, stream
-from ..types import Bools, Decision, Ints, Outcome, Problem, Round, Start
-from .contributions import Contributions, remember, rows_of
+from ..types import Bools, Decision, Ints, Problem, Round, Start, finite_rows
+from .contributions import Contributions, remember, row_of, rows_of
 
 NOBODY = -1
 
@@ -48,13 +48,13 @@ def own_starts(problem: Problem, own: Contributions, origin: Tensor, decision: D
     return Start(models_of(problem, own, origin, device), np.arange(len(device)))
 
 
-def kept(problem: Problem, own: Contributions, origin: Tensor, played: Round) -> Contributions:
-    """The models of devices after a round; a model with numbers that are not finite is not kept."""
-    fine = played.uplink.outcome[played.updates.device] != Outcome.INVALID
-    trained = played.updates.device[fine]
-    moved = played.updates.delta[torch.from_numpy(fine).to(origin.device), : problem.learner.n_params]
-    after = models_of(problem, own, origin, trained) + moved
-    return remember(own, trained, after, played.decision.steps[trained], np.ones(len(trained)))
+def remembered(own: Contributions, played: Round) -> Contributions:
+    """What devices own after a round: `updates.kept` of all that trained, heard or not, as far as it is finite."""
+    kept: Tensor = played.updates.kept
+    fine = finite_rows(kept)
+    device = played.updates.device[fine]
+    rows = kept if fine.all() else kept[torch.from_numpy(fine).to(kept.device)]
+    return remember(own, device, rows, played.decision.steps[device], np.ones(len(device)))
 
 
 # ---------------------------------------------------------------- evaluation
@@ -144,9 +144,7 @@ def judge_own(problem: Problem, held: Ints, own: Contributions, origin: Tensor) 
     kinds = problem.learner.kinds(np.arange(len(own.seen)))
 
     def model_of(device: int) -> Tensor:
-        page = own.pages[device // own.height]
-        if page is None or not own.seen[device]:
-            return origin[kinds[device]]
-        return page[device % own.height]  # in place: nothing is copied
+        model = row_of(own, device)
+        return origin[kinds[device]] if model is None else model
 
     return judge(problem, held, own.seen, model_of)

@@ -16,8 +16,7 @@ from ..record.files import refuse_folder, write_asked
 from ..types import Floats
 from .bands import Band, band
 from .comparison import Comparison, Group
-from .costs import COSTS, Cost, titled
-from .summary import measured
+from .costs import COSTS, Cost, measured, titled
 from .table import scale
 
 if TYPE_CHECKING:  # matplotlib takes a while to import and is needed by whoever draws alone

@@ -6,8 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..record import Record
-from .costs import COSTS
-from .summary import measured
+from .costs import COSTS, measured
 from .table import BITS, JOULES, TIMES, Units
 
 PERCENT: Units = ((0.01, "%"),)

@@ -107,7 +107,7 @@ def _train_chunk(job: Job, layers: list[Layer], batches: Batches, rows: Ints) ->
     weights.copy_(start)
     gradient = None if work.plain else torch.empty_like(weights)
     velocity = torch.zeros_like(weights) if work.momentum else None
-    mask = None
+    mask, shift = None, None if work.shift is None else work.shift[place].to(start)
     if work.mask is not None:
         mask = (work.mask if work.mask.dim() == 1 else work.mask[place]).to(start)
     rate = work.lr if gradient is None else 1.0
@@ -123,6 +123,8 @@ def _train_chunk(job: Job, layers: list[Layer], batches: Batches, rows: Ints) ->
         change = gradient[:live]
         if work.prox:
             change.add_(weights[:live] - start[:live], alpha=work.prox)
+        if shift is not None:
+            change.add_(shift[:live])
         if mask is not None:
             change.mul_(mask if mask.dim() == 1 else mask[:live])
         if velocity is not None:

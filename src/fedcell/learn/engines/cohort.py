@@ -49,7 +49,13 @@ class Shape(NamedTuple):
     prox: float
     masked: bool
     padded: bool  # whether a row may have fewer samples than others
+    shifted: bool
     together: bool  # whether all rows start from one point
+
+    @property
+    def plain(self) -> bool:
+        """Whether weights move by the gradient alone."""
+        return not (self.momentum or self.prox or self.masked or self.shifted)
 
 
 class Replays:
@@ -87,6 +93,7 @@ def train_rows(job: Job, kernel: Callable[[], Kernel], batches: Batches, rows: I
         prox=work.prox,
         masked=work.mask is not None,
         padded=batches.full,
+        shifted=work.shift is not None,
         together=len(job.points) == 1,
     )
     cohort = job.replays.cohort(job, kernel, shape)
@@ -111,6 +118,7 @@ class Cohort:
         self.weights = [room(n_rows, *part.shape[1:]) for part in self.start]
         self.velocity = [part.clone() for part in self.weights] if shape.momentum else []
         self.mask = [part.clone() for part in self.weights] if shape.masked else []
+        self.shift = [part.clone() for part in self.weights] if shape.shifted else []
         self.index = room(shape.n_batches, n_rows, shape.width, of=torch.int64)
         self.number = room(shape.n_batches, n_rows, shape.n_draws if shape.distinct else 0, of=torch.int64)
         self.share = room(n_rows, shape.n_draws)
@@ -137,6 +145,9 @@ class Cohort:
         if work.mask is not None:
             entries = work.mask if work.mask.dim() == 1 else work.mask[torch.from_numpy(rows).to(work.mask.device)]
             _fill([part[:n] for part in self.mask], self.kernel.split(entries.to(self.rate).expand(n, -1)))
+        if work.shift is not None:
+            added = work.shift[torch.from_numpy(rows).to(work.shift.device)].to(self.rate)
+            _fill([part[:n] for part in self.shift], self.kernel.split(added))
         _bring(self.index, feed.sample)
         _bring(self.share, feed.share)
         if self.x.numel():
@@ -189,7 +200,7 @@ class Cohort:
         x, y, weight = self._batch(n)
         rate = self.rate.index_select(0, self.step)[0, :n]
         now = [part[:n] for part in self.weights]
-        if self.kernel.move and not (self.shape.momentum or self.shape.prox or self.shape.masked):
+        if self.kernel.move and self.shape.plain:
             y = y * rate[:, None, None] if y.is_floating_point() else y  # shares of labels are weights, too
             self.kernel.move(now, x, y, weight * rate[:, None])
         else:
@@ -198,10 +209,12 @@ class Cohort:
         self.step.add_(1)
 
     def _change(self, now: Sequence[Tensor], change: Sequence[Tensor], n: int) -> Sequence[Tensor]:
-        """What weights move against: gradients, the pull of prox, masks and momentum."""
+        """What weights move against: gradients, the pull of prox, shifts, masks and momentum."""
         if self.shape.prox:
             start = [part[:n] for part in self.start]
             change = [g + self.shape.prox * (w - s) for g, w, s in zip(change, now, start, strict=True)]
+        if self.shift:
+            change = [g + part[:n] for g, part in zip(change, self.shift, strict=True)]
         if self.mask:
             change = [g * part[:n] for g, part in zip(change, self.mask, strict=True)]
         if self.velocity:

@@ -28,6 +28,8 @@ def train(job: Job) -> None:
             gradient = torch.cat([part.reshape(-1) for part in torch.autograd.grad(loss, trainable(module))])
             now = parameters_to_vector(trainable(module)).detach()
             velocity = work.momentum * velocity + gradient + work.prox * (now - start)
+            if work.shift is not None:
+                velocity = velocity + work.shift[row].to(velocity.device)
             if work.mask is not None:
                 velocity = velocity * (work.mask if work.mask.dim() == 1 else work.mask[row]).to(velocity.device)
             vector_to_parameters(now - work.lr * velocity, trainable(module))

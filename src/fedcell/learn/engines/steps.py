@@ -46,15 +46,15 @@ class Layout:
 
 
 class Step:
-    """`v = momentum * v + g + prox * (w - start)`, `w -= lr * v` on the entries the mask leaves.
+    """`v = momentum * v + g + shift + prox * (w - start)`, `w -= lr * v` on the entries the mask leaves.
 
     Args:
-        work: its rates, and the mask of every row.
+        work: its rates, and the mask and the shift of every row.
         row: which of them this is.
         cut: from a packed row to the parts that move together.
         weights: the packed row that moves.
         start: where it started.
-        layout: packs the mask.
+        layout: packs the mask and the shift.
     """
 
     def __init__(
@@ -73,6 +73,7 @@ class Step:
         if work.mask is not None:
             chosen = work.mask if work.mask.dim() == 1 else work.mask[row]
             self.mask = cut(layout.pack(chosen.to(start)[None].clone())[0])
+        self.shift = [] if work.shift is None else cut(layout.pack(work.shift[row].to(start)[None].clone())[0])
 
     def apply(self, gradients: Sequence[Tensor | None]) -> None:
         """Move by the gradients; None where a part has moved already."""
@@ -83,6 +84,8 @@ class Step:
             return
         if work.prox:
             change = list(torch._foreach_add(change, torch._foreach_sub(parts, self.start), alpha=work.prox))
+        if self.shift:
+            change = list(torch._foreach_add(change, self.shift))
         if self.mask:
             change = list(torch._foreach_mul(change, self.mask))
         if self.velocity:

@@ -1,0 +1,49 @@
+"""Screening: uploads with numbers that are not finite never reach a method, and what it returns is checked."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from . import radio
+from .errors import ContractError, Diverged
+from .learn.deferred import Deferred
+from .learn.sums import Answered, questions_of
+from .types import Method, Problem, Round, Uplink
+
+
+def aggregate(problem: Problem, method: Method, params: Tensor, state: Any, sent: Round) -> tuple[Tensor, Any, Uplink]:
+    """The model and the state that the method makes of the finite uploads, and the uplink without the others.
+
+    Of a large cohort that it takes sums of alone, updates never lie in memory together. Who is not finite is then known
+    only when all are added up. As weights depend on who is heard, such a round is trained once more without those.
+    """
+    final = partial(method.aggregate, problem, params, state)
+    if isinstance(rows := sent.updates.rows, Deferred):
+        while (questions := questions_of(final, sent, rows)) is not None:
+            known = Answered(rows, questions, rows.add_all(questions))
+            played = refuse_invalid(sent)
+            if np.array_equal(played.uplink.outcome, sent.uplink.outcome):
+                found = final(sent._replace(updates=sent.updates._replace(rows=known)))
+                return *checked(params, found), sent.uplink
+            sent = played
+    played = refuse_invalid(sent._replace(updates=sent.updates._replace(rows=sent.updates.delta)))
+    return *checked(params, final(played)), played.uplink
+
+
+def checked(params: Tensor, found: object) -> tuple[Tensor, Any]:
+    """What aggregate() returned: a model shaped like the one before, and the method's state."""
+    match found:
+        case (Tensor(shape=params.shape) as model, state):
+            return model, state
+    raise ContractError(f"aggregate() returned {str(found)[:50]!r}: return (params {list(params.shape)}, state)")
+
+
+def refuse_invalid(sent: Round) -> Round:
+    """Turn away uploads with numbers that are not finite; all of them at once means divergence."""
+    updates, round = sent.updates, sent.observation.round
+    invalid = updates.device[~updates.finite()]
+    if len(invalid) and len(invalid) == len(updates.device):
+        raise Diverged(f"round {round}: all {len(invalid)} local updates are not finite: lower the learning rate")
+    return sent._replace(uplink=radio.mark_invalid(sent.uplink, invalid))
