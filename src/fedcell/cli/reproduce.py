@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # PyTorch and Matplotlib are imported by the command alone
     from ..effort import Effort
     from ..experiment.catalogue import Entry
     from ..experiment.ledger import LedgerRow
-    from ..experiment.reproduce import Outcome
+    from ..experiment.reproduce import Reproduction
 
 WORDS = ("reproduced", "partly", "not reproduced", "not run")
 
@@ -119,7 +119,7 @@ def aligned(table: Sequence[tuple[str, ...]]) -> list[str]:
 def _run(chosen: Sequence["Entry"], effort: "Effort", out: Path | None, as_json: bool) -> int:
     from ..experiment.reproduce import reproduce
 
-    done: list[Outcome] = []
+    done: list[Reproduction] = []
     code = 0
     try:
         for outcome in reproduce(chosen, effort, out, _say):
@@ -133,7 +133,7 @@ def _run(chosen: Sequence["Entry"], effort: "Effort", out: Path | None, as_json:
     return code or int(any(one.failed for one in done))
 
 
-def as_values(outcome: "Outcome") -> dict[str, Any]:
+def as_values(outcome: "Reproduction") -> dict[str, Any]:
     """An outcome in values that JSON has."""
     pairs = zip(outcome.claims, outcome.findings, strict=True) if outcome.findings else ()
     return {
@@ -146,7 +146,7 @@ def as_values(outcome: "Outcome") -> dict[str, Any]:
     }
 
 
-def summary(done: Sequence["Outcome"], n_chosen: int, effort: "Effort") -> str:
+def summary(done: Sequence["Reproduction"], n_chosen: int, effort: "Effort") -> str:
     """Verdicts of all experiments, what failed, and what differs from the results on file."""
     table: list[tuple[str, ...]] = [("experiment", "claims", *WORDS, "")]
     for one in done:
@@ -169,7 +169,7 @@ def summary(done: Sequence["Outcome"], n_chosen: int, effort: "Effort") -> str:
     return "\n".join(lines)
 
 
-def _note(outcome: "Outcome") -> str:
+def _note(outcome: "Reproduction") -> str:
     if not outcome.note:
         return ""
     return f"{': failed: ' if outcome.failed else chr(10) + '  '}{outcome.note}"

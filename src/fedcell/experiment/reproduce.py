@@ -18,7 +18,7 @@ from .runs import Row, missing_runs, seeds_of
 Say = Callable[[str], None]
 
 
-class Outcome(NamedTuple):
+class Reproduction(NamedTuple):
     """How it went with one experiment."""
 
     entry: Entry
@@ -37,7 +37,7 @@ class Outcome(NamedTuple):
         return {key: (old, now[key]) for key, old in self.on_file.items() if now.get(key, old) != old}
 
 
-def reproduce(chosen: Sequence[Entry], effort: Effort, out: Path | None, say: Say) -> Iterator[Outcome]:
+def reproduce(chosen: Sequence[Entry], effort: Effort, out: Path | None, say: Say) -> Iterator[Reproduction]:
     """Run, judge and write experiments; outcomes come as they end.
 
     Args:
@@ -101,17 +101,17 @@ def _n_missing(group: Sequence[Entry], effort: Effort, out: Path | None) -> int:
     return len(missing)
 
 
-def _one(entry: Entry, effort: Effort, out: Path | None, tell: _Counted) -> Outcome:
+def _one(entry: Entry, effort: Effort, out: Path | None, tell: _Counted) -> Reproduction:
     try:
         return _carry_out(entry, effort, out, tell)
     except FedcellError as error:
-        return Outcome(entry, note=_why(error, str(error)), failed=True)
+        return Reproduction(entry, note=_why(error, str(error)), failed=True)
     except Exception as error:
         tell.say(traceback.format_exc().rstrip())
-        return Outcome(entry, note=_why(error, f"{type(error).__name__}: {error}"), failed=True)
+        return Reproduction(entry, note=_why(error, f"{type(error).__name__}: {error}"), failed=True)
 
 
-def _carry_out(entry: Entry, effort: Effort, out: Path | None, tell: _Counted) -> Outcome:
+def _carry_out(entry: Entry, effort: Effort, out: Path | None, tell: _Counted) -> Reproduction:
     experiment = load(entry)
     results = results_of(entry, out)
     rows = rows_of(experiment, entry.name, results, effort, lambda line: tell.run(entry, line))
@@ -129,7 +129,7 @@ def _carry_out(entry: Entry, effort: Effort, out: Path | None, tell: _Counted) -
     before = {claim["key"]: claim["verdict"] for claim in in_clone["claims"]}
     if not note:
         write(experiment, entry.name, rows, findings, results, effort)
-    return Outcome(entry, shown, experiment.claims, findings, seeds, {} if effort.quick else before, note)
+    return Reproduction(entry, shown, experiment.claims, findings, seeds, {} if effort.quick else before, note)
 
 
 def _richer(old: Mapping[str, Any], rows: Sequence[Row]) -> str:
