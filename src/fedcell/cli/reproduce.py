@@ -13,7 +13,7 @@ from ..errors import BadInput
 
 if TYPE_CHECKING:  # PyTorch and Matplotlib are imported by the command alone
     from ..effort import Effort
-    from ..experiment.catalogue import Entry
+    from ..experiment.catalogue import ExperimentFile
     from ..experiment.ledger import LedgerRow
     from ..experiment.reproduce import Reproduction
 
@@ -116,7 +116,7 @@ def aligned(table: Sequence[tuple[str, ...]]) -> list[str]:
 # ---------------------------------------------------------------- running
 
 
-def _run(chosen: Sequence["Entry"], effort: "Effort", out: Path | None, as_json: bool) -> int:
+def _run(chosen: Sequence["ExperimentFile"], effort: "Effort", out: Path | None, as_json: bool) -> int:
     from ..experiment.reproduce import reproduce
 
     done: list[Reproduction] = []

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ..effort import Effort
 from ..errors import FedcellError
 from ..report.table import TIMES, human
-from .catalogue import Entry, load, opened
+from .catalogue import ExperimentFile, load, opened
 from .frame import Claim, Experiment, Finding, judge, refuse_unmatched, rows_of, store_of, text, write
 from .ledger import read_result
 from .runs import Row, missing_runs, seeds_of
@@ -21,7 +21,7 @@ Say = Callable[[str], None]
 class Reproduction(NamedTuple):
     """How it went with one experiment."""
 
-    entry: Entry
+    entry: ExperimentFile
     text: str = ""  # claims and verdicts for a person
     claims: Sequence[Claim] = ()
     findings: Sequence[Finding] = ()
@@ -37,7 +37,7 @@ class Reproduction(NamedTuple):
         return {key: (old, now[key]) for key, old in self.on_file.items() if now.get(key, old) != old}
 
 
-def reproduce(chosen: Sequence[Entry], effort: Effort, out: Path | None, say: Say) -> Iterator[Reproduction]:
+def reproduce(chosen: Sequence[ExperimentFile], effort: Effort, out: Path | None, say: Say) -> Iterator[Reproduction]:
     """Run, judge and write experiments; outcomes come as they end.
 
     Args:
@@ -55,7 +55,7 @@ def reproduce(chosen: Sequence[Entry], effort: Effort, out: Path | None, say: Sa
             yield from (_one(entry, effort, out, tell) for entry in group)
 
 
-def results_of(entry: Entry, out: Path | None) -> Path:
+def results_of(entry: ExperimentFile, out: Path | None) -> Path:
     """The folder that the results of an experiment go to."""
     return out / entry.paper if out else entry.results
 
@@ -67,7 +67,7 @@ class _Counted:
         self.total, self.say = total, say
         self.done, self.began_s = 0, time.monotonic()
 
-    def run(self, entry: Entry, line: str) -> None:
+    def run(self, entry: ExperimentFile, line: str) -> None:
         self.done += 1
         left = max(self.total - self.done, 0)
         rest_s = (time.monotonic() - self.began_s) / self.done * left
@@ -75,7 +75,7 @@ class _Counted:
         self.say(f"{entry} {line} (run {self.done} of {max(self.total, self.done)}{rest})")
 
 
-def _keys(group: Sequence[Entry], effort: Effort) -> list[str]:
+def _keys(group: Sequence[ExperimentFile], effort: Effort) -> list[str]:
     """The names of all cases of a paper; what does not load is said when its turn comes."""
     with opened(group[0].path.parent):
         try:
@@ -84,7 +84,7 @@ def _keys(group: Sequence[Entry], effort: Effort) -> list[str]:
             return [effort.only]
 
 
-def _n_missing(group: Sequence[Entry], effort: Effort, out: Path | None) -> int:
+def _n_missing(group: Sequence[ExperimentFile], effort: Effort, out: Path | None) -> int:
     """How many runs the experiments of a paper lack; runs that they share count once."""
     missing: set[tuple[Path, str]] = set()
     if effort.stored:
@@ -101,7 +101,7 @@ def _n_missing(group: Sequence[Entry], effort: Effort, out: Path | None) -> int:
     return len(missing)
 
 
-def _one(entry: Entry, effort: Effort, out: Path | None, tell: _Counted) -> Reproduction:
+def _one(entry: ExperimentFile, effort: Effort, out: Path | None, tell: _Counted) -> Reproduction:
     try:
         return _carry_out(entry, effort, out, tell)
     except FedcellError as error:
@@ -111,7 +111,7 @@ def _one(entry: Entry, effort: Effort, out: Path | None, tell: _Counted) -> Repr
         return Reproduction(entry, note=_why(error, f"{type(error).__name__}: {error}"), failed=True)
 
 
-def _carry_out(entry: Entry, effort: Effort, out: Path | None, tell: _Counted) -> Reproduction:
+def _carry_out(entry: ExperimentFile, effort: Effort, out: Path | None, tell: _Counted) -> Reproduction:
     experiment = load(entry)
     results = results_of(entry, out)
     rows = rows_of(experiment, entry.name, results, effort, lambda line: tell.run(entry, line))

@@ -21,7 +21,7 @@ from .. import methods
 from ..data import Dataset, load
 from ..data.generated import GENERATORS
 from ..errors import BadInput, Diverged
-from ..learn.engines.pool import cores
+from ..machine import cores
 from ..options import flat, override, to_dict
 from ..record import made_by
 from ..scenarios import Config, build_problem

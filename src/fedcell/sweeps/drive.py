@@ -16,9 +16,8 @@ from warnings import warn
 from .. import methods as library
 from .. import options
 from ..errors import BadInput, FedcellError
-from ..learn.engines.cluster import check_answers, connected, require
-from ..learn.engines.pool import cores
 from ..loggers import Log
+from ..machine import check_answers, connected, cores, require_ray
 from ..record import Progress, RunInfo, Watch, silent
 from ..record.drive import claim
 from ..record.files import explained, locked, occupied, present, write_json
@@ -184,7 +183,7 @@ def _engine(name: str, address: str | None) -> Engine:
     if name not in ENGINES:
         raise BadInput(f"unknown engine {name!r}: choose one of {', '.join(ENGINES)}")
     if name == "ray":
-        require("--engine ray")
+        require_ray("--engine ray")
         if not connected():
             check_answers(address)
         return partial(on_ray.run, address=address)

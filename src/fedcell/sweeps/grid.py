@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 from .. import methods as library
 from .. import options, scenarios
 from ..errors import BadInput
-from ..idle import notices
 from ..resolve import Keys, choose, sort_keys
 from ..scenarios import Config, Scenario
+from ..unused_settings import notices
 from .task import SweepRun
 
 LONGEST = 100  # characters of a folder name
@@ -57,9 +57,9 @@ def expand(
     worlds = [(preset, point) for preset in presets for point in points]
     for n, seed in enumerate([None] if seeds is None else seeds):
         for preset, point in worlds:
-            for task, idle in _world(preset, methods or preset.compare, seed, settings, point):
+            for task, unused in _world(preset, methods or preset.compare, seed, settings, point):
                 found.setdefault(task.name, task)  # a method that a point does not concern is run once
-                said += [idle] * (n == 0)  # alike on every seed
+                said += [unused] * (n == 0)  # alike on every seed
     return tuple(found.values()), tuple(notices(said))
 
 
@@ -72,12 +72,12 @@ def _preset(name: str) -> Scenario:
 def _world(
     preset: Scenario, methods: Sequence[str], seed: int | None, settings: Values, point: Values
 ) -> Iterator[tuple[SweepRun, dict[str, str]]]:
-    """The runs of all methods in one world, each with what `idle` says of its settings."""
+    """The runs of all methods in one world, each with what `unused_settings` says of its settings."""
     common, own = _sort(settings, methods, preset), _sort(point, methods, preset)
     changes = common.config | own.config | ({} if seed is None else {"seed": seed})
     config: Config = options.override(preset.config, changes)
     world = _world_name(preset.config, config)
-    idle = scenarios.without_effect(config, [*common.config, *own.config])
+    unused = scenarios.without_effect(config, [*common.config, *own.config])
     for text in methods:
         word, _, written = text.partition(":")
         fixed = {key for key, _ in library.pairs(text)}
@@ -93,7 +93,7 @@ def _world(
         path = str(Path(word).resolve()) if word.endswith(".py") else word
         name = f"{world}/{_method_name(path, library.pairs(label))}"
         task = SweepRun(name, label, text.replace(word, path, 1), values, options.to_dict(config))
-        yield task, idle | library.without_effect(choice, given)
+        yield task, unused | library.without_effect(choice, given)
 
 
 def _sort(values: Values, methods: Sequence[str], preset: Scenario) -> Keys:

@@ -8,7 +8,7 @@ from threading import Thread
 from typing import Any
 
 from ..errors import FedcellError
-from ..learn.engines.pool import cores
+from ..machine import cores
 from ..record import Progress
 from ..record.rows import decode
 from .runner import LOST, OUTCOME, Message, Runner

@@ -15,8 +15,7 @@ from threading import Event, Thread
 from typing import Any, NamedTuple
 
 from ..errors import BadInput, FedcellError
-from ..learn.engines.cluster import STORE_BYTES, connect, count_cpus, shares
-from ..learn.engines.pool import cores
+from ..machine import STORE_BYTES, connect, cores, count_cpus, shares
 from ..record import Progress
 from ..record.files import explained
 from ..version import __version__

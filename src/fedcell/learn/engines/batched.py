@@ -14,12 +14,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ...machine import for_each
 from ...types import Ints
 from ..architecture import Architecture
 from .chunks import in_chunks
 from .cohort import Kernel, train_rows
 from .common import Batch, Batches, Job
-from .pool import for_each
 from .products import product, subtract_product
 
 CHUNK_BYTES = 2 << 20  # weights of a chunk on a CPU: little memory, and larger chunks were not faster
