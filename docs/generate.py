@@ -47,9 +47,9 @@ a ratio or a word.
 METHODS = """\
 ## Settings of the methods
 
-Write them after the name, `fedprox:mu=0.5,scheduler=random`, or as `--set fedprox.mu=0.5` for every `fedprox` of the
-run. A setting after the name wins. `none` for `lr`, `steps`, `batch_size` and `momentum` takes the value of the `train`
-section.
+Write them after the name, `fedprox:mu=0.5,scheduler=random`, or as `--set fedprox.mu=0.5` (in Python
+`settings={"fedprox.mu": 0.5}`) for every `fedprox` of the run. A setting after the name wins. `none` for `lr`,
+`steps`, `batch_size` and `momentum` takes the value of the `train` section.
 """
 
 SCENARIOS = """\

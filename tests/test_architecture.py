@@ -15,6 +15,7 @@ FLOORS = [  # a room may import from its own floor and the floors below
     {"data", "theory", "tiers", "coding"},
     {"methods", "plan"},
     {"scenarios"},
+    {"resolve"},
     {"screening", "simulate"},
     {"record", "report", "loggers", "sweeps", "experiment", "web", "api", "deploy", "cli", "__main__", "__init__"},
 ]

@@ -20,6 +20,7 @@ from fedcell.deploy.wire import Facts
 from fedcell.errors import BadInput, FedcellError
 from fedcell.learn.samples import Samples
 from fedcell.record import checkpoint, prepare
+from fedcell.resolve import choose
 from fedcell.scenarios import build_problem
 from fedcell.simulate import begin, simulate
 from fedcell.types import Outcome
@@ -54,14 +55,14 @@ TOLERANCE = 2e-5  # one row and several are multiplied in different orders
 def simulated(config):
     asked = settings.read(config)
     problem = build_problem(asked.config)
-    return problem, list(simulate(problem, methods.parse(asked.method, asked.defaults).build()))
+    return problem, list(simulate(problem, choose(asked.method, asked.preset, asked.settings).build()))
 
 
 def last_state(config):
     """The snapshot that a deployed run ended with."""
     asked = settings.read(config)
     problem = federated_problem(asked.config)
-    first = begin(problem, methods.parse(asked.method, asked.defaults).build())
+    first = begin(problem, choose(asked.method, asked.preset, asked.settings).build())
     return checkpoint.newest(record.read(config["out"]).folder, checkpoint.Template.of(first), 10**6, print)
 
 
@@ -410,7 +411,7 @@ def test_the_simulation_does_not_go_on_with_real_devices(tmp_path):
 
 
 def test_a_node_that_restarts_in_mid_run_takes_its_place(tmp_path):
-    config = run_config(out=tmp_path / "run", **{"rounds": "4"})
+    config = run_config(out=tmp_path / "run", **{"rounds": "4", "world.deadline_s": "0.5"})
     nodes = own_nodes(tmp_path)
 
     def restart(node, message, reply):
@@ -419,7 +420,6 @@ def test_a_node_that_restarts_in_mid_run_takes_its_place(tmp_path):
             return None
         return reply
 
-    config["settings"] += " world.deadline_s=0.5"
     grid = federation(config, restart, nodes=nodes)
     found = play(config, grid)
     assert found.columns["outcome"] == ["DDDD", "DTDD", "DDDD", "DDDD"]
@@ -497,5 +497,5 @@ def test_a_model_of_ones_own_needs_a_folder(tmp_path):
 def test_prepare_marks_a_run_of_real_devices(tmp_path):
     asked = settings.read(run_config(out=tmp_path / "run"))
     problem = federated_problem(asked.config)
-    _, ((spec, _),) = prepare.prepare(asked.config, ["fedavg"], {}, None, None, problem)
-    assert spec.own == ("federation",)
+    _, (job,) = prepare.prepare(asked.config, ["fedavg"], problem=problem)
+    assert job.spec.own == ("federation",)
