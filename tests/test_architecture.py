@@ -11,10 +11,22 @@ import pytest
 ROOMS = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "rooms.py"))
 SOURCE, GRAPH = ROOMS["SOURCE"], ROOMS["graph"]()
 FLOORS = [  # a room may import from its own floor and the floors below
-    {"types", "units", "version", "errors", "options", "labels", "machine", "unused_settings", "rng", "effort"},
+    {
+        "types",
+        "units",
+        "version",
+        "errors",
+        "options",
+        "labels",
+        "machine",
+        "unused_settings",
+        "rng",
+        "effort",
+        "pieces",
+    },
     {"solve"},
     {"world", "radio", "learn"},
-    {"data", "theory", "tiers"},
+    {"data", "theory", "tiers", "coding"},
     {"methods", "plan"},
     {"scenarios"},
     {"resolve"},

@@ -22,8 +22,10 @@ HOPELESS_LOSS = 1e6  # nats per sample; guessing costs a few
 def carry_out(
     problem: Problem, method: Method, state: object, start: Start, observation: Observation, decision: Decision
 ) -> Round:
-    """Train and send in the simulated world."""
-    updates = method.local(problem, state, start, observation, decision)
+    """Train, encode and send in the simulated world."""
+    trained = method.local(problem, state, start, observation, decision)
+    updates = method.encode(problem, state, trained, observation, decision)
+    decision = radio.as_sent(decision, updates)
     uplink = radio.transmit(problem.world, observation, decision, problem.seed)
     return Round(observation, decision, updates, uplink)
 

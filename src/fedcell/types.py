@@ -151,6 +151,7 @@ class Updates(NamedTuple):
     device: Ints  # [n_rows], ascending
     rows: "Tensor | Rows"  # [n_rows, n_sent] float32; those of a large cohort are trained when asked for
     kept: Any = None  # tensors or arrays [n_rows, ...], or a tree of them: NamedTuples, tuples, lists, dicts
+    bit: Floats | None = None  # [n_rows], bits of each row on the air; None: `payload_bit` of the decision
 
     @property
     def delta(self) -> "Tensor":
@@ -306,8 +307,13 @@ class Problem(NamedTuple):
     eval_every: int = 1
 
 
+def as_is(problem: Problem, state: Any, updates: Updates, observation: Observation, decision: Decision) -> Updates:
+    """The `encode` of methods that send rows as they are, in the bits that were decided."""
+    return updates
+
+
 class Method(NamedTuple):
-    """A federated-learning method: six pure functions around an explicit state.
+    """A federated-learning method: seven pure functions around an explicit state.
 
     Start from `fedcell.methods.defaults.default(config)` and replace what the paper changes. The state is
     any tree of NamedTuples, tuples, lists and dicts with tensors, arrays, numbers, texts and None, so that a run can
@@ -322,6 +328,8 @@ class Method(NamedTuple):
     asks for sums alone (`Round.add_up`), they are added up as they are trained; `aggregate` is then called once
     beforehand, with zeros for sums, to learn which sums those are.
 
+    `sends` says what the rows of `local` are: `updates` of the shared model, which codings go with, or other words.
+
     `own_networks` says that devices may have networks of different architectures (`model.widths`): no model of one is
     ever used by another.
     """
@@ -332,7 +340,9 @@ class Method(NamedTuple):
     local: Callable[[Problem, Any, Start, Observation, Decision], Updates]
     aggregate: Callable[[Problem, "Tensor", Any, Round], tuple["Tensor", Any]]
     evaluate: Callable[[Problem, "Tensor", Any], Mapping[str, float]]
+    encode: Callable[[Problem, Any, Updates, Observation, Decision], Updates] = as_is
     scope: str = "cell"
+    sends: str = "updates"
     own_networks: bool = False
 
 

@@ -43,6 +43,10 @@ SETTINGS = (
     "cafe:scheme=agu,quorum=3",
     "fedavg:scheduler=random,n_selected=2",
     "osafl:score=kkt",
+    "fedavg+topk:fraction=0.1",
+    "fedprox+topk:fraction=0.1,feedback=false",
+    "scaffold+topk:fraction=0.3",
+    "m_fedavg+topk:fraction=1",
 )
 DEPLOYED = (*(name for name in methods.names() if name not in (*REFUSED, "knowledge")), *SETTINGS)
 TOLERANCE = 2e-5  # one row and several are multiplied in different orders
@@ -62,6 +66,11 @@ def last_state(config):
     return checkpoint.newest(record.read(config["out"]).folder, checkpoint.Template.of(first), 10**6, print)
 
 
+def own_nodes(tmp_path):
+    """Four devices, each with a folder of its own."""
+    return {100 + k: {"partition-id": k, "state-dir": str(tmp_path / f"device{k}")} for k in range(4)}
+
+
 def is_train(message):
     return message.metadata.message_type == "train"
 
@@ -77,7 +86,7 @@ def round_of(message):
 def test_a_deployed_method_is_the_simulated_one(method, tmp_path):
     """Bit-identical mini-batches; the pages, ages and queues of its state are those of the simulation, too."""
     config = run_config(method, tmp_path / "run")
-    found = play(config)
+    found = play(config, federation(config, nodes=own_nodes(tmp_path)))
     _, history = simulated(config)
     assert found.status.state == "finished"
     assert found.columns["outcome"] == [row.outcome for row, _ in history]
@@ -403,7 +412,7 @@ def test_the_simulation_does_not_go_on_with_real_devices(tmp_path):
 
 def test_a_node_that_restarts_in_mid_run_takes_its_place(tmp_path):
     config = run_config(out=tmp_path / "run", **{"rounds": "4", "world.deadline_s": "0.5"})
-    nodes = {100 + k: {"partition-id": k, "state-dir": str(tmp_path / f"device{k}")} for k in range(4)}
+    nodes = own_nodes(tmp_path)
 
     def restart(node, message, reply):
         if is_train(message) and round_of(message) == 1 and node == 101:
@@ -427,7 +436,7 @@ def test_devices_with_caches_say_what_they_hold(tmp_path):
         return x[part], y[part]
 
     config = run_config("streaming", tmp_path / "run")
-    nodes = {100 + k: {"partition-id": k, "state-dir": str(tmp_path / f"device{k}")} for k in range(4)}
+    nodes = own_nodes(tmp_path)
     app = client_app(data, cache=CacheSettings(capacity=15, rule="fifo"))
     found = play(config, federation(config, app=app, nodes=nodes))
     assert found.status.state == "finished"
@@ -441,10 +450,6 @@ def test_devices_with_caches_say_what_they_hold(tmp_path):
 
 
 # ---------------------------------------------------------------- models that stay on devices
-
-
-def own_nodes(tmp_path):
-    return {100 + k: {"partition-id": k, "state-dir": str(tmp_path / f"device{k}")} for k in range(4)}
 
 
 @pytest.mark.parametrize("restart", [False, True])

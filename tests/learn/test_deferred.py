@@ -8,27 +8,12 @@ from test_engines import learner, points, work
 from fedcell import methods
 from fedcell.errors import ContractError, Diverged
 from fedcell.learn import deferred
-from fedcell.learn.engines import batched
 from fedcell.methods import fedavg
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
 from fedcell.types import Start, finite_rows, is_deferred
 
 N_ROWS = 23
 ADDING = ["fedavg", "fedprox", "fednova", "h_fedavg", "rawhfl", "cafe", "streaming"]
-
-
-@pytest.fixture
-def in_blocks(monkeypatch):
-    """Make all cohorts large ones, trained in blocks of so many rows per worker."""
-
-    def make(rows):
-        monkeypatch.setattr(deferred, "BLOCK_BYTES", 0)
-        monkeypatch.setattr(deferred, "PER_WORKER", rows)
-        monkeypatch.setattr(deferred, "GROUP", 2)
-
-    monkeypatch.setattr(batched, "rows_per_chunk", lambda architecture: 2)
-
-    return make
 
 
 def mask_of(n_params):

@@ -29,7 +29,9 @@ from ..record.files import write_atomic
 from ..types import Ints, Start, Store
 from . import wire
 from .cache import DiskCache
-from .own_model import Kept, keep, kept_in, means_of, pull_of, right_of
+from .coded import payload_of
+from .kept import Kept, keep, kept_in
+from .own_model import FILE, means_of, pull_of, right_of
 from .settings import read
 from .tasks import Task, Vector
 from .wire import Facts
@@ -82,10 +84,11 @@ def client_app(
                 right, tested = right_of(learner, own, Samples(x, y, learner.device)), len(y)
         else:
             update = trained(task, learner, task.start)
+        payload = payload_of(task, update, state_folder(context)) if task.coding else None
         compute_s = time.perf_counter() - begun_s
         counts, name = counted(labels, task.n_classes), identity(context)
         facts = Facts(device_of(context), task.round, counts, compute_s, name, right, tested)
-        return Message(wire.pack_facts(facts, update, task.mask), reply_to=message)
+        return Message(wire.pack_facts(facts, update, task.mask, payload), reply_to=message)
 
     return app
 
@@ -130,12 +133,12 @@ def trained(task: Task, learner: Learner, start: Vector) -> Vector:
 
 def shared(task: Task, learner: Learner, folder: Path | None) -> tuple[Vector, Vector]:
     """(class means, model) of a device after it has trained the model that it keeps in its folder."""
-    kept = kept_in(folder, learner.initial())
+    kept = kept_in(folder, FILE, learner.initial().cpu().numpy(), "a model of one's own")
     begin = kept.start(task.round)
     own = begin + trained(task, learner, begin)
     means = means_of(learner, own, task.n_classes)
     if np.isfinite(own).all() and folder is not None:
-        keep(folder, Kept(task.round, begin, own))
+        keep(folder, FILE, Kept(task.round, begin, own))
     return means, own
 
 

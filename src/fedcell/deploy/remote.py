@@ -53,6 +53,7 @@ class Remote(Learner):
     """A learner that has no training samples of its own."""
 
     n_features = 0  # where devices keep models of their own and send class means of so many features
+    coding: Mapping[str, Any] = {}  # that devices send updates in
     n_classes: int
     sections: Mapping[str, Mapping[str, Any]]  # settings that devices need
     ask: Ask | None = None  # there while a method does its local training
@@ -129,6 +130,7 @@ class Remote(Learner):
                 pull=pull,
                 knowledge=knowledge,
                 known=known,
+                coding=self.coding,
             )
             for row, device in enumerate(work.device)
         ]

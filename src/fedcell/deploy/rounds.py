@@ -26,6 +26,7 @@ from ..types import (
     Start,
     Uplink,
     WorldState,
+    as_is,
 )
 from .remote import Remote, Reported, measured, store_of
 from .settings import FederationConfig
@@ -131,8 +132,10 @@ def asked_of(
     observation: Observation,
     decision: Decision,
 ) -> Round:
-    """A method's local training, done by others."""
+    """A method's local training, done by others, who encode what they send."""
     learner = remote(problem)
+    if method.encode is not as_is and not learner.coding:
+        raise BadInput("this method encodes by a function of its own, which devices do not have: choose another one")
     with learner.asking(ask):
         updates = method.local(problem, state, start, observation, decision)
     return Round(observation, decision, updates, measured(problem.world.n_devices, learner.answers, 0.0))

@@ -33,6 +33,7 @@ class Task(NamedTuple):
     pull: float = 0.0  # strength of the pull of features to `knowledge`
     knowledge: Vector | None = None  # [n_classes * n_features], shared class means
     known: Bools | None = None  # [n_classes], classes that have one
+    coding: Mapping[str, Any] = {}  # name and settings of what the update is sent in; empty: as it is
 
     @property
     def n_values(self) -> int:

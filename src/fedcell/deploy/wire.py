@@ -2,7 +2,7 @@
 
 A device that keeps a model of its own (knowledge-aided learning) gets the shared class means instead of a model, and
 sends its own. A device that trains part of the entries (`mask`) sends the values of those entries alone, and gets them
-alone where all others are zero, as those of a pruned model are.
+alone where all others are zero, as those of a pruned model are. With a coding, its payload is sent instead.
 """
 
 import json
@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 
 from ..errors import FedcellError
 from ..types import Bools, Ints
+from .coded import Arrays, decoded
 from .tasks import Task, Vector
 
 TRAIN, HELLO = "train", "query"  # types of messages
 NUMBERS = ("device", "round", "seed", "n_params", "n_classes", "n_features", "steps", "batch_size")
 RATIOS = ("lr", "momentum", "prox", "pull")
+SECTIONS = ("model", "train", "coding")
 MOST_SAMPLES = 2**27  # devices times the samples of the largest: the server's store has a number for each
 
 
@@ -53,7 +55,7 @@ def pack_task(task: Task) -> RecordDict:
         arrays |= {"knowledge": _array(task.knowledge), "known": _array(task.known)}
     values: dict[str, Any] = {name: int(getattr(task, name)) for name in NUMBERS}
     values |= {name: float(getattr(task, name)) for name in RATIOS}
-    values |= {name: json.dumps(dict(getattr(task, name))) for name in ("model", "train")}
+    values |= {name: json.dumps(dict(getattr(task, name))) for name in SECTIONS}
     return RecordDict({"arrays": ArrayRecord(arrays), "task": ConfigRecord(values)})
 
 
@@ -64,7 +66,7 @@ def unpack_task(content: RecordDict) -> Task:
     if "mask" in arrays:
         mask = np.unpackbits(arrays["mask"].numpy(), count=int(values["n_params"])).astype(np.bool_)
     known: dict[str, Any] = {name: values[name] for name in (*NUMBERS, *RATIOS)}
-    known |= {name: json.loads(str(values[name])) for name in ("model", "train")}
+    known |= {name: json.loads(str(values[name])) for name in SECTIONS}
     if "knowledge" in arrays:
         known |= {"knowledge": arrays["knowledge"].numpy(), "known": arrays["known"].numpy().astype(np.bool_)}
     if "shift" in arrays:
@@ -90,11 +92,15 @@ def unpack_hello(content: RecordDict) -> tuple[int, int]:
 # ---------------------------------------------------------------- to the server
 
 
-def pack_facts(facts: Facts, update: Vector | None = None, mask: Bools | None = None) -> RecordDict:
-    """The content of an answer, with the update of one that trained."""
+def pack_facts(
+    facts: Facts, update: Vector | None = None, mask: Bools | None = None, payload: Arrays | None = None
+) -> RecordDict:
+    """The content of an answer, with the update of one that trained, or with the payload that stands for it."""
     values: dict[str, Any] = {**facts._asdict(), "counts": [int(count) for count in facts.counts]}
     content = RecordDict({"facts": ConfigRecord(values)})
-    if update is not None:
+    if payload is not None:
+        content["arrays"] = ArrayRecord({name: _array(part) for name, part in payload.items()})
+    elif update is not None:
         content["arrays"] = ArrayRecord({"update": _array(_part(update, mask))})
     return content
 
@@ -133,10 +139,11 @@ def unpack_update(content: RecordDict, task: Task) -> Vector:
     Raises MessageError with the reason where it cannot be used.
     """
     record = content.array_records.get("arrays")
-    if record is None or "update" not in record:
+    if record is None or not (task.coding or "update" in record):
         raise MessageError("the answer holds no update")
     try:
-        values = record["update"].numpy()
+        arrays = {name: array.numpy() for name, array in record.items()}
+        values = decoded(task, arrays) if task.coding else arrays["update"]
     except (TypeError, ValueError, OSError, EOFError) as error:
         raise MessageError(f"the update cannot be read ({error})") from None
     found = _whole(values, task.mask, task.n_values, "update")

@@ -5,6 +5,7 @@ groups of rows that an engine computes together, so neither an update nor the su
 """
 
 from collections.abc import Callable, Sequence
+from copy import copy
 
 import numpy as np
 import torch
@@ -87,6 +88,12 @@ class Deferred:
             totals[0] if weights.ndim == 1 else torch.stack(totals)
             for totals, (_, weights) in zip(shaped, questions, strict=True)
         ]
+
+    def remade(self, make: Callable[[Ints | None], Tensor]) -> "Deferred":
+        """Rows that are made otherwise, such as by decoding, and added up in the same blocks and groups."""
+        other = copy(self)
+        other._train, other._matrix, other._finite = make, None, None
+        return other
 
     def visit(self, look: Callable[[Ints, Tensor], None]) -> None:
         """Train all rows, show them group by group, and note which are finite."""

@@ -59,6 +59,7 @@ def build(config: Config) -> Method:
         aggregate=aggregate,
         evaluate=evaluate,
         own_networks=True,
+        sends="scores of public samples",
     )
 
 

@@ -52,6 +52,7 @@ def build(config: Config) -> Method:
         local=partial(local, config),
         aggregate=partial(aggregate, config),
         evaluate=partial(evaluate, config),
+        sends="the body of a model",
     )
 
 

@@ -34,7 +34,7 @@ class State(NamedTuple):
 
 def build(config: Config) -> Method:
     return default(LocalConfig())._replace(
-        init=init, decide=central.decide, aggregate=aggregate, evaluate=evaluate, scope="server"
+        init=init, decide=central.decide, aggregate=aggregate, evaluate=evaluate, scope="server", sends="nothing"
     )
 
 
