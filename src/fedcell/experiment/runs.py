@@ -22,7 +22,7 @@ from .. import methods
 from ..data import Dataset, load, scaled
 from ..data.generated import GENERATORS
 from ..errors import Diverged
-from ..learn.engines.pool import cores
+from ..machine import cores
 from ..options import to_dict
 from ..record import made_by
 from ..scenarios import Config, build_problem

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..errors import BadInput
+from ..machine import cores, one_thread
 from ..rng import SETUP, stream
 from ..types import Ints, Start, Updates
 from .architecture import Architecture, trainable
@@ -21,7 +22,6 @@ from .engines import batched, sharded
 from .engines.cohort import Replays
 from .engines.common import Job
 from .engines.dispatch import train_with
-from .engines.pool import cores, one_thread
 from .evaluation import mixed_batches, places, samples_at_once, spread_columns, top_columns
 from .memory import keep_freed_memory
 from .samples import Samples

@@ -9,8 +9,8 @@ from functools import partial
 import numpy as np
 import torch
 
+from ..machine import for_each
 from ..types import Ints, Start, Updates
-from .engines.pool import for_each
 from .learner import Learner, precision
 from .pruning import Units, cut, kept_units, load
 from .work import Work, rows_of

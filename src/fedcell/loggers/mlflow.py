@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import BadInput
 from ..options import flat
-from . import Point
+from . import LogPoint
 
 EXPERIMENT = "fedcell"
 TAG = "fedcell.folder"
@@ -38,7 +38,7 @@ class Sink:
         self.due_s = time.monotonic() + SEND_S
         self.id, self.last = self._find(str(folder.resolve()), name, run)
 
-    def put(self, point: Point) -> None:
+    def put(self, point: LogPoint) -> None:
         from mlflow.entities import Metric
 
         for key, value in point.values.items():

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from .. import pieces
 from ..errors import BadInput
-from ..idle import idle
 from ..options import override
 from ..pieces import summary
 from ..types import Method
+from ..unused_settings import unused_settings
 from . import pairing
 
 __all__ = ["Choice", "load", "names", "pairs", "parse", "summary", "without_effect", "word"]
@@ -90,7 +90,7 @@ def pairs(text: str) -> list[tuple[str, str]]:
 
 
 def without_effect(choice: Choice, given: Iterable[str] = ()) -> dict[str, str]:
-    """`idle` of the settings in a method's text, each text by itself, and of those given for the method."""
+    """`unused_settings` of the settings in a method's text, each text by itself, and of those given for the method."""
     where, own = f"{word(choice.source)}.", dict(pairs(choice.label))
-    said = idle(choice.config, [key for key in given if key not in own], where)
-    return said | {f"{choice.label} {key}": text for key, text in idle(choice.config, own, where).items()}
+    said = unused_settings(choice.config, [key for key in given if key not in own], where)
+    return said | {f"{choice.label} {key}": text for key, text in unused_settings(choice.config, own, where).items()}

@@ -20,10 +20,10 @@ from .checkpoint import Template
 from .folder import FEDERATION, Spec, how_to_resume
 
 PROBED = 256  # samples in the checksum of a data set
-Asked = str | Choice | tuple[str, Method]  # `NAME[:key=value,...]`, read or not, or a label and a method object
+MethodRequest = str | Choice | tuple[str, Method]  # `NAME[:key=value,...]`, read or not, or a label and a method object
 
 
-class Job(NamedTuple):
+class PreparedRun(NamedTuple):
     """One run that is ready to start or to go on."""
 
     folder: Path
@@ -34,11 +34,11 @@ class Job(NamedTuple):
 
 def prepare(
     config: Config,
-    asked: Sequence[Asked],
+    asked: Sequence[MethodRequest],
     dataset: Any = None,
     model: Any = None,
     problem: Problem | None = None,
-) -> tuple[Problem, list[Job]]:
+) -> tuple[Problem, list[PreparedRun]]:
     """Build the problem and every method, and begin each; raises BadInput on the first thing that does not fit.
 
     `problem` is that of a federation, whose devices have the data. The folders of the jobs are names.
@@ -49,7 +49,7 @@ def prepare(
     if problem is not None:
         own = (FEDERATION,)
     problem = problem or build_problem(config, dataset, model)
-    jobs: list[Job] = []
+    jobs: list[PreparedRun] = []
     for one in asked:
         spec, method = _one(one, config)
         if spec.label in (job.spec.label for job in jobs):
@@ -58,7 +58,7 @@ def prepare(
         folder = _free(_slug(spec.label), [job.spec.folder for job in jobs])
         start, written = fingerprint(problem, first), options.to_dict(config)
         spec = spec._replace(folder=folder, config=written, own=own + spec.own, start=start, scaling=_scaling(problem))
-        jobs.append(Job(Path(folder), spec, method, first))
+        jobs.append(PreparedRun(Path(folder), spec, method, first))
     return problem, jobs
 
 
@@ -121,7 +121,7 @@ def check_same(folder: Path, spec: Spec, config: Config, method: Choice) -> None
         raise BadInput(f"{folder} began with another {', '.join(changed)}: set it back, or name another folder")
 
 
-def _one(asked: Asked, config: Config) -> tuple[Spec, Method]:
+def _one(asked: MethodRequest, config: Config) -> tuple[Spec, Method]:
     if isinstance(asked, str):
         known = config.scenario in scenarios.names()
         asked = library.parse(asked, scenarios.get(config.scenario).methods if known else {})

@@ -20,15 +20,15 @@ from ..data.generated import GENERATORS, Drawn
 from ..data.settings import DataConfig
 from ..data.video import VideoConfig
 from ..errors import BadInput, did_you_mean
-from ..idle import idle
 from ..learn import models
 from ..learn.architecture import Architecture
-from ..learn.engines.pool import cores
 from ..learn.learner import Learner, check_fits, initialise, pick_device
 from ..learn.samples import Samples
 from ..learn.settings import ModelConfig, TrainConfig
+from ..machine import cores
 from ..options import check, keys, option, written
 from ..types import Ints, Problem, Stream
+from ..unused_settings import unused_settings
 from ..world import binomial_stream, build_world, markov_stream, static_stream
 from ..world.settings import StreamConfig, WorldConfig
 
@@ -113,9 +113,9 @@ def _check_own(dataset: object, model: object) -> None:
 
 
 def without_effect(config: Config, given: Iterable[str], dataset: Dataset | None = None) -> dict[str, str]:
-    """`idle` of given keys; those of sections that nothing looks at are refused when the problem is built."""
+    """`unused_settings` of given keys; keys of sections that nothing looks at are refused with the problem."""
     unused = _unused(config, dataset)
-    return idle(config, [key for key in given if key.partition(".")[0] not in unused])
+    return unused_settings(config, [key for key in given if key.partition(".")[0] not in unused])
 
 
 def _check_used(config: Config, dataset: Dataset | None) -> None:
