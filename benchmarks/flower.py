@@ -20,8 +20,9 @@ from pathlib import Path
 
 import numpy as np
 
-from fedcell import methods, record
+from fedcell import record
 from fedcell.deploy import example, settings
+from fedcell.resolve import choose
 from fedcell.scenarios import build_problem
 from fedcell.simulate import simulate
 
@@ -160,7 +161,7 @@ def main() -> None:
     found = settings.read(asked)
     problem = build_problem(found.config)
     begun_s = time.perf_counter()
-    rows = [row for row, _ in simulate(problem, methods.parse(args.method, found.defaults).build())]
+    rows = [row for row, _ in simulate(problem, choose(args.method, found.preset, {}).build())]
     simulated_s = (time.perf_counter() - begun_s) / args.rounds
     n_params = problem.learner.n_params
     print(f"{args.method}, {args.devices} devices, {args.rounds} rounds, {n_params} parameters ({4 * n_params} bytes)")

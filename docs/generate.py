@@ -1,4 +1,4 @@
-"""Write the pages that must agree with the code and with stored results: configuration.md and claims.md.
+"""Write what must agree with the code and with stored results: two pages, and the rooms in CONTRIBUTING.md.
 
     python docs/generate.py
 
@@ -6,6 +6,7 @@ A test compares the pages on file with `PAGES` and fails when one is stale.
 """
 
 import re
+import runpy
 from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
@@ -16,6 +17,7 @@ from fedcell.experiment import VERDICTS, catalogue
 from fedcell.experiment.ledger import LedgerRow, Paper, ledger, read_paper, totals
 
 HERE = Path(__file__).parent
+CONTRIBUTING, ROOMS = HERE.parent / "CONTRIBUTING.md", ("<!-- rooms -->", "<!-- end of rooms -->")
 EXPERIMENTS = HERE.parent / "experiments"
 
 INTRODUCTION = """\
@@ -45,9 +47,9 @@ a ratio or a word.
 METHODS = """\
 ## Settings of the methods
 
-Write them after the name, `fedprox:mu=0.5,scheduler=random`, or as `--set fedprox.mu=0.5` for every `fedprox` of the
-run. A setting after the name wins. `none` for `lr`, `steps`, `batch_size` and `momentum` takes the value of the `train`
-section.
+Write them after the name, `fedprox:mu=0.5,scheduler=random`, or as `--set fedprox.mu=0.5` (in Python
+`settings={"fedprox.mu": 0.5}`) for every `fedprox` of the run. A setting after the name wins. `none` for `lr`,
+`steps`, `batch_size` and `momentum` takes the value of the `train` section.
 """
 
 SCENARIOS = """\
@@ -204,7 +206,19 @@ def _first_line(settings: Any) -> str:
     return (type(settings).__doc__ or "").strip().split("\n")[0]
 
 
-PAGES: dict[str, Callable[[], str]] = {"configuration.md": configuration, "claims.md": claims}
+def contributing() -> str:
+    """CONTRIBUTING.md with the rooms as they are."""
+    drawing = runpy.run_path(str(HERE / "rooms.py"))["drawing"]
+    text, (begin, end) = CONTRIBUTING.read_text(encoding="utf-8"), ROOMS
+    before, _, rest = text.partition(begin)
+    return f"{before}{begin}\n```\n{drawing()}```\n{end}{rest.partition(end)[2]}"
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "configuration.md": configuration,
+    "claims.md": claims,
+    "../CONTRIBUTING.md": contributing,
+}
 
 if __name__ == "__main__":
     for name, write in PAGES.items():

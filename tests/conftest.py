@@ -8,7 +8,8 @@ import hypothesis
 import pytest
 from small_config import SMALL
 
-from fedcell.learn.engines import cluster
+from fedcell.learn import deferred
+from fedcell.learn.engines import batched, cluster
 from fedcell.options import override
 from fedcell.scenarios import build_problem
 
@@ -29,6 +30,20 @@ def small():
         return built[config]
 
     return build
+
+
+@pytest.fixture
+def in_blocks(monkeypatch):
+    """Make all cohorts large ones, trained in blocks of so many rows per worker."""
+
+    def make(rows):
+        monkeypatch.setattr(deferred, "BLOCK_BYTES", 0)
+        monkeypatch.setattr(deferred, "PER_WORKER", rows)
+        monkeypatch.setattr(deferred, "GROUP", 2)
+
+    monkeypatch.setattr(batched, "rows_per_chunk", lambda architecture: 2)
+
+    return make
 
 
 @pytest.fixture(scope="session")

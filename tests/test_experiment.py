@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from small_config import SMALL
 
 from fedcell.errors import BadInput
-from fedcell.experiment import Case, Claim, Experiment, Finding, judge, judging, main, run_cases, runs
+from fedcell.experiment import Case, Claim, Experiment, Finding, judge, main, run_cases, runs, stores
 from fedcell.experiment.judging import final
 from fedcell.methods import fedprox
 from fedcell.options import option, override
@@ -176,9 +176,9 @@ def test_a_changed_default_of_a_method_runs_again(tmp_path, monkeypatch):
         "Config", [("mu", float, option(7.0, "another default"))], bases=(fedprox.Config,), frozen=True
     )
     monkeypatch.setattr(fedprox, "Config", other)
-    runs._method_defaults.cache_clear()
+    stores.method_defaults.cache_clear()
     assert len(runs.missing_runs([case], [1], store)) == 1
-    runs._method_defaults.cache_clear()
+    stores.method_defaults.cache_clear()
 
 
 def test_runs_from_before_a_setting_count_for_what_it_meant_then(tmp_path):
@@ -206,12 +206,6 @@ def test_runs_of_a_method_that_is_gone_do_not_stop_the_others(tmp_path):
     gone = store.read_text().replace("fedavg", "fedgone")
     store.write_text(gone + store.read_text())
     assert runs.stored_rows([case], store) == [json.loads(json.dumps(row))]
-
-
-def test_verdicts_name_what_failed_and_decide_nothing_without_runs():
-    assert judging.verdict([]) == "not run"
-    assert judging.judged("a", "1", {}, "rule") == Finding("a", "", "not run", "no run decides it yet")
-    assert judging.judged("a", "1", {"x": True, "y": False}, "rule").reason == "rule; 1 of 2 hold, not: y"
 
 
 def test_results_are_written_and_said(tmp_path, monkeypatch, capsys):

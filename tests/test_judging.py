@@ -149,6 +149,14 @@ def test_bounds_of_one_case():
     assert under(rows, "a", 0.6)
 
 
+def test_every_seed_or_their_mean():
+    numbers = np.array([0.5, 0.6, 0.7])
+    assert judging.on_every_seed("x", numbers, low=0.45)
+    assert not inside("x", numbers, low=0.45), "the interval of the mean is wider than the values"
+    assert not judging.on_every_seed("x", np.array([0.5, 0.9, 0.4, 0.9]), low=0.45)
+    assert judging.on_every_seed("x", np.empty(0), low=0.45).verdict == "not run"
+
+
 # ---------------------------------------------------------------- parts
 
 

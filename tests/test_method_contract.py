@@ -45,7 +45,10 @@ WORLDS = {
 }
 
 
-@pytest.fixture(params=methods.names())
+CODED = ["fedavg+topk:fraction=0.3", "scaffold+topk:fraction=0.3,lost=kept", "osafl+topk:fraction=0.3,feedback=false"]
+
+
+@pytest.fixture(params=[*methods.names(), *CODED])
 def method(request):
     return methods.parse(request.param).build()
 

@@ -110,16 +110,16 @@ def test_an_early_lead_is_not_the_printed_one():
 def test_one_run_that_collapses_is_named():
     rows = mnist()
     row = next(row for row in rows if row["case"] == "mnist m=3/Representativity N=10")
-    row["accuracy"] = [*row["accuracy"][:80], *[0.1] * 20]
+    row["accuracy"] = [*row["accuracy"][:80], *[0.75] * 20]
     have = found("fig3", rows)
-    assert [part.name for part in have["steady"].parts if not part] == [
-        f"m=3/Representativity N=10, worst {max(row['accuracy']) - 0.1:.3f}"
-    ]
+    (bad,) = [part for part in have["steady"].parts if not part]
+    assert bad.name == f"m=3/Representativity N=10, worst {max(row['accuracy']) - 0.75:.3f}"
+    assert bad.mean < 0.1, "one seed of three: the mean would not tell"
     assert have["steady gamma"].verdict == "reproduced"
 
 
 def test_a_run_dead_at_chance_is_not_steady():
-    rows = [row | {"accuracy": [0.1] * 100} if "gamma" in row["case"] else row for row in mnist()]
+    rows = [row | {"accuracy": [0.12] * 100} if "gamma" in row["case"] else row for row in mnist()]
     assert verdicts("fig3", rows)["steady gamma"] == "not reproduced"
 
 

@@ -22,6 +22,7 @@ TRAIN = 50_000
 SAMPLES = 500  # of one client, where all have equally many
 LAST = 5  # evaluations, ten rounds apart, whose mean is "the accuracy after 1000 rounds"
 N_CLIENTS, N_CLASSES = 100, 10
+IID_STORE = "iid"  # of Figures 5 and 7
 
 Split = Callable[[Ints, np.random.Generator], list[Ints]]  # labels -> samples of every client
 

@@ -1,11 +1,8 @@
-"""CAFe Figure 5: accuracy over rounds for several quorums, i.i.d. data and T = 0.5.
-
-Its runs are some of Figure 7's: a copy of `fig7.runs.jsonl` named `fig5.runs.jsonl` saves them.
-"""
+"""CAFe Figure 5: accuracy over rounds for several quorums, i.i.d. data and T = 0.5. Its runs are some of Figure 7's."""
 
 import numpy as np
 from cafe_plots import look
-from cafe_setting import accuracy, ahead, iid_case, told
+from cafe_setting import IID_STORE, accuracy, ahead, iid_case, told
 from cafe_setting import iid_name as name
 from matplotlib.figure import Figure
 
@@ -55,6 +52,7 @@ EXPERIMENT = Experiment(
     cases=cases,
     plot=plot,
     check=check,
+    store=IID_STORE,
 )
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 from cafe_plots import accuracy_points
-from cafe_setting import N_CLIENTS, ahead, iid_case, told, values
+from cafe_setting import IID_STORE, N_CLIENTS, ahead, iid_case, told, values
 from cafe_setting import iid_name as name
 from matplotlib.figure import Figure
 
@@ -57,6 +57,7 @@ EXPERIMENT = Experiment(
     cases=cases,
     plot=plot,
     check=check,
+    store=IID_STORE,
 )
 
 if __name__ == "__main__":

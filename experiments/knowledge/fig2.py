@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
 from fedcell.experiment.judging import (
+    Measure,
     Part,
     ahead,
     by_seed,
@@ -18,7 +19,9 @@ from fedcell.experiment.judging import (
     finding,
     inside,
     level,
+    mean,
     not_behind,
+    told,
     told_all,
     wider,
 )
@@ -107,15 +110,31 @@ def share_sent(rows: list[Row], data: str, heard: int) -> np.ndarray:
     return np.array([own[seed] / its[seed] for seed in sorted(own.keys() & its.keys())])
 
 
+COSTS: dict[str, Measure] = {  # of a whole run
+    "Mbit": lambda row: row["uplink_bit"] / 1e6,
+    "s": lambda row: row["clock_s"],
+    "kJ": lambda row: row["joules"] / 1e3,
+}
+
+
+def costs(rows: list[Row], key: str) -> str:
+    """Final accuracy, and what the run sent, took and spent."""
+    return ", ".join([told(rows, key), *(f"{mean(rows, key, cost):.3g} {unit}" for unit, cost in COSTS.items())])
+
+
 def _traffic(rows: list[Row], data: str) -> Finding:
-    parts = []
+    parts, ours = [], []
     for n in HEARD:
         own, its = name(data, "KFL", n), name(data, "FedRep", n)
         parts += [
             not_behind(rows, own, its, NEARLY, chance=chance, name=f"S={n} accuracy"),
             inside(f"S={n} share of the bits", share_sent(rows, data, n), 0.0, LITTLE),
         ]
-    return finding(f"{data} traffic", parts, why=f"at most {NEARLY} behind FedRep with {LITTLE:.0%} of its bits")
+        there = keys_of(rows, data, ("KFL", "FedRep"), n, mixed=False)
+        ours += [f"S={n} {rule}: {costs(rows, key)}" for rule, key in there.items()]
+    return finding(
+        f"{data} traffic", parts, "; ".join(ours), f"at most {NEARLY} behind FedRep with {LITTLE:.0%} of its bits"
+    )
 
 
 def draw(rows: list[Row]) -> Figure:

@@ -13,6 +13,7 @@ from representativity_setting import CLASSES, COLLAPSE, PLAIN, TITLES, WINDOWS, 
 
 from fedcell.experiment import Case, Finding, Row
 from fedcell.experiment.judging import (
+    LEARNS,
     Part,
     ahead,
     area,
@@ -172,12 +173,12 @@ def steady(rows: list[Row], data: str, claim: str = "steady", policy: str = OURS
     """No run collapses: on no seed does the accuracy end far below the best that it had reached."""
     every = [key(data, m, policy, n) for m in CLASSES for n in SIZES]
     parts = [_kept(rows, one) for one in every if not missing(rows, [one])]
-    return finding(claim, parts, why=f"on no seed more than {COLLAPSE} below its best")
+    return finding(claim, parts, why=f"on every seed above {LEARNS} and at most {COLLAPSE} below its best")
 
 
 def _kept(rows: list[Row], one: str) -> Part:
     falls = values_of(rows, one, fall)
-    holds = falls.max() <= COLLAPSE and values_of(rows, one, final).min() > COLLAPSE
+    holds = falls.max() <= COLLAPSE and values_of(rows, one, final).min() > LEARNS
     part = inside(f"{one.partition(' ')[2]}, worst {falls.max():.3f}", falls)
     return part._replace(verdict="reproduced" if holds else "not reproduced")
 

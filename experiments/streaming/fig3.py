@@ -76,7 +76,12 @@ def plot(rows: list[Row]) -> Figure:
 
 
 EXPERIMENT = Experiment(
-    title="Streaming caches, Figure 3: accuracy of the cache rules", claims=CLAIMS, cases=cases, plot=plot, check=check
+    title="Streaming caches, Figure 3: accuracy of the cache rules",
+    claims=CLAIMS,
+    cases=cases,
+    plot=plot,
+    check=check,
+    store=setting.STORE,
 )
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from fedcell.experiment.judging import inside, spread
 from fedcell.types import Floats
 
 RULES = ("fifo", "srsr", "drsr")
+GRID = setting.grid(*((rule,) for rule in RULES))
 SETTLED = 10  # rounds after which an ordering must hold without a break
 
 CLAIMS = (
@@ -19,11 +20,13 @@ CLAIMS = (
 
 
 def cases(quick: bool) -> list[Case]:
-    return []
+    return setting.label_cases(GRID)
 
 
 def check(rows: list[Row]) -> list[Finding]:
-    psi = {rule: setting.discrepancy(rule) for rule in RULES}
+    psi = {rule: setting.discrepancy(rows, setting.name(rule)) for rule in RULES}
+    if not all(len(values) for values in psi.values()):
+        return []
     level = {rule: values.mean(axis=1) for rule, values in psi.items()}
     swing = {rule: values[:, SETTLED:].std(axis=1) for rule, values in psi.items()}
     calmer = [
@@ -56,10 +59,10 @@ def _accumulated(psi: dict[str, Floats]) -> Finding:
 
 
 def plot(rows: list[Row]) -> Figure:
-    psi = {rule: setting.discrepancy(rule) for rule in RULES}
+    psi = {rule: setting.discrepancy(rows, setting.name(rule)) for rule in RULES}
     figure = Figure(figsize=(11, 4), layout="constrained")
     per_slot, accumulated = figure.subplots(1, 2)
-    for rule in RULES:
+    for rule in (one for one in RULES if len(psi[one])):
         at = np.arange(1, psi[rule].shape[1] + 1)
         per_slot.plot(at, psi[rule][0], label=rule)
         accumulated.plot(at, np.cumsum(psi[rule], axis=1).mean(axis=0), label=rule)
@@ -67,12 +70,18 @@ def plot(rows: list[Row]) -> Figure:
     accumulated.set(title="accumulated, mean of seeds", xlabel="round", ylabel="discrepancy")
     for axes in (per_slot, accumulated):
         axes.grid(alpha=0.3)
-        axes.legend()
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend()
     return figure
 
 
 EXPERIMENT = Experiment(
-    title="Streaming caches, Figure 4: label discrepancy", claims=CLAIMS, cases=cases, plot=plot, check=check
+    title="Streaming caches, Figure 4: label discrepancy",
+    claims=CLAIMS,
+    cases=cases,
+    plot=plot,
+    check=check,
+    store=setting.STORE,
 )
 
 if __name__ == "__main__":

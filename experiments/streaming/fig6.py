@@ -75,7 +75,12 @@ def plot(rows: list[Row]) -> Figure:
 
 
 EXPERIMENT = Experiment(
-    title="Streaming caches, Figure 6: size of the cache", claims=CLAIMS, cases=cases, plot=plot, check=check
+    title="Streaming caches, Figure 6: size of the cache",
+    claims=CLAIMS,
+    cases=cases,
+    plot=plot,
+    check=check,
+    store=setting.STORE,
 )
 
 if __name__ == "__main__":

@@ -33,7 +33,9 @@ def plot(rows: list[Row]) -> Figure:
     return setting.plot(rows, {setting.TITLES[data]: {data: list(GRID)} for data in setting.ran(rows)})
 
 
-EXPERIMENT = Experiment(title="Streaming caches: the local rate", claims=CLAIMS, cases=cases, plot=plot, check=check)
+EXPERIMENT = Experiment(
+    title="Streaming caches: the local rate", claims=CLAIMS, cases=cases, plot=plot, check=check, store=setting.STORE
+)
 
 if __name__ == "__main__":
     main(EXPERIMENT)

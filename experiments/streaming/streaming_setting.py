@@ -6,8 +6,6 @@ what is on the traffic data stays not run.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,8 +13,8 @@ from matplotlib.figure import Figure
 
 from fedcell.experiment import Case, Row
 from fedcell.experiment.judging import Measure, Part, ahead, spread, values_of
-from fedcell.options import Law, override
-from fedcell.scenarios import get
+from fedcell.options import override
+from fedcell.scenarios import Config, get
 from fedcell.theory.streaming import label_trace
 from fedcell.types import Floats
 from fedcell.world.labels import draw_law
@@ -28,7 +26,8 @@ TITLES = {"traffic": "ISCX traffic", "fashion": "Fashion-MNIST"}
 THETAS = {"0.1": 0.1, "1/3": 1 / 3, "2/3": 2 / 3, "1": 1.0}  # the paper gives 2/3 alone
 ENGINE = {"train.engine": "sequential"}  # a full batch fills a GPU by itself, and runs side by side share it
 QUICK = {"rounds": 40, "eval_every": 2}
-LABEL_SEEDS = range(1, 11)  # of what needs no training
+LABEL_SEEDS = tuple(range(1, 11))  # of what needs no training
+STORE = "figures"  # of all files of this folder
 N_CLASSES = 10
 
 
@@ -117,18 +116,25 @@ def table(rows: Sequence[Row], names: Sequence[str], value: Measure = tail) -> s
 # ---------------------------------------------------------------- labels, without training
 
 
-@cache
-def discrepancy(rule: str, batch: int = 150, theta: str = "2/3", capacity: int = 300) -> Floats:
-    """The per-slot discrepancy psi_t of a rule, `[n_seeds, n_rounds]`; Figure 3's setting unless told otherwise."""
-    config = get("streaming").config
-    settings = replace(
-        config.stream, cache=rule, theta=THETAS[theta], batch=Law((float(batch),)), capacity=Law((float(capacity),))
-    )
-    out = []
-    for seed in LABEL_SEEDS:
-        law = draw_law(config.stream, np.arange(N_CLASSES), N_CLASSES, config.world.n_devices, seed)
-        out.append(label_trace(settings, law, config.rounds, seed).sum(axis=1))
-    return np.array(out)
+def label_cases(grid: Mapping[str, Mapping[str, Any]]) -> list[Case]:
+    """How far the cached labels are from their long-term law, for entries of a grid; no data set counts."""
+    preset = get("streaming").config
+    return [
+        Case(f"labels/{name}", override(preset, changes), "streaming", seeds=LABEL_SEEDS, measure=labels)
+        for name, changes in grid.items()
+    ]
+
+
+def labels(config: Config) -> dict[str, Any]:
+    """The per-slot discrepancy psi_t of all rounds, without training."""
+    law = draw_law(config.stream, np.arange(N_CLASSES), N_CLASSES, config.world.n_devices, config.seed)
+    return {"discrepancy": label_trace(config.stream, law, config.rounds, config.seed).sum(axis=1).tolist()}
+
+
+def discrepancy(rows: Sequence[Row], name: str) -> Floats:
+    """psi_t of an entry, `[n_seeds, n_rounds]`; empty if it was not run."""
+    own = sorted((row["seed"], row["discrepancy"]) for row in rows if row["case"] == f"labels/{name}")
+    return np.array([values for _, values in own]) if own else np.empty((0, 3))
 
 
 # ---------------------------------------------------------------- drawing
@@ -153,5 +159,6 @@ def plot(rows: Sequence[Row], panels: Mapping[str, Mapping[str, Sequence[str]]],
                 axes.fill_between(at, low, high, alpha=0.15, color=line.get_color())
         axes.set(title=title, xlabel="round", ylabel="accuracy (mean of classes)")
         axes.grid(alpha=0.3)
-        axes.legend()
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend()
     return figure

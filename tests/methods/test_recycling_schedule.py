@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from fedcell import methods, radio, world
 from fedcell.data.settings import DataConfig
+from fedcell.errors import Diverged
 from fedcell.learn import models
 from fedcell.learn.norms import batch_norms
 from fedcell.learn.settings import ModelConfig
@@ -381,3 +382,11 @@ def test_profiles(scenario, joule, seconds):
     place: WorldConfig = get(scenario).config.world
     assert (place.energy_per_round_joule.values, place.deadline_s) == ((joule,), seconds)
     assert get(scenario).config.scenario == scenario
+
+
+def test_gradients_that_overflow_end_the_run_as_diverged(paper):
+    """The matching cannot weigh by infinity: a result, not a traceback."""
+    problem, config = paper(), Config(scheduler="gradient", norms="cached")
+    state = state_of(problem, config, norm=np.full(problem.world.n_devices, np.inf))
+    with pytest.raises(Diverged, match="gradients left the finite numbers"):
+        methods.load("recycling").build(config).decide(problem, state, scene(problem))

@@ -147,7 +147,7 @@ def test_a_terminal_gets_one_bar(capsys, monkeypatch):
         (["--workers", "-1"], "-1 workers are too few"),
         (["--engine", "x"], "unknown engine 'x': choose one of local"),
         (["--grid", "world.radius_m"], "--grid 'world.radius_m' has no value: write KEY=VALUE and further values"),
-        (["--set", "world.radius_m="], "--set 'world.radius_m=' has no value: write KEY=VALUE"),
+        (["--set", "world.radius_m="], "world.radius_m = '' is not a number"),
         (["--seeds", "5..1"], "--seeds '5..1' is no seed"),
         (["--log", "tensorbord=x"], "unknown logger 'tensorbord': did you mean 'tensorboard'?"),
         (["--checkpoint-every", "-1"], "--checkpoint-every -1 is below 0"),

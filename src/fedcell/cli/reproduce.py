@@ -32,6 +32,18 @@ def flags(sub: ArgumentParser) -> None:
     efforts.flags(sub)
     sub.add_argument("--out", metavar="DIR", type=Path, help="folder of results (default: beside the experiments)")
     sub.add_argument("--experiments", metavar="DIR", type=Path, help="the experiments (default: those of the clone)")
+    sub.add_argument(
+        "--pack", action="store_true", help="pack the runs on file into results/runs.jsonl.gz, then judge and draw them"
+    )
+    sub.add_argument(
+        "--from",
+        dest="sources",
+        metavar="PATH",
+        type=Path,
+        action="append",
+        default=[],
+        help="with --pack: more runs, a *.runs.jsonl or runs.jsonl.gz or a folder of them; may be given again",
+    )
     sub.add_argument("--json", action="store_true", help="the result as JSON on stdout")
     sub.set_defaults(command=run)
 
@@ -46,22 +58,52 @@ def run(args: Namespace) -> int:
     effort = efforts.effort_of(args)
     if args.all and args.names:
         raise BadInput(f"--all means every experiment: drop it, or drop {' '.join(args.names)}")
+    _check_pack(args, effort)
     if args.all or args.names:
         chosen = catalogue.choose(root, args.names) if args.names else catalogue.entries(root)
+        if args.pack:
+            _pack(root, chosen, args.out, args.sources)
+            effort = effort._replace(stored=True)
         return _run(chosen, effort, args.out, args.json)
     if effort != efforts.Effort():
         raise BadInput("nothing to run: name experiments, or give --all (fedcell reproduce shows what there is)")
     return _list(root, args.out, args.json)
 
 
+def _check_pack(args: Namespace, effort: "Effort") -> None:
+    if args.sources and not args.pack:
+        raise BadInput("--from names runs to pack: add --pack")
+    if args.pack and (effort.quick or effort.only or effort.seeds or not (args.all or args.names)):
+        raise BadInput("--pack takes papers, or --all, without --quick, --only and --seeds: it packs all runs on file")
+
+
+def _pack(root: Path, chosen: Sequence["Entry"], out: Path | None, sources: Sequence[Path]) -> None:
+    """Pack every paper of which an experiment was named."""
+    from ..experiment import catalogue, packing
+
+    papers = dict.fromkeys(entry.paper for entry in chosen)
+    if sources and len(papers) > 1:
+        raise BadInput(f"--from brings the runs of one paper, not of {', '.join(papers)}: pack them one by one")
+    for paper in papers:
+        entries = [entry for entry in catalogue.entries(root) if entry.paper == paper]
+        done = packing.pack(entries, out / paper if out else root / paper / "results", sources)
+        left = f"; left out {done.n_left_out} that no experiment asks for" if done.n_left_out else ""
+        _say(f"{done.path}: {done.n_runs} runs, {done.n_bytes / 1e6:.2f} MB{left}")
+
+
 # ---------------------------------------------------------------- the list
 
 
 def _list(root: Path, out: Path | None, as_json: bool) -> int:
+    from ..experiment import catalogue, times
     from ..experiment.ledger import ledger
 
     rows = ledger(root, out)
-    print(json.dumps([plain(row) for row in rows], indent=1) if as_json else listing(rows, root))
+    if as_json:
+        print(json.dumps([plain(row) for row in rows], indent=1))
+        return 0
+    print(listing(rows, root))
+    print(times.told(times.work(catalogue.entries(root), efforts.Effort(), out)))
     return 0
 
 

@@ -66,11 +66,10 @@ def run(
     )
     run_real(
         asked.config,
-        asked.method,
+        choice,
         asked.out,
         problem,
         partial(play, federation),
-        defaults=asked.defaults,
         watch=partial(_watch, notices, watch or printed),
     )
 

@@ -16,7 +16,8 @@ from matplotlib.figure import Figure
 from ..effort import Effort, effort_of, flags
 from ..errors import BadInput, FedcellError
 from ..record.files import write_atomic
-from .runs import Case, Row, maker, run_cases, seeds_of, stored_rows
+from .runs import Case, maker, run_cases, seeds_of, stored_rows
+from .stores import Row
 from .verdicts import DIRECTIONS, LEAST_SEEDS, RULES, UNDECIDED, VERDICTS, Claim, Finding
 
 SHOWN = 8  # names of cases in a message

@@ -10,6 +10,7 @@ the 95 % Student interval of `report.paired`. What is asked of it:
 | `gain`: a printed margin m | the interval lies above 0 and the mean in [m/2, 2m] |
 | `level`, `not_behind` | the interval lies inside ±margin, above -slack: "no improvement" is not "a small one" |
 | `near`: a printed number | the mean lies within a tolerance of it |
+| `on_every_seed` | every single value lies inside the bounds |
 | `exact` | it does: nothing random is behind it |
 
 A `gain` whose interval lies above 2m is `far larger`; one with the sign but not the size is `partly`. With one or two
@@ -18,7 +19,7 @@ more than `LEARNED` above it; `steadier`: one of them), the comparison cannot de
 into the verdict of a claim.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -43,8 +44,8 @@ from .over_seeds import (
     values_of,
 )
 from .plots import curve
-from .runs import Row
-from .verdicts import LEAST_SEEDS, UNDECIDED, Finding, Part, finding
+from .stores import Row
+from .verdicts import LEAST_SEEDS, Part, finding
 
 __all__ = [
     "LEARNED",
@@ -58,7 +59,6 @@ __all__ = [
     "ahead",
     "area",
     "below",
-    "beyond",
     "by_seed",
     "curve",
     "early",
@@ -69,16 +69,15 @@ __all__ = [
     "gain",
     "gap",
     "inside",
-    "judged",
     "last_tenth",
     "learned",
     "level",
-    "margin",
     "mean",
     "missing",
     "more",
     "near",
     "not_behind",
+    "on_every_seed",
     "printed_margin",
     "ratio",
     "rising",
@@ -91,7 +90,6 @@ __all__ = [
     "told_all",
     "under",
     "values_of",
-    "verdict",
     "wider",
     "within",
     "wobble",
@@ -126,6 +124,13 @@ def within(name: str, values: Floats, printed: float, tolerance: float) -> Part:
     """The mean of the values is a printed number, up to a tolerance."""
     part = _measured(name, values)
     return _decided(part, "reproduced" if abs(part.mean - printed) <= tolerance else "not reproduced")
+
+
+def on_every_seed(name: str, values: Floats, low: float = -np.inf, high: float = np.inf) -> Part:
+    """Every single value lies inside (low, high): for what is said of each run, not of their mean."""
+    part = _measured(name, values)
+    holds = bool(((values > low) & (values < high)).all())
+    return _decided(part, "reproduced" if holds else "not reproduced")
 
 
 def exact(name: str, holds: bool) -> Part:
@@ -302,35 +307,3 @@ def saved(rows: Sequence[Row], first: str, other: str, when: Measure, by: str = 
 
 def _guarded(part: Part, decides: bool) -> Part:
     return part if decides or not part.n else part._replace(verdict="cannot decide")
-
-
-# ---------------------------------------------------------------- older forms, without n and interval; not for new code
-
-
-def beyond(differences: Floats, margin: float = 0.0) -> bool:
-    """Whether the interval of paired differences lies above the margin."""
-    return bool(inside("", differences, low=margin))
-
-
-def margin(differences: Floats, printed: float) -> str:
-    """Half of a printed margin at least; its sign beyond the interval; or neither."""
-    if not beyond(differences):
-        return "not reproduced"
-    return "reproduced" if differences.mean() >= printed / 2 else "partly"
-
-
-def verdict(holds: Sequence[bool | Part]) -> str:
-    """All orderings, some of them, or none; without any nothing is decided."""
-    if not holds:
-        return "not run"
-    return "reproduced" if all(holds) else "partly" if any(holds) else "not reproduced"
-
-
-def judged(claim: str, ours: str, held: Mapping[str, bool], rule: str) -> Finding:
-    """A finding that names what failed."""
-    if not held:
-        return Finding(claim, "", "not run", UNDECIDED)
-    failed = [name for name, holds in held.items() if not holds]
-    reason = f"{rule}; {len(held) - len(failed)} of {len(held)} hold"
-    reason += f", not: {', '.join(failed)}" if failed else ""
-    return Finding(claim, ours, verdict(list(held.values())), reason)

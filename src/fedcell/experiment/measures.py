@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from ..types import Floats
-from .runs import Row
+from .stores import Row
 
 Measure = Callable[[Row], float]
 TAIL, HEAD = 0.1, 1 / 3  # shares of the rounds: those that make a final accuracy, and the early ones

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..types import Floats
 from .measures import Measure, final
-from .runs import Row
+from .stores import Row
 
 Chance = float | Callable[[Row], float] | None  # accuracy of guessing, by the row if splits differ; None: no guard
 TEN_CLASSES = 0.1  # chance among ten classes

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from ..report.figure import COLOURS, LINES
 from ..report.paired import half_width
 from .measures import accuracies
-from .runs import Row
+from .stores import Row
 
 
 def panels(n: int = 1, columns: int = 2, height: float = 4.0) -> tuple[Figure, list[Axes]]:

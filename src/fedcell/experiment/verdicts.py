@@ -51,9 +51,6 @@ class Part(NamedTuple):
     def __bool__(self) -> bool:
         return self.verdict in ("reproduced", "far larger")
 
-    def __radd__(self, count: int) -> int:  # sum(parts) counts those that hold
-        return count + bool(self)
-
     def __str__(self) -> str:
         if self.n is None or self.verdict == "not run":
             return f"{self.name}: {self.verdict if self.n is not None else 'yes' if self else 'no'}"
@@ -125,4 +122,4 @@ def _count(parts: Sequence[Part]) -> str:
         "not run": [part.name for part in parts if part.verdict == "not run"],
     }
     tail = "".join(f"; {word}: {', '.join(names)}" for word, names in words.items() if names)
-    return f"{sum(parts)} of {len(parts)} hold{tail}"
+    return f"{sum(map(bool, parts))} of {len(parts)} hold{tail}"

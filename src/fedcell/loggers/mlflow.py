@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BadInput
+from ..options import flat
 from . import Point
 
 EXPERIMENT = "fedcell"
@@ -99,13 +100,5 @@ def newest(history: list[Any]) -> int:
 def parameters(run: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Label, method settings and the settings of world, data, model and training, as flat texts."""
     yield "label", str(run["label"])
-    for key, value in (*_flat(run["settings"], "method."), *_flat(run["config"], "")):
+    for key, value in (flat(run["settings"], "method.") | flat(run["config"])).items():
         yield key, str(value)[:LONGEST]
-
-
-def _flat(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value

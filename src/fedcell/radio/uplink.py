@@ -44,8 +44,8 @@ def transmit(world: World, observation: Observation, decision: Decision, seed: i
     of the work. A device without any rate is late, or lost to outage (sending nothing) if there is no
     deadline.
 
-    An `unbounded` decision is stopped by neither deadline nor budget: everything is done, and all its joules are
-    counted. Batteries pay for it as far as they go, and an empty one keeps its device out of the next round.
+    A decision may set another budget, such as `inf`, which stops nobody; all joules are counted. Batteries pay for it
+    as far as they go, and an empty one keeps its device out of the next round.
 
     Args:
         world: settings and budgets.
@@ -59,8 +59,8 @@ def transmit(world: World, observation: Observation, decision: Decision, seed: i
     selected, n_devices = np.flatnonzero(decision.selected), world.n_devices
     observation, decision = _seen_by(observation, selected), _asked_of(decision, selected)  # all that follows: theirs
     budget = budget_joule(observation)
-    if decision.unbounded:
-        decision, budget = _without_deadline(world, decision), np.full_like(budget, inf)
+    if decision.budget_joule is not None:
+        budget = np.full_like(budget, decision.budget_joule)
     plan = unhindered(world, observation, decision)
     finish_s = plan.compute_s + plan.upload_s if observation.response_s is None else observation.response_s
     late = finish_s > decision.deadline_s * (1 + TOLERANCE)
@@ -107,12 +107,6 @@ def _for_all(part: NDArray[Number], devices: Ints, n_devices: int) -> NDArray[Nu
     every = np.zeros((*part.shape[:-1], n_devices), dtype=part.dtype)
     every[..., devices] = part
     return every
-
-
-def _without_deadline(world: World, decision: Decision) -> Decision:
-    """The same work with all the time it needs; the round is as long as it would have been where the world says so."""
-    fixed_s = decision.deadline_s if world.settings.clock == "deadline" else None
-    return decision._replace(deadline_s=inf, round_s=fixed_s if decision.round_s is None else decision.round_s)
 
 
 def unhindered(world: World, observation: Observation, decision: Decision) -> Plan:

@@ -248,10 +248,10 @@ def _compare(plan: Plan, infos: Sequence[RunInfo]) -> None:
             continue
         try:
             was, now = (options.from_dict(Config(), one.config) for one in (info, task))
-            changed = _changes(was, now)
+            changed = options.differences(was, now)
             if own := _own_settings(task):
                 was = options.from_dict(type(own)(), info.settings)
-                changed += _changes(was, own, f"{Path(task.source).stem}.")
+                changed += options.differences(was, own, f"{Path(task.source).stem}.")
         except BadInput as error:
             raise FedcellError(f"{info.folder} was made by another fedcell ({error}): choose another folder") from None
         if changed:
@@ -260,12 +260,6 @@ def _compare(plan: Plan, infos: Sequence[RunInfo]) -> None:
                 f"{info.folder} holds a run with {key} = {before} and not {after}, because a preset changed since: "
                 "choose another folder"
             )
-
-
-def _changes(was: Any, now: Any, prefix: str = "") -> list[tuple[str, Any, Any]]:
-    """Key, old and new value of every setting that differs."""
-    pairs = zip(options.keys(was), options.keys(now), strict=True)
-    return [(prefix + key, before, after) for (key, _, before), (_, _, after) in pairs if before != after]
 
 
 def _own_settings(task: Task) -> Any:

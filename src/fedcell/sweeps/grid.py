@@ -6,7 +6,7 @@ part are those that differ from the scenario's own values, so equal settings alw
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from hashlib import sha256
 from itertools import product
 from math import prod
@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 from .. import methods as library
 from .. import options, scenarios
-from ..errors import BadInput, did_you_mean
+from ..errors import BadInput
 from ..idle import notices
+from ..resolve import Keys, choose, sort_keys
 from ..scenarios import Config, Scenario
 from .task import Task
 
@@ -31,13 +32,6 @@ class Plan(NamedTuple):
     folder: Path | None  # None: the next free one in runs/
     tasks: tuple[Task, ...]
     notices: tuple[str, ...] = ()  # settings that change nothing in any run
-
-
-class _Split(NamedTuple):
-    """Settings sorted by what they belong to."""
-
-    config: dict[str, Any]
-    by_method: dict[str, dict[str, Any]]  # method text up to the colon -> key -> value
 
 
 def expand(
@@ -87,11 +81,11 @@ def _world(
     for text in methods:
         word, _, written = text.partition(":")
         fixed = {key for key, _ in library.pairs(text)}
-        if clash := sorted(fixed & set(own.by_method.get(word, ()))):
+        if clash := sorted(fixed & set(own.methods.get(word, ()))):
             raise BadInput(f"{text!r} fixes {clash[0]}, which has a grid, too: drop one of them")
-        given = common.by_method.get(word, {}) | own.by_method.get(word, {})
+        given = common.methods.get(word, {}) | own.methods.get(word, {})
         shown = {key: value for key, value in given.items() if key not in fixed}
-        choice = library.parse(text, {word: {**preset.methods.get(word, {}), **given}})
+        choice = choose(text, preset, given)
         label = text + "".join(
             f"{',' if n or written else ':'}{key}={options.written(shown[key])}" for n, key in enumerate(shown)
         )
@@ -102,28 +96,10 @@ def _world(
         yield task, idle | library.without_effect(choice, given)
 
 
-def _sort(values: Values, methods: Sequence[str], preset: Scenario) -> _Split:
-    """Settings of the config and settings by method; a key that belongs to nothing here is BadInput."""
-    words = [text.partition(":")[0] for text in methods]
-    by_word = {Path(word).stem: word for word in words} | {word: word for word in words}
-    sections = [entry.name for entry in fields(preset.config)]
-    found = _Split({}, {})
-    for key, value in values.items():
-        section, _, rest = key.partition(".")
-        if key in ("seed", "scenario"):
-            raise BadInput(f"{key} is no setting of a sweep: name {key}s with --{key}{'s' * (key == 'seed')}")
-        if section in sections:
-            found.config[key] = value
-        elif section in by_word and rest:
-            found.by_method.setdefault(by_word[section], {})[rest] = value
-        elif section in library.names():
-            raise BadInput(f"{key}: method {section!r} is not part of this sweep: name it, or drop the setting")
-        else:
-            known = [name for name, _, _ in options.keys(preset.config)]
-            for word, name in by_word.items():
-                known += [f"{word}.{own}" for own, _, _ in options.keys(library.load(name).Config())]
-            raise BadInput(f"unknown key {key!r}{did_you_mean(key, known)} (fedcell list keys shows all)")
-    return found
+def _sort(values: Values, methods: Sequence[str], preset: Scenario) -> Keys:
+    if "seed" in values:
+        raise BadInput("seed is no setting of a sweep: name seeds with --seeds")
+    return sort_keys(values, methods, preset)
 
 
 def read_seeds(texts: Sequence[str]) -> list[int]:
