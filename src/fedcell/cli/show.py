@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadInput, FedcellError
-from ..record.files import nulled
 from ..record.folder import COMPARISON, ROWS, RUN
 
 if TYPE_CHECKING:
@@ -28,11 +27,11 @@ SORTS: dict[str, Callable[["RunInfo"], Any]] = {
     "scenario": lambda info: info.scenario,
     "seed": lambda info: info.seed,
     "state": lambda info: info.state,
-    "best": lambda info: _downwards(info.accuracy_best),
-    "final": lambda info: _downwards(info.accuracy_final),
-    "time": lambda info: info.simulated_s,
-    "energy": lambda info: _upwards(info.joule),
-    "uplink": lambda info: info.uplink_bit,
+    "best": lambda info: _downwards(info.totals.accuracy_best),
+    "final": lambda info: _downwards(info.totals.accuracy_final),
+    "time": lambda info: info.totals.simulated_s,
+    "energy": lambda info: _upwards(info.totals.joule),
+    "uplink": lambda info: info.totals.uplink_bit,
     "newest": lambda info: -_changed(info),
 }
 
@@ -92,8 +91,11 @@ def _show_one(folder: Path, args: Namespace) -> int:
 
 def print_runs(infos: Sequence["RunInfo"], folder: Path, as_json: bool) -> None:
     """A line per run, for people or as JSON."""
+    from ..record.index import as_json as as_values
+
     if as_json:
-        print(json.dumps({"folder": str(folder), "runs": [plain(info) for info in infos]}, indent=1, allow_nan=False))
+        runs = [as_values(info) for info in infos]
+        print(json.dumps({"folder": str(folder), "runs": runs}, indent=1, allow_nan=False))
         return
     rows = [list(HEADER), *(_cells(info, folder) for info in infos)]
     if any(info.served for info in infos):
@@ -109,14 +111,6 @@ def print_runs(infos: Sequence["RunInfo"], folder: Path, as_json: bool) -> None:
     print(f"{len(infos)} runs: {folder}")
 
 
-def plain(info: "RunInfo") -> dict[str, Any]:
-    """Plain values; numbers that JSON lacks become null."""
-    values = info._asdict() | {"folder": str(info.folder)} | dict(info.served)
-    del values["config"], values["settings"], values["served"]
-    found: dict[str, Any] = nulled(values)
-    return found
-
-
 def remarks(infos: Sequence["RunInfo"]) -> list[str]:
     """A sentence for every run that has something to say."""
     return [f"{info.folder}: {info.state}: {info.message}" for info in infos if info.message]
@@ -127,8 +121,9 @@ def _cells(info: "RunInfo", folder: Path) -> list[str]:
 
     place = info.folder.relative_to(folder) if info.folder.is_relative_to(folder) else info.folder
     rounds = str(info.rounds) if info.rounds == info.total_rounds else f"{info.rounds}/{info.total_rounds}"
-    scores = [f"{100 * one:.1f}" if isfinite(one) else "-" for one in (info.accuracy_best, info.accuracy_final)]
-    costs = [human(info.simulated_s, TIMES), human(info.joule, JOULES), human(info.uplink_bit, BITS)]
+    found = info.totals
+    scores = [f"{100 * one:.1f}" if isfinite(one) else "-" for one in (found.accuracy_best, found.accuracy_final)]
+    costs = [human(found.simulated_s, TIMES), human(found.joule, JOULES), human(found.uplink_bit, BITS)]
     return [str(place), info.label, info.scenario, str(info.seed), info.state, rounds, *scores, *costs]
 
 

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.utils import vector_to_parameters
 
-from ..data.partition import histogram
+from ..labels import histogram
 from ..learn.architecture import Architecture, trainable
 from ..learn.prediction import probabilities
 from ..learn.work import cross_entropy

@@ -34,7 +34,13 @@ class State(NamedTuple):
 
 def build(config: Config) -> Method:
     return default(LocalConfig())._replace(
-        init=init, decide=central.decide, aggregate=aggregate, evaluate=evaluate, foretell=foretell, scope="server"
+        init=init,
+        decide=central.decide,
+        aggregate=aggregate,
+        evaluate=evaluate,
+        foretell=foretell,
+        scope="server",
+        sends="nothing",
     )
 
 

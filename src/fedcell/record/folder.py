@@ -67,6 +67,16 @@ class Record(NamedTuple):
     made_by: Mapping[str, str] = {}  # versions and machine; empty before the run began
     scaling: Mapping[str, Any] = {}  # kind, shift and scale of all inputs; empty: as they were loaded
 
+    @property
+    def clock(self) -> str:
+        """Whether seconds are simulated, or measured on real devices."""
+        return clock_of(self.own)
+
+
+def clock_of(own: Collection[str]) -> str:
+    """The clock of a run, by the caller's own objects in it."""
+    return "measured" if FEDERATION in own else "simulated"
+
 
 def read(folder: str | Path, wanted: Collection[str] | None = None) -> Record:
     """Read the run in a folder; works on running, killed and finished runs alike.

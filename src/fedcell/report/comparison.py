@@ -14,7 +14,6 @@ from ..types import Floats
 from .groups import Repeats, cautions, common_seeds, few, repeats
 from .paired import Difference, Estimate, difference, estimate
 from .quantities import Quantity, Value, measure, quantities
-from .summary import clock
 
 COLUMNS = (
     *("round", "clock_s", "n_selected", "n_delivered", "compute_joule", "radio_joule", "uplink_bit"),
@@ -204,7 +203,7 @@ def _endings(groups: Sequence[Repeats], seeds: Sequence[int]) -> list[str]:
         if run.status.state == "diverged"
     ]
     notes = [f"diverged, so without final values and totals: {few(diverged)}"] if diverged else []
-    real = list(dict.fromkeys(label for label, _, run in runs if clock(run) == "measured"))
+    real = list(dict.fromkeys(label for label, _, run in runs if run.clock == "measured"))
     if real:
         notes.append(f"real devices, so time is measured and energy is not known: {few(real)}")
     versions = sorted({run.made_by["fedcell"] for *_, run in runs if "fedcell" in run.made_by})

@@ -7,8 +7,7 @@ import numpy as np
 
 from ..record import Record
 from ..record.served import served
-from .costs import COSTS
-from .summary import measured
+from .costs import COSTS, measured
 from .table import BITS, JOULES, TIMES, Units
 
 PERCENT: Units = ((0.01, "%"),)

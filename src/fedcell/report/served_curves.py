@@ -7,7 +7,7 @@ import numpy as np
 from ..record import Record
 from ..record.served import COLUMNS, MARK
 from ..types import Floats, Ints
-from .summary import measured
+from .costs import measured
 
 SERVED = {"hit_ratio": "hits of edge servers (%)", "saved_share": "backhaul spared (%)"}
 PARTS = 20  # a value is the mean over this part of the rounds: those of a single round are few requests

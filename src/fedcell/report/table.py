@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import isfinite, isnan, nan
 from typing import TYPE_CHECKING
 
-from ..record import Record
-from .summary import Summary, summarise
+from ..record import Record, RunInfo, summarise
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -48,7 +47,7 @@ def human(value: float, units: Units) -> str:
     return f"{number:.0f} {name}" if number >= 100 else f"{number:#.3g} {name}"
 
 
-def grid(summaries: Sequence[Summary]) -> list[list[str]]:
+def grid(summaries: Sequence[RunInfo]) -> list[list[str]]:
     """The texts of the table: the header, then one list per run."""
     rows = [list(HEADER), *map(_cells, summaries)]
     if any(one.served for one in summaries):
@@ -57,7 +56,7 @@ def grid(summaries: Sequence[Summary]) -> list[list[str]]:
     return rows
 
 
-def meaning(summaries: Sequence[Summary]) -> str:
+def meaning(summaries: Sequence[RunInfo]) -> str:
     """How to read the table."""
     text = MEANING.format(" or ".join(dict.fromkeys(one.clock for one in summaries)))
     return text + SERVED_MEANING * any(one.served for one in summaries)
@@ -73,7 +72,7 @@ def served_cells(served: Mapping[str, float]) -> list[str]:
     return [hits, human(served.get("video_backhaul_bit", nan), BITS), saved]
 
 
-def remarks(summaries: Sequence[Summary]) -> list[str]:
+def remarks(summaries: Sequence[RunInfo]) -> list[str]:
     """A sentence for every run that is not finished."""
     return [
         f"{one.label}: {one.state} after {one.rounds} of {one.total_rounds} rounds"
@@ -83,9 +82,9 @@ def remarks(summaries: Sequence[Summary]) -> list[str]:
     ]
 
 
-def text(runs: Sequence[Record | Summary]) -> str:
+def text(runs: Sequence[Record | RunInfo]) -> str:
     """The table of records, or of their summaries, in plain characters, for pipes and files."""
-    summaries = [one if isinstance(one, Summary) else summarise(one) for one in runs]
+    summaries = [one if isinstance(one, RunInfo) else summarise(one) for one in runs]
     return "\n".join([*aligned(grid(summaries)), "", meaning(summaries), *remarks(summaries)])
 
 
@@ -124,7 +123,7 @@ def columns(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
     ]
 
 
-def rich_table(summaries: Sequence[Summary]) -> "Table":
+def rich_table(summaries: Sequence[RunInfo]) -> "Table":
     """The table for a terminal: only the method folds, and the best final accuracy stands out."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
@@ -134,22 +133,24 @@ def rich_table(summaries: Sequence[Summary]) -> "Table":
     table.add_column(header[0], min_width=12, overflow="fold")
     for name in header[1:]:
         table.add_column(name, justify="right", no_wrap=True)
-    best = max((one.accuracy_final for one in summaries if isfinite(one.accuracy_final)), default=None)
-    for one, row in zip(summaries, rows, strict=True):
-        table.add_row(*row, style="bold" if one.accuracy_final == best else "")
+    final = [one.totals.accuracy_final for one in summaries]
+    best = max(filter(isfinite, final), default=None)
+    for score, row in zip(final, rows, strict=True):
+        table.add_row(*row, style="bold" if score == best else "")
     return table
 
 
-def _cells(one: Summary) -> list[str]:
+def _cells(one: RunInfo) -> list[str]:
+    found = one.totals
     return [
         one.label,
-        _percent(one.accuracy_best),
-        _percent(one.accuracy_final),
-        human(one.simulated_s, TIMES),
-        human(one.compute_joule, JOULES),
-        human(one.radio_joule, JOULES),
-        human(one.uplink_bit, BITS),
-        f"{one.delivered_per_round:.1f}/{one.selected_per_round:.0f}" if one.selected_per_round else "-",
+        _percent(found.accuracy_best),
+        _percent(found.accuracy_final),
+        human(found.simulated_s, TIMES),
+        human(found.compute_joule, JOULES),
+        human(found.radio_joule, JOULES),
+        human(found.uplink_bit, BITS),
+        f"{found.delivered_per_round:.1f}/{found.selected_per_round:.0f}" if found.selected_per_round else "-",
     ]
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ..record import rows, served
 from ..record.folder import ROWS
 from ..types import Outcome, Row
-from .thin import Thinned
+from .downsample import Downsampled
 
 POINTS = 1000  # rounds of a curve
 LETTERS = 200_000  # outcome letters of a schedule map
@@ -18,7 +18,7 @@ CHUNK = 1 << 22  # bytes read at a time
 TOTALS = ("clock_s", "compute_joule", "radio_joule", "uplink_bit", "selected", "delivered")
 
 
-class Point(NamedTuple):
+class CurvePoint(NamedTuple):
     """A round that is shown: running totals, so that leaving out rounds loses resolution and nothing else."""
 
     totals: tuple[float, ...]  # as in TOTALS
@@ -61,8 +61,8 @@ class Follower:
         self.epoch += 1
         self.done, self._offset = 0, 0
         self._seen = (0, 0)
-        self.points = Thinned(points, total, eval_every)
-        self.letters = Thinned(letters, total)
+        self.points = Downsampled(points, total, eval_every)
+        self.letters = Downsampled(letters, total)
         self.outcomes: Counter[str] = Counter()
         self.best: dict[str, float] = {}
         self.final: dict[str, float] = {}
@@ -98,7 +98,7 @@ class Follower:
         if served.MARK in row.metrics:
             more = served.weighed(row.metrics)
             self._served = tuple(map(sum, zip(self._served or (0.0,) * len(more), more, strict=True)))
-        self.points.put(self.done, Point(totals, dict(row.metrics)))
+        self.points.put(self.done, CurvePoint(totals, dict(row.metrics)))
         self.letters.put(self.done, row.outcome)
 
     def totals(self) -> dict[str, Any]:
