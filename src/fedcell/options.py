@@ -33,14 +33,16 @@ def option(
     infinite: bool = False,
     choices: tuple[str, ...] = (),
     needs: str = "",
+    before: Any = None,
 ) -> Any:
     """A documented dataclass field. `above` is an exclusive lower limit, `least` and `most` inclusive ones.
 
     Limits hold for every number of a list or law. Numbers are finite unless `infinite` allows `inf` within the limits.
     `needs` says when the option counts, by another one of its class: `access=block|own_band`, or `scheduler!=all`.
+    `before` is what records from before the option meant, if that is not the default.
     """
     limits = {"above": above, "least": least, "most": most, "infinite": infinite}
-    metadata = {"help": help, "choices": choices, "needs": needs, **limits}
+    metadata = {"help": help, "choices": choices, "needs": needs, "before": before, **limits}
     return field(default=default, metadata=metadata)
 
 
@@ -143,8 +145,25 @@ def to_dict(settings: Any) -> dict[str, Any]:
 
 
 def from_dict(settings: Any, values: Mapping[str, Any]) -> Any:
-    """`settings` with every key of a nested dict applied, as written by `to_dict`."""
-    return override(settings, flat(values))
+    """`settings` with every key of a nested dict applied, as written by `to_dict`.
+
+    A key that is missing came later: it is as in `settings`, or what `option(before=...)` says.
+    """
+    return override(settings, earlier(settings) | flat(values))
+
+
+def earlier(settings: Any) -> dict[str, Any]:
+    """What the keys of a settings object meant before they existed, for those whose default is something else.
+
+    >>> @dataclass(frozen=True)
+    ... class Own:
+    ...     rate: float = option(1.0, "as ever")
+    ...     scale: str = option("mean", "came later", before="sum")
+    >>> earlier(Own())
+    {'scale': 'sum'}
+    """
+    found = {key: entry.metadata.get("before") for key, entry, _ in keys(settings)}
+    return {key: value for key, value in found.items() if value is not None}
 
 
 def describe(settings: Any) -> list[tuple[str, str, str, str]]:

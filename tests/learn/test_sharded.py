@@ -18,6 +18,7 @@ from fedcell.learn.architecture import Architecture
 from fedcell.learn.engines import batched, sharded
 from fedcell.learn.engines.common import Job
 from fedcell.learn.learner import Learner
+from fedcell.learn.norms import BatchNorm
 from fedcell.learn.samples import Samples
 from fedcell.learn.settings import TrainConfig
 from fedcell.learn.work import Work
@@ -36,6 +37,7 @@ def networks():
     return {
         "dense": nn.Sequential(nn.Flatten(), nn.Linear(36, 12), nn.ReLU(), nn.Linear(12, 5)),
         "convolution": nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 5)),
+        "norm": nn.Sequential(nn.Conv2d(1, 3, 3), BatchNorm(3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 5)),
         "dropout": nn.Sequential(nn.Flatten(), nn.Linear(36, 12), nn.Dropout(0.5), nn.Linear(12, 5)),
     }
 
@@ -86,6 +88,8 @@ def test_shards_change_no_bit(workers):
         ("dense", {"shift": masks.float() - 0.5}),
         ("dense", {"settings": {"engine": "sequential"}}),
         ("convolution", {}),
+        ("norm", {"n_points": 3}),
+        ("norm", {"batch_size": 0}),
         ("dropout", {"n_rows": 5}),
         ("convolution", {"n_rows": 1}),
     ]

@@ -98,6 +98,11 @@ def print_runs(infos: Sequence["RunInfo"], folder: Path, as_json: bool) -> None:
         print(json.dumps({"folder": str(folder), "runs": runs}, indent=1, allow_nan=False))
         return
     rows = [list(HEADER), *(_cells(info, folder) for info in infos)]
+    if any(info.served for info in infos):
+        from ..report.table import SERVED, served_cells
+
+        added = [SERVED, *(served_cells(info.served) for info in infos)]
+        rows = [[*row, *more] for row, more in zip(rows, added, strict=True)]
     if sys.stdout.isatty():
         _print_rich(rows, _meaning(infos))
     else:
@@ -123,14 +128,17 @@ def _cells(info: "RunInfo", folder: Path) -> list[str]:
 
 
 def _meaning(infos: Sequence["RunInfo"]) -> str:
-    return MEANING.format(" or ".join(dict.fromkeys(info.clock for info in infos)))
+    from ..report.table import SERVED_MEANING
+
+    text = MEANING.format(" or ".join(dict.fromkeys(info.clock for info in infos)))
+    return text + SERVED_MEANING * any(info.served for info in infos)
 
 
 def _text(rows: Sequence[Sequence[str]], meaning: str) -> str:
     """Aligned columns, texts to the left and numbers to the right."""
     from ..report.table import columns, ruled
 
-    sides = "".join("<" if name in TEXTS else ">" for name in HEADER)
+    sides = "".join("<" if name in TEXTS else ">" for name in rows[0])
     return "\n".join([*columns(ruled(rows), sides), "", meaning])
 
 
@@ -143,7 +151,7 @@ def _print_rich(rows: Sequence[Sequence[str]], meaning: str) -> None:
         print(_text(rows, meaning))
         return
     table = Table(box=SIMPLE_HEAD, caption=meaning, caption_justify="left", padding=(0, 1, 0, 0))
-    for name in HEADER:
+    for name in rows[0]:
         folds = name in ("run", "method")
         table.add_column(name, justify="left" if name in TEXTS else "right", no_wrap=not folds, overflow="fold")
     for row in rows[1:]:

@@ -48,7 +48,8 @@ def run(
     Args:
         grid: Flower's way to the nodes.
         asked: settings, method and folder.
-        dataset: to test on instead of `data.name`; its training samples are not looked at.
+        dataset: to test on instead of `data.name`; its training samples give the statistics of
+            `data.scaling=standard` alone.
         model: network instead of `model.name`; its present weights are the start.
         watch: told after every round; None: prints a line.
     """

@@ -31,6 +31,7 @@ class ClientConfig(StepConfig, LocalConfig):
     """Settings of every method whose clients plan their own round."""
 
     effort: str = option("plan", "steps, clock and power are the client's own plan", choices=("plan",))
+    blocks: str = option("first", "these methods take no resource blocks", choices=("first",))
     solver: str = option(
         "closed",
         "how a client plans: the paper's alternation with its power step in closed form or by successive convex "

@@ -32,7 +32,7 @@ from .folder import (
 from .prepare import MethodRequest, PreparedRun, check_own, check_same, fingerprint, prepare, rebuild, reconfigure
 from .recorder import PERIOD, Period, Recorder
 from .rows import Journal
-from .stop import Requests
+from .stop import StopRequests
 
 
 class Progress(NamedTuple):
@@ -259,10 +259,10 @@ def _run(job: PreparedRun, problem: Problem, top: Path, watch: Watch, period: Pe
         template = checkpoint.Template.of(first)
         with explained(job.folder, f"then go on with `{again}`"):
             _tidy(job, str(template.home), say)
-            requests = Requests(job.folder)
+            requests = StopRequests(job.folder)
             journal = Journal(job.folder, say)
         with closing(journal), closing(requests):
-            recorder = Recorder(job.folder, journal, template, period, total, again)
+            recorder = Recorder(job.folder, journal, template, period, total, again, spec.scaling)
             start = checkpoint.newest(job.folder, template, len(journal.lines), say) or first
             if FEDERATION in spec.own and (dropped := journal.cut(start.round)):
                 say(f"{dropped} rows of {job.folder} had no state any more: their rounds are played again")
@@ -282,7 +282,7 @@ def _tidy(job: PreparedRun, device: str, say: Callable[[str], None]) -> None:
 
 
 def _play(
-    recorder: Recorder, job: PreparedRun, rounds: Iterator[tuple[Row, Snapshot]], watch: Watch, requests: Requests
+    recorder: Recorder, job: PreparedRun, rounds: Iterator[tuple[Row, Snapshot]], watch: Watch, requests: StopRequests
 ) -> None:
     """Play and record; leave a status and a checkpoint however it ends."""
     label, total = job.spec.label, recorder.total

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import FedcellError
+from . import served
 from .files import in_use, natural, nulled, read_json
 from .folder import (
     COMPARISON,
@@ -45,6 +46,7 @@ class RunInfo(NamedTuple):
     settings: Mapping[str, Any]  # every option of the method
     config: Mapping[str, Any]  # every option of world, data, model and training
     clock: str = "simulated"  # or measured, on real devices
+    served: Mapping[str, float] = {}  # what edge servers brought, where there are any
 
 
 def find(folder: str | Path) -> list[RunInfo]:
@@ -110,7 +112,7 @@ def _look(folder: Path, spec: Mapping[str, Any]) -> RunInfo:
     state = str(status.get("state", "waiting"))
     if state == "running" and not in_use(folder):
         state = "interrupted"
-    rounds, totals = _totals(folder, status)
+    rounds, totals, brought = _totals(folder, status)
     n_rounds = int(config["rounds"])
     if short := shortage(folder, Status(state, int(status.get("rounds", 0)), n_rounds), rounds):
         raise FedcellError(short)
@@ -129,6 +131,7 @@ def _look(folder: Path, spec: Mapping[str, Any]) -> RunInfo:
         settings=spec["settings"],
         config=config,
         clock=clock,
+        served=brought,
     )
 
 
@@ -149,28 +152,31 @@ def summarise(record: Record) -> RunInfo:
         settings=record.settings,
         config=config,
         clock=record.clock,
+        served=served.served(record.columns),
     )
 
 
 def as_json(info: RunInfo) -> dict[str, Any]:
     """Plain values without the settings, totals among them; numbers that JSON lacks become null."""
-    values = info._asdict() | {"folder": str(info.folder)} | info.totals._asdict()
-    found: dict[str, Any] = nulled({key: values[key] for key in values if key not in ("totals", "settings", "config")})
+    values = info._asdict() | {"folder": str(info.folder)} | info.totals._asdict() | dict(info.served)
+    dropped = ("totals", "settings", "config", "served")
+    found: dict[str, Any] = nulled({key: values[key] for key in values if key not in dropped})
     return found
 
 
-def _totals(folder: Path, status: Mapping[str, Any]) -> tuple[int, Totals]:
-    """Rounds and totals: those on file where they belong to the rows that are there, or made from the rows."""
+def _totals(folder: Path, status: Mapping[str, Any]) -> tuple[int, Totals, Mapping[str, float]]:
+    """Rounds, totals and what edge servers brought: on file if they belong to these rows, or made from the rows."""
     size = _size(folder / ROWS)
     kept = status.get("totals")
     if kept is not None and kept["rows_byte"] == size:
-        return int(status["rounds"]), Totals(*(float(kept[name]) for name in Totals._fields))
+        brought = {name: float(value) for name, value in status.get("served", {}).items()}
+        return int(status["rounds"]), Totals(*(float(kept[name]) for name in Totals._fields)), brought
     if not size:
-        return 0, Totals()
+        return 0, Totals(), {}
     from . import rows  # with NumPy
 
-    columns, rounds = rows.load(folder, COLUMNS)
-    return rounds, total(columns)
+    columns, rounds = rows.load(folder, (*COLUMNS, *served.COLUMNS))
+    return rounds, total(columns), served.served(columns)
 
 
 def _damaged(folder: Path, message: str) -> RunInfo:

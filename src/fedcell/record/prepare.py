@@ -57,17 +57,23 @@ def prepare(
         first = begin(problem, method)
         folder = _free(_slug(spec.label), [job.spec.folder for job in jobs])
         start, written = fingerprint(problem, first), options.to_dict(config)
-        spec = spec._replace(folder=folder, config=written, own=own + spec.own, start=start)
+        spec = spec._replace(folder=folder, config=written, own=own + spec.own, start=start, scaling=_scaling(problem))
         jobs.append(PreparedRun(Path(folder), spec, method, first))
     return problem, jobs
 
 
 def fingerprint(problem: Problem, first: Snapshot) -> str:
-    """A checksum of what a run starts from: the first state, and samples from all over the training set."""
+    """A checksum of what a run starts from: the first state, samples from all over the training set, their scaling."""
     samples = problem.learner.train_samples
     x, y = samples.take(np.linspace(0, len(samples) - 1, PROBED).astype(np.int64))
     template = Template.of(first)
-    return tree.digest(*tree.pack((first, x, y, samples.y), *template))
+    scaling = _scaling(problem)
+    return tree.digest(*tree.pack((first, x, y, samples.y, *([scaling] if scaling else [])), *template))
+
+
+def _scaling(problem: Problem) -> dict[str, Any]:
+    """What was done to every input; empty if nothing was."""
+    return problem.scaling.record() if problem.scaling else {}
 
 
 def rebuild(spec: Spec, own: Mapping[str, Method]) -> Method:

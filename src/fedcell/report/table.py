@@ -1,7 +1,7 @@
 """The table of a comparison, in units a person reads."""
 
-from collections.abc import Sequence
-from math import isfinite, isnan
+from collections.abc import Mapping, Sequence
+from math import isfinite, isnan, nan
 from typing import TYPE_CHECKING
 
 from ..record import Record, RunInfo, summarise
@@ -13,6 +13,11 @@ HEADER = ("method", "best", "final", "time", "compute", "radio", "uplink", "deli
 MEANING = (
     "best, final: test accuracy in %. time: {}. compute, radio: energy of all devices. "
     "delivered: devices heard of those selected, per round."
+)
+SERVED = ("hits", "backhaul", "saved")
+SERVED_MEANING = (
+    " hits: requests served by edge servers, in %. backhaul: requested files that it carried, those fetched ahead "
+    "included. saved: bits it was spared of those requested, in %."
 )
 TIMES = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 JOULES = ((1e6, "MJ"), (1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"), (1e-6, "uJ"))
@@ -44,12 +49,27 @@ def human(value: float, units: Units) -> str:
 
 def grid(summaries: Sequence[RunInfo]) -> list[list[str]]:
     """The texts of the table: the header, then one list per run."""
-    return [list(HEADER), *map(_cells, summaries)]
+    rows = [list(HEADER), *map(_cells, summaries)]
+    if any(one.served for one in summaries):
+        added = [SERVED, *(served_cells(one.served) for one in summaries)]
+        rows = [[*row, *more] for row, more in zip(rows, added, strict=True)]
+    return rows
 
 
 def meaning(summaries: Sequence[RunInfo]) -> str:
     """How to read the table."""
-    return MEANING.format(" or ".join(dict.fromkeys(one.clock for one in summaries)))
+    text = MEANING.format(" or ".join(dict.fromkeys(one.clock for one in summaries)))
+    return text + SERVED_MEANING * any(one.served for one in summaries)
+
+
+def served_cells(served: Mapping[str, float]) -> list[str]:
+    """The cells of `SERVED` for a run; dashes if it has no edge servers.
+
+    >>> served_cells({"hit_ratio": 0.25, "video_backhaul_bit": 2e9, "saved_share": -0.1})
+    ['25.0', '2.00 Gbit', '-10.0']
+    """
+    hits, saved = (_percent(served.get(name, nan)) for name in ("hit_ratio", "saved_share"))
+    return [hits, human(served.get("video_backhaul_bit", nan), BITS), saved]
 
 
 def remarks(summaries: Sequence[RunInfo]) -> list[str]:

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .. import options
+from .. import methods, options
 from ..errors import FedcellError
-from ..loggers import Log
+from ..loggers import LogWatcher
 from ..record import Period, Watch, run_one
 from ..record.stop import Stopped
 from ..scenarios import Config
@@ -51,13 +51,14 @@ def play(task: SweepRun, orders: Orders, watch: Watch) -> RunEnd:
     """Do one run, or what is left of it; an error ends this run alone."""
     try:
         config: Config = options.from_dict(Config(), task.config)
-        with Log(orders.log, watch, base=Path(orders.folder)) as told:
+        before = options.earlier(methods.load(task.source).Config())  # a task on file may be from before an option
+        with LogWatcher(orders.log, watch, base=Path(orders.folder)) as told:
             run_one(
                 config,
                 task.method,
                 Path(orders.folder) / task.name,
                 label=task.label,
-                defaults={task.source: task.settings},
+                defaults={task.source: {**before, **task.settings}},
                 watch=told,
                 period=Period(seconds=orders.checkpoint_s),
             )

@@ -7,7 +7,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..record import rows
+from ..record import rows, served
 from ..record.folder import ROWS
 from ..types import Outcome, Row
 from .downsample import Downsampled
@@ -68,6 +68,7 @@ class Follower:
         self.final: dict[str, float] = {}
         self._totals = (0.0,) * len(TOTALS)
         self._sums: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+        self._served: tuple[float, ...] = ()
 
     def _take(self, lines: Sequence[bytes]) -> bool:
         """Add whole, sound lines; True when all were. A damaged one ends the run here; `fedcell show` explains it."""
@@ -94,6 +95,9 @@ class Follower:
                 self._sums[name][1] += 1
                 self.final[name] = value
                 self.best[name] = max(value, self.best.get(name, value))
+        if served.MARK in row.metrics:
+            more = served.weighed(row.metrics)
+            self._served = tuple(map(sum, zip(self._served or (0.0,) * len(more), more, strict=True)))
         self.points.put(self.done, CurvePoint(totals, dict(row.metrics)))
         self.letters.put(self.done, row.outcome)
 
@@ -106,6 +110,7 @@ class Follower:
             "final": number(self.final.get("accuracy")),
             "outcomes": {one.letter: self.outcomes[one.letter] for one in Outcome},
             "means": {name: number(total / count) for name, (total, count) in self._sums.items()},
+            **({name: number(value) for name, value in served.result(*self._served).items()} if self._served else {}),
         }
 
     def columns(self, after: int = 0) -> dict[str, Any]:
