@@ -50,7 +50,7 @@ CLAIMS = (
     ),
     Claim("ceiling", "no placement between two rounds hits more than the exact chain allows", "not printed", "check"),
     Claim("spared", "with fetching counted, predictions spare the backhaul more than popularity does", "not printed"),
-    Claim("thrift", "keeping what passes by spares more than fetching all that is foretold", "not printed"),
+    Claim("thrift", "fetching what pays within five rounds spares more than fetching all of it", "not printed"),
     Claim("stays", "the more requests stay in their genre, the more predictions gain over popularity", "not printed"),
     Claim("constrained", "RawHFL hits as often as H-FedAvg without constraints, and more often than M2", "not printed"),
 )
@@ -149,20 +149,20 @@ def spared(entry: str, rule: str, room: int, way: str = "eager") -> setting.Side
 def _spared(rows: list[Row]) -> Finding:
     parts, words = [], []
     for room in JUDGED:
-        ours, popular = spared(OURS, "predicted", room, "passing"), spared("placements", "popular", room)
-        genie = spared("placements", "genie", room, "passing")
+        ours, popular = spared(OURS, "predicted", room, "thrifty"), spared("placements", "popular", room)
+        genie = spared("placements", "genie", room, "thrifty")
         parts.append(setting.more(rows, ours, popular, f"{room} files: predicted > popular"))
         words.append(f"{room} files: {setting.told(rows, genie, ours, popular)}")
-    ours = "genie and predicted without fetching, popular: " + "; ".join(words)
+    ours = "genie, predicted (both thrifty), popular: " + "; ".join(words)
     return finding("spared", parts, ours, "share of the bits asked for")
 
 
 def _thrift(rows: list[Row]) -> Finding:
     parts = [
-        setting.more(rows, spared(OURS, "predicted", room, "passing"), spared(OURS, "predicted", room), f"{room} files")
+        setting.more(rows, spared(OURS, "predicted", room, "thrifty"), spared(OURS, "predicted", room), f"{room} files")
         for room in JUDGED
     ]
-    return finding("thrift", parts, "", "share of the bits asked for, without fetching less with it")
+    return finding("thrift", parts, "", "share of the bits asked for, thrifty less eager")
 
 
 def _stays(rows: list[Row]) -> Finding:
@@ -212,7 +212,7 @@ def plot(rows: list[Row]) -> Figure:
             continue
         look = {"color": COLOURS[index % len(COLOURS)], "linestyle": LINES[index % len(LINES)]}
         label, at = entry if rule == "predicted" else rule, own[0]["rounds"]
-        way = "passing" if rule in ("predicted", "genie") else "eager"
+        way = "thrifty" if rule in ("predicted", "genie") else "eager"
         curves = [setting.curve(row, setting.name(rule, DRAWN), at, 4 * EVERY) for row in own]
         ratios = setting.mean_by_room(rows, case, lambda room, r=rule: setting.hits(setting.name(r, room)))
         net = setting.mean_by_room(rows, case, lambda room, r=rule, w=way: setting.spared(setting.name(r, room, w)))

@@ -1,10 +1,11 @@
 """What the experiments on edge servers share: servers that are watched in one run, and what they bring after training.
 
 Servers change nothing that is learned, so that one run measures every storage size and three ways of filling: `eager`
-fetches whatever is expected to be asked for more often, `thrifty` only if that pays within the round
-(`video.edge_margin=1`), `passing` fetches nothing and keeps files that a miss brings past (`edge_prefetch=false`).
-Rules that need no model are watched in the run of Top-Popular, which trains nothing, on the same requests. "After
-training" is the last quarter of the rounds.
+fetches whatever is expected to be asked for more often in the next round, `thrifty` only if that pays within five
+rounds (`video.edge_horizon=5`, `edge_margin=1`), `passing` fetches nothing and keeps files that a miss brings past
+(`edge_prefetch=false`, looking as far). Five rounds were chosen with exact laws in place of models, on seed 1. Rules
+that need no model are watched in the run of Top-Popular, which trains nothing, on the same requests. "After training"
+is the last quarter of the rounds.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +25,11 @@ from fedcell.world.build import places
 from fedcell.world.edge import Edge
 
 ROOMS = (1, 2, 4, 8, 16)
-WAYS = {"eager": {}, "thrifty": {"margin": 1.0}, "passing": {"prefetch": False}}
+WAYS = {
+    "eager": {},
+    "thrifty": {"margin": 1.0, "horizon": 5.0},
+    "passing": {"prefetch": False, "horizon": 5.0},
+}
 KEPT = ("hit_ratio", "video_backhaul_bit")  # of every server; requests are the same for all
 COMMON = ("requests", "request_bit")
 PLAIN = "top_popular"

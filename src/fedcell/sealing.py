@@ -38,7 +38,11 @@ class KeyPair(NamedTuple):
 
 def key_pair(draw: Draw = os.urandom) -> KeyPair:
     """A fresh pair."""
-    private = draw(KEY_BYTES)
+    return pair_of(draw(KEY_BYTES))
+
+
+def pair_of(private: bytes) -> KeyPair:
+    """The pair of a private key."""
     return KeyPair(private, _x25519().from_private_bytes(private).public_key().public_bytes_raw())
 
 

@@ -202,11 +202,12 @@ def test_users_expect_as_many_requests_as_they_made_before(monkeypatch):
         return np.zeros((view.n_cells, view.n_files))
 
     monkeypatch.setattr("fedcell.world.edge.rules.predicted.wanted", look)
-    problem, method = build_problem(config("predicted", edge_reports=2)), methods.parse("central").build()
+    far = config("predicted", edge_reports=2, edge_horizon=5.0)
+    problem, method = build_problem(far), methods.parse("central").build()
     made = [after.world.memory.stream.source - 9 for _, after in simulate(problem, method)]
     for round, view in enumerate(seen):
         before = made[round - 1] if round else np.zeros(7)
-        assert view.reports.rate == pytest.approx((before + 1) / (round + 1))
+        assert view.reports.rate == pytest.approx(5 * (before + 1) / (round + 1))
         assert ((view.reports.share > 0).sum(axis=1) == 2).all()
         cell = problem.world.topology.cell
         assert view.n_expected == pytest.approx([view.reports.rate[cell == b].sum() for b in range(2)])

@@ -19,6 +19,19 @@ def flags(sub: ArgumentParser) -> None:
     example.add_argument("--devices", metavar="N", type=int, default=3, help="devices of the federation (default: 3)")
     example.add_argument("--port", metavar="N", type=int, default=8000, help="of the server (default: 8000)")
     example.set_defaults(command=run)
+    key = actions.add_parser("key", help="make the key that devices seal their answers for", allow_abbrev=False)
+    key.add_argument("file", metavar="FILE", help="a new file for the private key, which stays on the server")
+    key.set_defaults(command=make_key)
+
+
+def make_key(args: Namespace) -> int:
+    """Write the private key and print where both go."""
+    from ..deploy.sealed import write_key
+
+    public = write_key(Path(args.file))
+    print(f"run configuration of the server:    seal-key = {str(Path(args.file).resolve())!r}")
+    print(f'node configuration of every device: server-key="{public}"')
+    return 0
 
 
 def run(args: Namespace) -> int:

@@ -1,7 +1,8 @@
 """A device in a Flower federation: it trains what it is asked to on samples that never leave it.
 
 What leaves it: the update, how many samples of each label it holds, and how long it computed. Where the method has
-devices keep models of their own, class means leave it instead of the update.
+devices keep models of their own, class means leave it instead of the update. With `server-key` in the node
+configuration all of it is sealed for the server.
 """
 
 import secrets
@@ -28,7 +29,7 @@ from ..learn.work import Work
 from ..options import from_dict
 from ..record.files import write_atomic
 from ..types import Ints, Start, Store
-from . import wire
+from . import sealed, wire
 from .cache import DiskCache
 from .coded import payload_of
 from .kept import Kept, keep, kept_in
@@ -66,13 +67,16 @@ def client_app(
 
     @app.query()
     def hello(message: Message, context: Context) -> Message:
+        key = sealed.public_key(context.node_config)
         round, n_classes = wire.unpack_hello(message.content)
         _, labels = held(data, cache, context, round)
         facts = Facts(device_of(context), round, counted(labels, n_classes), 0.0, identity(context))
-        return Message(wire.pack_facts(facts), reply_to=message)
+        content = sealed.closed(wire.pack_facts(facts), key, sealed.about_hello(round))
+        return Message(content, reply_to=message)
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
+        key = sealed.public_key(context.node_config)
         task = wire.unpack_task(message.content)
         samples, labels = held(data, cache, context, task.round)
         begun_s = time.perf_counter()
@@ -90,7 +94,8 @@ def client_app(
         compute_s = time.perf_counter() - begun_s
         counts, name = counted(labels, task.n_classes), identity(context)
         facts = Facts(device_of(context), task.round, counts, compute_s, name, right, tested)
-        return Message(wire.pack_facts(facts, update, task.mask, payload), reply_to=message)
+        content = wire.pack_facts(facts, update, task.mask, payload)
+        return Message(sealed.closed(content, key, sealed.about_task(task.round, task.device)), reply_to=message)
 
     return app
 

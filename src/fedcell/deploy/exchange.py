@@ -4,12 +4,13 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from flwr.app import Message
+from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
 from ..errors import FedcellError
+from ..sealing import KeyPair
 from ..types import Bools, Outcome
-from . import wire
+from . import sealed, wire
 from .roster import Roster, Say
 from .tasks import Answer, Task
 from .wire import Facts, MessageError
@@ -37,12 +38,19 @@ class Exchange:
         poll_s: time between two looks for answers.
         say: told what goes wrong.
         clock: seconds that never go back.
+        key: that answers are sealed for; None: they are open.
     """
 
     def __init__(
-        self, grid: Grid, roster: Roster, poll_s: float, say: Say, clock: Callable[[], float] = time.monotonic
+        self,
+        grid: Grid,
+        roster: Roster,
+        poll_s: float,
+        say: Say,
+        clock: Callable[[], float] = time.monotonic,
+        key: KeyPair | None = None,
     ) -> None:
-        self.grid, self.roster, self.poll_s, self.say, self.clock = grid, roster, poll_s, say, clock
+        self.grid, self.roster, self.poll_s, self.say, self.clock, self.key = grid, roster, poll_s, say, clock, key
         self.begun_s = clock()  # of the present round
         self._open: dict[str, OpenMessage] = {}
 
@@ -140,7 +148,7 @@ class Exchange:
 
     def _greet(self, sent: OpenMessage, reply: Message) -> None:
         try:
-            self.roster.admit(sent.node, self._facts(reply))
+            self.roster.admit(sent.node, self._facts(self._content(sent, reply)))
         except MessageError as error:
             self.say(f"node {sent.node} is refused: {error}")
             if reply.has_error():
@@ -153,10 +161,11 @@ class Exchange:
         took_s = seen_s - sent.sent_s
         up_bit = 0.0 if reply.has_error() else wire.bits(reply.content)
         try:
-            facts = self._facts(reply)
+            content = self._content(sent, reply)
+            facts = self._facts(content)
             if (facts.device, facts.round) != (task.device, task.round):
                 raise MessageError(f"the answer is of device {facts.device} in round {facts.round}")
-            update = wire.unpack_update(reply.content, task)
+            update = wire.unpack_update(content, task)
         except MessageError as error:
             lost = reply.has_error() and reply.error.code == GONE
             self.say(f"round {sent.round}: device {task.device} was turned away: {error}")
@@ -166,10 +175,16 @@ class Exchange:
         compute_s = min(facts.compute_s, took_s)
         return Answer(task.device, Outcome.DELIVERED, update, compute_s, took_s, sent.down_bit, up_bit)
 
-    def _facts(self, reply: Message) -> Facts:
+    def _content(self, sent: OpenMessage, reply: Message) -> RecordDict:
+        """What a device answered, opened if answers are sealed."""
         if reply.has_error():
             raise MessageError(f"it failed ({(reply.error.reason or f'code {reply.error.code}')[:200]})")
-        return wire.unpack_facts(reply.content, self.roster.n_classes, self.roster.n_devices)
+        task = sent.task
+        about = sealed.about_hello(sent.round) if task is None else sealed.about_task(task.round, task.device)
+        return sealed.opened(reply.content, self.key, about)
+
+    def _facts(self, content: RecordDict) -> Facts:
+        return wire.unpack_facts(content, self.roster.n_classes, self.roster.n_devices)
 
     def _unheard(self, task: Task, waited_s: float) -> Answer:
         down_bit = next((sent.down_bit for sent in self._open.values() if sent.task is task), 0.0)

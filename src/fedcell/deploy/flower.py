@@ -19,6 +19,7 @@ from .exchange import Exchange
 from .refusals import deployable
 from .roster import Roster
 from .rounds import Federation, play, remote
+from .sealed import read_key
 from .settings import FederationRequest, longest_s, read
 
 NOTICES = "federation.log"  # in the run folder: who came, went, was late or was turned away
@@ -55,11 +56,12 @@ def run(
     """
     if not asked.out:
         raise BadInput("out names no folder for the record: set it in the run configuration, as an absolute path")
+    key = read_key(asked.federation.seal_key)
     problem, choice = deployable(asked, dataset, model)
     notices = Notices(Path(asked.out))
     roster = Roster(problem.world.n_devices, remote(problem).n_classes, notices.say)
     federation = Federation(
-        exchange=Exchange(grid, roster, asked.federation.poll_s, notices.say),
+        exchange=Exchange(grid, roster, asked.federation.poll_s, notices.say, key=key),
         settings=asked.federation,
         longest_s=longest_s(asked.config, asked.federation),
         quorum=getattr(choice.config, "quorum", None) if asked.federation.wait == "quorum" else None,

@@ -25,6 +25,9 @@ class FederationConfig:
         choices=("quorum", "deadline"),
     )
     poll_s: float = option(0.2, "time between two looks for answers", above=0)
+    seal_key: str = option(
+        "", "file, on the server, with the private key that devices seal their answers for; empty: they do not"
+    )
 
 
 class FederationRequest(NamedTuple):

@@ -25,6 +25,7 @@ def edges_of(settings: VideoConfig) -> list[Edge]:
             room=settings.edge_files,
             margin=settings.edge_margin,
             prefetch=settings.edge_prefetch,
+            horizon=settings.edge_horizon,
             n_named=settings.edge_reports,
             knows=settings.edge_knows,
         )

@@ -84,10 +84,16 @@ class VideoConfig:
     )
     edge_margin: float = option(
         0.0,
-        "a file is fetched instead of a held one only if so many more requests for it are expected in the round; at 1, "
-        "fetching pays within the round",
+        "a file is fetched instead of a held one only if so many more requests for it are expected until the horizon; "
+        "at 1, fetching pays until then",
         least=0,
         needs="edge_placement=predicted|popular|genie|random",
+    )
+    edge_horizon: float = option(
+        1.0,
+        "rounds that a placement looks ahead; models foretell the next request, what was served the others",
+        above=0,
+        needs="edge_placement=predicted|popular",
     )
     edge_prefetch: bool = option(
         True,

@@ -47,7 +47,7 @@ class Requests(NamedTuple):
 
 
 class Reports(NamedTuple):
-    """What users tell the server of their cell about the next round."""
+    """What users tell the server of their cell about the coming round, or the rounds that it looks ahead."""
 
     share: Floats  # [n_users, n_files], probability of the next request; zero beyond the files they name
     rate: Floats  # [n_users], requests they expect to make
@@ -61,7 +61,7 @@ class View(NamedTuple):
     n_files: int
     room: int  # files that a server can hold
     seed: int
-    n_expected: Floats  # [n_cells], requests of the coming round by those of the rounds before
+    n_expected: Floats  # [n_cells], requests until the horizon, by those of the rounds before
     served: Ints | None = None  # [n_cells, n_files], requests that passed so far
     reports: Reports | None = None
     next: Ints | None = None  # [n_cells, n_files], requests of the coming round, which nobody can know

@@ -24,6 +24,7 @@ class Edge(NamedTuple):
     room: int  # files that a server can hold
     margin: float = 0.0  # requests by which a new file must exceed a held one
     prefetch: bool = True  # fetch between rounds; else keep what passes by
+    horizon: float = 1.0  # rounds that a placement looks ahead
     n_named: int = 8  # files that a user names (predicted)
     knows: tuple[str, ...] = ("served", "reports")
     prefix: str = ""  # of its columns
@@ -113,7 +114,7 @@ def _view(
 ) -> View:
     """What the rule of an edge asks for, and nothing else."""
     needs = load(edge.rule).NEEDS
-    rate = np.asarray((before + 1.0) / (arrived.round + 1.0), dtype=np.float64)
+    rate = np.asarray(edge.horizon * (before + 1.0) / (arrived.round + 1.0), dtype=np.float64)
     reports = None
     if "reports" in needs:
         assert foretold is not None

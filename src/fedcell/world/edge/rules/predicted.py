@@ -1,7 +1,8 @@
 """What users' models foretell: each names its likeliest next files, and the server of the cell adds them up.
 
-With `r_u` the requests that user `u` expects to make in the round, `p_u(f)` the probability that the model names for
-file `f`, zero beyond the named files, and `s_b(f)` the share of `f` in what the server of cell `b` has served:
+With `r_u` the requests that user `u` expects to make in the round, or until the horizon of the placement, `p_u(f)` the
+probability that the model names for file `f`, zero beyond the named files, and `s_b(f)` the share of `f` in what the
+server of cell `b` has served:
 
     w_b(f) = sum_u  min(r_u, 1) p_u(f)  +  s_b(f) sum_u  [min(r_u, 1) (1 - sum_f p_u(f)) + max(r_u - 1, 0)]
 
