@@ -4,7 +4,7 @@ Ten devices, 8 steps of 64 (VGG-like: 2 steps of 16) with keep ratios of 1, 0.75
 model take turns. Beside the times are the shares of parameters and FLOPs that are kept. `--mixed` gives every device
 its own keep ratio, as deadlines do, so that no two small networks have the same shape.
 
-    python benchmarks/pruning.py [--repeat 5] [--only mnist] [--device cuda] [--mixed]
+    python benchmarks/pruning.py [--repeat 5] [--only mnist] [--device cuda] [--mixed] [--tf32]
 
     python benchmarks/pruning.py --rounds 300   # a run of AMP-FL on MNIST; the bar is 5 minutes on two cores
 
@@ -53,18 +53,18 @@ LOADS = {
     "vgg-like": Load(
         ModelConfig(name="cnn", channels=(64, 128, 256, 256), kernel=3, padding=1, hidden=(128,)), (3, 32, 32), 2, 16
     ),
-    "vgg11": Load(ModelConfig(name="vgg11", hidden=(128,)), (3, 32, 32), 8, 64),
+    "vgg11": Load(ModelConfig(name="vgg11", hidden=(128,), norm="batch"), (3, 32, 32), 8, 64),
 }
 
 
-def setting(load: Load, device: torch.device) -> tuple[Learner, Units, Start, Work]:
+def setting(load: Load, device: torch.device, tf32: bool) -> tuple[Learner, Units, Start, Work]:
     """The learner, units, start point and work of a load, on made-up samples."""
     rng = np.random.default_rng(1)
     n_samples = 2000
     x = rng.standard_normal((n_samples, *load.shape), dtype=np.float32)
     samples = Samples(x, rng.integers(0, 10, n_samples), device)
     net = Architecture.of(initialise(lambda: models.build(load.model, load.shape, 10), 1))
-    learner = Learner([net], samples, samples, TrainConfig(), 1)
+    learner = Learner([net], samples, samples, TrainConfig(tf32=tf32), 1)
     store = Store(rng.integers(0, n_samples, (N_DEVICES, PER_DEVICE)), np.full(N_DEVICES, PER_DEVICE))
     steps = np.full(N_DEVICES, load.steps)
     work = Work(np.arange(N_DEVICES), store, steps, lr=0.01, batch_size=load.batch_size, round=0)
@@ -81,9 +81,9 @@ def keep_units(units: Units, keep: Floats) -> Bools:
     return np.concatenate(parts, axis=1)
 
 
-def compare(name: str, device: torch.device, repeat: int, mixed: bool) -> None:
+def compare(name: str, device: torch.device, repeat: int, mixed: bool, tf32: bool) -> None:
     """Best times of the three ways, taken in turn."""
-    learner, units, start, work = setting(LOADS[name], device)
+    learner, units, start, work = setting(LOADS[name], device, tf32)
     n_params, steps = units.architecture.n_params, work.steps[0]
     print(f"{name}: {n_params} parameters, {N_DEVICES} devices, {steps} steps of {work.batch_size}; milliseconds")
     print("  keep  parameters   FLOPs      full   extract      mask  extract/full  mask/full")
@@ -101,6 +101,8 @@ def compare(name: str, device: torch.device, repeat: int, mixed: bool) -> None:
         shares = f"{(now[0] / whole[0]).mean():12.2f}{(now[1] / whole[1]).mean():8.2f}"
         times = f"{full:10.0f}{extract:10.0f}{mask:10.0f}{extract / full:14.2f}{mask / full:11.2f}"
         print(f"{keep:6.2f}{shares}{times}")
+    if device.type == "cuda":
+        print(f"  peak memory {torch.cuda.max_memory_reserved() / 2**30:.1f} GiB")
 
 
 def best_ms(ways: Sequence[Callable[[], Updates]], device: torch.device, repeat: int) -> Floats:
@@ -136,13 +138,14 @@ def main() -> int:
     parser.add_argument("--only", choices=tuple(LOADS))
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--mixed", action="store_true")
+    parser.add_argument("--tf32", action="store_true")
     parser.add_argument("--rounds", type=int, default=0)
     asked = parser.parse_args()
     if asked.rounds:
         return int(not run(asked.rounds, asked.device))
     usual = ("mnist", "vgg-like") if asked.device == "cpu" else ("mnist", "vgg11")
     for name in [asked.only] if asked.only else usual:
-        compare(name, torch.device(asked.device), asked.repeat, asked.mixed)
+        compare(name, torch.device(asked.device), asked.repeat, asked.mixed, asked.tf32)
     return 0
 
 

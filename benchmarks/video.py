@@ -12,6 +12,7 @@ import time
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from math import prod
 
 import numpy as np
@@ -109,7 +110,7 @@ def ceilings(name: str, settings: VideoConfig, users: int) -> None:
     for what in (bayes_accuracy, most_similar_accuracy, loss_floor, most_requested_share):
         values = [float(np.mean(what(*one))) for one in drawn]
         texts.append(f"{what.__name__} {np.mean(values):.4f} +- {np.std(values):.4f}")
-    print(f"{name:12s} {'   '.join(texts)}", flush=True)
+    print(f"{name:16s} {'   '.join(texts)}", flush=True)
 
 
 def main() -> None:
@@ -123,8 +124,8 @@ def main() -> None:
         measure(name, settings, options.users, options.rounds, options.repeats)
     shared_inputs("osafl", 160, options.repeats)
     shared_inputs("rawhfl", 320, options.repeats)
-    ceilings("osafl K=1", OSAFL, options.users)
-    ceilings("osafl K=2", replace(OSAFL, similar=2), options.users)
+    for k, scaling in product((1, 2), ("half", "unit")):
+        ceilings(f"osafl K={k}, {scaling}", replace(OSAFL, similar=k, scaling=scaling), options.users)
     ceilings("rawhfl", RAWHFL, options.users)
 
 

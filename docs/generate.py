@@ -73,13 +73,18 @@ CLAIMS = """\
 
 This page is written by `docs/generate.py` from the claims and the stored results in `experiments/`. Do not edit it; run
 the experiment ([reproduce.md](reproduce.md)), then the script. Every figure and table of the papers has its claims
-here, whether or not it was run. A claim is judged by the rule of its experiment, `experiments/<paper>/<experiment>.py`.
+here, whether or not it was run. `experiments/<paper>/<experiment>.py` says what is compared for a claim, and
+[the rules](reproduce.md#the-rules), the same for all, make the verdict.
 
 - **here**: what was measured; a spread is the standard deviation over seeds.
-- **seeds**: how many the runs behind the result had; a dash where no run was needed, or none was made.
-- **verdict**: reproduced, partly, not reproduced, not run. Quick runs never count.
-- **beyond the paper**: a question of ours, or a second reading of a claim that is counted already. Sums leave it out.
+- **seeds**: how many are behind this claim, those of its thinnest comparison; a dash if nothing random is behind it, or
+  nothing was run.
+- **check**: of our own settings or code. **beyond the paper**: a question of ours, or a second reading of a claim that
+  is counted already. Sums leave both out, and quick runs never count.
 """
+
+
+KINDS = {"check": "check", "beyond": "beyond the paper"}
 
 
 def claims() -> str:
@@ -96,11 +101,11 @@ def claims() -> str:
 
 def _sums(papers: list[Paper], rows: list[LedgerRow]) -> str:
     """How many claims of each paper have each verdict."""
-    lines = ["| paper | claims | " + " | ".join(VERDICTS) + " | beyond the paper |", "|---" * (len(VERDICTS) + 3) + "|"]
+    lines = ["| paper | claims | " + " | ".join(VERDICTS) + " | not counted |", "|---" * (len(VERDICTS) + 3) + "|"]
     for name, link in [*((paper.name, f"[{paper.name}](#{paper.name})") for paper in papers), ("", "all")]:
         own = [row for row in rows if row.paper == name or not name]
         found = totals(own)
-        numbers = [found.total(), *(found[verdict] for verdict in VERDICTS), sum(row.beyond for row in own)]
+        numbers = [found.total(), *(found[verdict] for verdict in VERDICTS), sum(not row.counted for row in own)]
         lines.append(f"| {link} | " + " | ".join(map(str, numbers)) + " |")
     return "\n".join(lines) + "\n"
 
@@ -122,8 +127,8 @@ def _experiment(rows: list[LedgerRow]) -> str:
         "|---|---|---|---|---|---|",
     ]
     for row in rows:
-        claim = f"beyond the paper: {row.claim}" if row.beyond else row.claim
-        seeds = str(len(row.seeds)) if row.seeds and row.ours else "-"
+        claim = row.claim if row.counted else f"{KINDS[row.kind]}: {row.claim}"
+        seeds = "-" if row.n is None else str(row.n)
         cells = (claim, row.printed, row.ours, seeds, f"**{row.verdict}**", row.reason)
         lines.append("| " + " | ".join(map(_cell, cells)) + " |")
     return "\n".join(lines) + "\n"

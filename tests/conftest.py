@@ -8,8 +8,9 @@ import hypothesis
 import pytest
 from small_config import SMALL
 
+from fedcell import machine
 from fedcell.learn import deferred
-from fedcell.learn.engines import batched, cluster
+from fedcell.learn.engines import batched
 from fedcell.options import override
 from fedcell.scenarios import build_problem
 
@@ -52,6 +53,6 @@ def ray_cluster():
     if find_spec("ray") is None:
         missing = pytest.fail if "FEDCELL_REQUIRE_RAY" in os.environ else pytest.skip
         missing("Ray is not installed: pip install 'fedcell[ray]'")
-    leave = cluster.connect(None, cpus=2, store_bytes=200 << 20)
+    leave = machine.connect(None, cpus=2, store_bytes=200 << 20)
     yield
     leave()

@@ -1,6 +1,8 @@
 """Rooms import one way only, and their graph has no cycle."""
 
+import ast
 import runpy
+from collections import Counter
 from graphlib import CycleError
 from pathlib import Path
 
@@ -9,14 +11,15 @@ import pytest
 ROOMS = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "rooms.py"))
 SOURCE, GRAPH = ROOMS["SOURCE"], ROOMS["graph"]()
 FLOORS = [  # a room may import from its own floor and the floors below
-    {"types", "units", "version", "errors", "options", "labels", "idle", "rng", "effort", "pieces"},
+    {"types", "units", "version", "errors", "options", "labels", "rng"},
+    {"machine", "unused_settings", "effort", "pieces", "sealing"},
     {"solve"},
     {"world", "radio", "learn"},
     {"data", "theory", "tiers", "coding"},
     {"methods", "plan"},
     {"scenarios"},
     {"resolve"},
-    {"screening", "simulate"},
+    {"foretelling", "screening", "simulate"},
     {"record", "report", "loggers", "sweeps", "experiment", "web", "api", "deploy", "cli", "__main__", "__init__"},
 ]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
@@ -63,6 +66,19 @@ def test_annotations_alone_make_no_import(tmp_path):
     (tmp_path / "data.py").write_text("if TYPE_CHECKING:\n    from .world import observe")
     (tmp_path / "world.py").write_text("from .data import load")
     assert ROOMS["floors"](ROOMS["graph"](tmp_path)) == [["data"], ["world"]]
+
+
+def test_one_class_per_name():
+    """Each method has a Config and a State, and each paper its own words; elsewhere a name means one thing."""
+    found = Counter(
+        node.name
+        for path in SOURCE.rglob("*.py")
+        if path.relative_to(SOURCE).parts[0] not in ("methods", "theory")
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef)
+    )
+    one_each = {"Config", "Sink"}  # of every coding, as of a run; of every logger, as the protocol says
+    assert {name for name, count in found.items() if count > 1} <= one_each
 
 
 def test_loop_stays_on_one_page():

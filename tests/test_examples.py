@@ -54,6 +54,16 @@ def test_compare_schedulers(capsys, monkeypatch):
     assert "of 20 devices were heard at least once" in out
 
 
+def test_request_path(capsys):
+    runpy.run_path(str(EXAMPLES / "request_path.py"), run_name="__main__")
+    out = capsys.readouterr().out
+    assert "30 requests, 2 periods of tags" in out
+    assert "CSP: files of accounts {0: 6, 1: 6, 2: 6, 3: 6, 4: 6}; no cell" in out
+    assert "base station 1: subscribers [10003, 10004] ask and get something; no content" in out
+    assert "step 12" not in out  # nothing is sent in it
+    assert "one changed bit: a sealed message does not open" in out
+
+
 # ---------------------------------------------------------------- the method file
 
 

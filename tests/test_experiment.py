@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from small_config import SMALL
 
 from fedcell.errors import BadInput
-from fedcell.experiment import Case, Claim, Experiment, Finding, judge, judging, main, run_cases, runs
+from fedcell.experiment import Case, Claim, Experiment, Finding, judge, main, run_cases, runs, stores
 from fedcell.experiment.judging import final
 from fedcell.methods import fedprox
 from fedcell.options import option, override
@@ -69,6 +69,19 @@ def test_a_costly_case_has_fewer_seeds(tmp_path):
     dear, cheap = Case("dear", SMALL, "fedavg", most_seeds=1), Case("cheap", SMALL, "fedavg")
     rows = run_cases([dear, cheap], [1, 2], tmp_path / "runs.jsonl", lambda text: None)
     assert [(row["case"], row["seed"]) for row in rows] == [("dear", 1), ("cheap", 1), ("cheap", 2)]
+
+
+def test_a_case_may_have_seeds_of_its_own(tmp_path):
+    store = tmp_path / "runs.jsonl"
+    fresh, usual = Case("fresh", SMALL, "fedavg", seeds=(31, 32, 33)), Case("usual", SMALL, "fedavg")
+    rows = run_cases([fresh, usual], [1, 2], store, lambda text: None)
+    assert [(row["case"], row["seed"]) for row in rows] == [("fresh", 31), ("fresh", 32), ("usual", 1), ("usual", 2)]
+    more = [1, 2, 3, 4]
+    assert [seed for case, seed in runs.missing_runs([fresh, usual], more, store).values()] == [33, 3, 4]
+    run_cases([fresh], more, store, lambda text: None)
+    run_cases([fresh._replace(seeds=())], [1], store, lambda text: None)  # the same settings on a seed used before
+    assert [row["seed"] for row in runs.stored_rows([fresh], store)] == [31, 32, 33], "fresh seeds alone decide"
+    assert [row["seed"] for row in runs.stored_rows([usual], store)] == [1, 2]
 
 
 def test_a_run_that_diverges_is_a_row(tmp_path):
@@ -163,9 +176,21 @@ def test_a_changed_default_of_a_method_runs_again(tmp_path, monkeypatch):
         "Config", [("mu", float, option(7.0, "another default"))], bases=(fedprox.Config,), frozen=True
     )
     monkeypatch.setattr(fedprox, "Config", other)
-    runs._method_defaults.cache_clear()
+    stores.method_defaults.cache_clear()
     assert len(runs.missing_runs([case], [1], store)) == 1
-    runs._method_defaults.cache_clear()
+    stores.method_defaults.cache_clear()
+
+
+def test_runs_from_before_a_setting_count_for_what_it_meant_then(tmp_path):
+    """`pull_scale` came with another default than what runs had done until then."""
+    store, before = tmp_path / "runs.jsonl", override(SMALL, {"model.name": "mlp", "model.hidden": (8, 4)})
+    old, new = (Case("x", before, "knowledge", {"scheduler": "all", "pull_scale": scale}) for scale in ("sum", "mean"))
+    run_cases([old], [1], store, lambda text: None)
+    assert '\\"pull_scale\\": \\"sum\\", ' in store.read_text()
+    store.write_text(store.read_text().replace('\\"pull_scale\\": \\"sum\\", ', ""))
+    assert not runs.missing_runs([old], [1], store)
+    assert len(runs.missing_runs([new], [1], store)) == 1
+    assert runs.stored_rows([new], store) == []
 
 
 def test_runs_on_file_with_other_settings_are_not_judged(tmp_path):
@@ -181,12 +206,6 @@ def test_runs_of_a_method_that_is_gone_do_not_stop_the_others(tmp_path):
     gone = store.read_text().replace("fedavg", "fedgone")
     store.write_text(gone + store.read_text())
     assert runs.stored_rows([case], store) == [json.loads(json.dumps(row))]
-
-
-def test_verdicts_name_what_failed_and_decide_nothing_without_runs():
-    assert judging.verdict([]) == "not run"
-    assert judging.judged("a", "1", {}, "rule") == Finding("a", "", "not run", "no run decides it yet")
-    assert judging.judged("a", "1", {"x": True, "y": False}, "rule").reason == "rule; 1 of 2 hold, not: y"
 
 
 def test_results_are_written_and_said(tmp_path, monkeypatch, capsys):

@@ -63,4 +63,4 @@ def test_stored_results_fit_their_files(entry):
     with catalogue.opened(entry.path.parent):
         claims = catalogue.load(entry).claims
     stored = [(claim["key"], claim["text"], claim["printed"]) for claim in result["claims"]]
-    assert stored == [tuple(claim) for claim in claims], f"the claims changed: fedcell reproduce {entry} --stored"
+    assert stored == [claim[:3] for claim in claims], f"the claims changed: fedcell reproduce {entry} --stored"

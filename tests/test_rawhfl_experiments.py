@@ -9,9 +9,10 @@ from judged import opened
 from fedcell.experiment import judge, run_case
 from fedcell.types import Floats
 
+SEEDS = (31, 32, 33, 34, 35)
 ROUNDS = np.arange(4, 401, 4)
 TABLES = ("table2", "table3", "table4")
-SHARED = (*TABLES, "fig6", "fig9", "fig10", "exact", "inner")
+SHARED = (*TABLES, "fig5", "fig6", "fig7", "fig8", "fig9", "fig10", "exact", "inner")
 
 _opened = opened("rawhfl")
 
@@ -23,15 +24,22 @@ def papers_energies(monkeypatch):
     scale = {}
 
     def book(entry, seeds=ledger.SEEDS, rounds=ledger.ROUNDS):
+        spread = {seed: 0.9 + 0.2 * place / 9 for place, seed in enumerate(ledger.SEEDS)}
         size = int(entry[9]) * 4 if entry.startswith("rawhfl") else 48
         total = tables.JOULE[" ".join(entry.split()[:2])][0] * scale.get(entry, 0.01 if entry[10:] == " exact" else 1)
         chosen = np.zeros((len(seeds), rounds, 48), dtype=bool)
         chosen[:, :, :size] = True
         joule = np.where(chosen, total / ledger.ROUNDS / size, 0.0)
-        return ledger.Book(chosen, chosen, joule * np.linspace(0.9, 1.1, len(seeds))[:, None, None])
+        return ledger.Book(chosen, chosen, joule * np.array([spread[seed] for seed in seeds])[:, None, None])
 
     monkeypatch.setattr(ledger, "book", book)
+    monkeypatch.setattr(ledger, "could", lambda how, seeds, rounds: np.ones((len(seeds), rounds, 48), dtype=bool))
     return scale
+
+
+def drops(experiment):
+    """The rows that need no training."""
+    return [run_case(case, seed) for case in experiment.cases(False) if case.measure for seed in case.seeds]
 
 
 def a_row(stay, entry, seed, level, joules=0.0, users=0.1, full=40.0, shake=0.0, top=None):
@@ -59,13 +67,16 @@ def published(table, change=lambda entry: entry):
     """The runs that a printed table would come from, moved to the ceilings of the seed; `change` renames entries."""
     ledger, setting, rows = module("rawhfl_ledger"), module("rawhfl_setting"), []
     for entry in table.PRINTED:
-        for seed in (1, 3):
+        for seed in SEEDS:
             own, (level, users) = setting.ceiling(table.STAY, seed), table.PRINTED[change(entry)]
-            level += own.similar_on_test - table.PRINTED["rawhfl Z=4"][0] if level > 0.2 else 0.0
-            level = own.one_file if change(entry) == "top_popular" else level
+            weak = level < 0.2
+            level += own.one_file - table.PRINTED["top_popular"][0] if weak else 0.0
+            level += own.similar_on_test - table.PRINTED["rawhfl Z=4"][0] if not weak else 0.0
+            level = {"top_popular": own.one_file, "central": own.bayes_on_test}.get(change(entry), level)
+            level += 0.001 * SEEDS.index(seed) if level > 0.2 else 0.0
             joules = ledger.book(entry, (seed,)).total_joule()[0] if entry in module("rawhfl_tables").JOULE else 0.0
             rows.append(a_row(table.STAY, entry, seed, level, joules, users))
-    return rows
+    return rows + drops(table.EXPERIMENT)
 
 
 def verdicts(experiment, rows):
@@ -78,7 +89,8 @@ def verdicts(experiment, rows):
 @pytest.mark.parametrize("name", TABLES)
 def test_the_papers_own_numbers_are_reproduced(name, papers_energies):
     table = module(name)
-    assert set(verdicts(table.EXPERIMENT, published(table)).values()) == {"reproduced"}
+    found = {one.claim: one for one in judge(table.EXPERIMENT, published(table))}
+    assert not {one.claim: one for one in found.values() if one.verdict != "reproduced"}
     table.EXPERIMENT.plot(published(table))
 
 
@@ -87,19 +99,27 @@ def test_other_numbers_are_not(name, papers_energies):
     table = module(name)
     swapped = {"rawhfl Z=4": "h_fedavg m1", "h_fedavg m1": "h_fedavg ub", "top_popular": "h_fedavg m2"}
     rows = published(table, lambda entry: swapped.get(entry, entry))
-    rows = [row | {"joules": 2 * row["joules"] + 9} for row in rows]
+    rows = [row | {"joules": 2 * row.get("joules", 0) + 9} for row in rows]
     found = verdicts(table.EXPERIMENT, rows)
     assert found["weak"] == found["popular"] == found["energy_free"] == "not reproduced"
     assert found["gap"] != "reproduced"
     assert found["level"] == found["values"] == found["similar"] == found["users"] == "partly"
 
 
+def test_two_seeds_decide_nothing(papers_energies):
+    table = module("table2")
+    rows = [row for row in published(table) if row["seed"] in SEEDS[:2]]
+    found = {one.claim: one for one in judge(table.EXPERIMENT, rows)}
+    assert {one.verdict for key, one in found.items() if key != "energy_free"} == {"indicated"}
+    assert all("holds" in one.reason for key, one in found.items() if key != "energy_free")
+
+
 def test_energies_in_another_order(papers_energies):
     table, tables = module("table4"), module("rawhfl_tables")
     papers_energies |= {"rawhfl Z=6": 0.3, "h_fedavg m1": 20, "h_fedavg m2": 0.1, "h_fedavg relay": 3}
-    found = verdicts(table.EXPERIMENT, [])
-    assert found["ends"] == found["times"] == found["slots"] == "not reproduced"
-    assert found["order"] == found["joules"] == "partly"
+    found = verdicts(table.EXPERIMENT, drops(table.EXPERIMENT))
+    assert found["ends"] == found["times"] == found["joules"] == "not reproduced"
+    assert found["slots"] == found["order"] == "partly"
     assert found["values"] == "not run"
     assert {claim.key for claim in tables.ENERGY_CLAIMS} < set(found)
 
@@ -118,7 +138,7 @@ def test_curves_of_rawhfl():
         a_row(stay, f"rawhfl Z={z}", seed, setting.ceiling(stay, seed).similar_on_test, full=full, shake=shake)
         for stay, fulls in pace.items()
         for z, full, shake in zip((2, 4, 6), fulls, (0.008, 0.003, 0.001), strict=True)
-        for seed in (1, 2)
+        for seed in SEEDS
     ]
     assert set(verdicts(figure.EXPERIMENT, rows).values()) == {"reproduced"}
     figure.EXPERIMENT.plot(rows)
@@ -132,10 +152,11 @@ def test_two_readings_of_a_local_round():
     inner, setting = module("inner"), module("rawhfl_setting")
     settings = {case.key: case.settings for case in inner.cases(False)}
     assert settings["upsilon=0.7 rawhfl Z=4 sequential"] == {"allocation": "max", "z": 4, "inner": "sequential"}
-    assert "inner" not in settings["upsilon=0.7 rawhfl Z=4 average"]
+    assert settings["upsilon=0.7 rawhfl Z=4 average"]["inner"] == "average"
     assert settings["upsilon=mixed central sequential"] == {"batch_size": 32, "steps": 500}
     rows = [
-        a_row(stay, f"rawhfl Z=4 {reading}", 1, setting.ceiling(stay, 1).similar_on_test - less, full=full)
+        a_row(stay, f"rawhfl Z=4 {reading}", seed, setting.ceiling(stay, seed).similar_on_test - less, full=full)
+        for seed in SEEDS
         for stay in inner.STAYS
         for reading, less, full in (("average", 0.1, 80), ("sequential", 0.0, 14))
     ]
@@ -152,20 +173,20 @@ def test_accuracy_and_energy_of_all(papers_energies):
     def runs(levels):
         rows = []
         for entry, printed in levels.items():
-            for seed in (1, 2):
+            for seed in SEEDS:
                 level = printed / 0.45 * setting.ceiling("mixed", seed).similar_on_test
                 at_61 = a_row("mixed", entry, seed, level, full=full.get(entry, 30))["accuracy"][60]
                 rows.append(a_row("mixed", entry, seed, level * level / at_61, full=full.get(entry, 30)))
-        return rows
+        return rows + drops(figure.EXPERIMENT)
 
     found = verdicts(figure.EXPERIMENT, runs(figure.ACCURACY))
     assert set(found.values()) == {"reproduced"}
     figure.EXPERIMENT.plot(runs(figure.ACCURACY))
     papers_energies |= dict.fromkeys(figure.JOULE, 3.0)
-    found = verdicts(figure.EXPERIMENT, runs(dict(zip(figure.ACCURACY, (0.4, 0.3, 0.01, 0.2, 0.1), strict=True))))
+    found = verdicts(figure.EXPERIMENT, runs(dict(zip(figure.ACCURACY, (0.4, 0.3, 0.21, 0.25, 0.3), strict=True))))
     assert found["accuracy"] == found["lag"] == "not reproduced"
     assert found["nearly"] == "not reproduced"
-    assert found["energy"] == "partly", "a spread of 850 J around 283 J holds much"
+    assert found["energy"] == "not reproduced"
     assert found["linear"] == "reproduced"
 
 
@@ -182,28 +203,29 @@ def test_top_accuracies():
 
     def runs(changed):
         return [
-            a_row("mixed", entry, 1, level.get(entry, 0.45), top=changed.get(entry, changed["rawhfl Z=4"]))
+            a_row("mixed", entry, seed, level.get(entry, 0.45), top=changed.get(entry, changed["rawhfl Z=4"]))
             for entry in figure.ENTRIES
+            for seed in SEEDS
         ]
 
     assert set(verdicts(figure.EXPERIMENT, runs(curves)).values()) == {"reproduced"}
     figure.EXPERIMENT.plot(runs(curves))
     found = verdicts(figure.EXPERIMENT, runs(curves | {"central": curves["top_popular"], "top_popular": lambda m: 1.0}))
-    assert found["central"] == found["meet"] == found["top8"] == "not reproduced"
-    assert found["below"] == "partly"
+    assert found["central"] == found["meet"] == "not reproduced"
+    assert found["top8"] == found["below"] == "partly"
 
 
 def test_what_an_allocation_saves(papers_energies):
     exact = module("exact")
     papers_energies["rawhfl Z=4 sca"] = 0.02
-    rows = [a_row("mixed", entry, seed, 0.45) for entry in exact.ENTRIES for seed in (1, 2)]
-    assert set(verdicts(exact.EXPERIMENT, rows).values()) == {"reproduced"}
-    exact.EXPERIMENT.plot(rows)
+    rows = [a_row("mixed", entry, seed, 0.45) for entry in exact.ENTRIES for seed in SEEDS]
+    assert set(verdicts(exact.EXPERIMENT, rows + drops(exact.EXPERIMENT)).values()) == {"reproduced"}
+    exact.EXPERIMENT.plot(rows + drops(exact.EXPERIMENT))
     papers_energies |= {"rawhfl Z=4 sca": 2.0, "h_fedavg ub": 3.0, **{f"rawhfl Z={z} exact": 0.5 for z in (2, 4, 6)}}
     worse = [
         row if "exact" not in row["case"] else a_row("mixed", "rawhfl Z=4 exact", row["seed"], 0.3) for row in rows
     ]
-    found = verdicts(exact.EXPERIMENT, worse)
+    found = verdicts(exact.EXPERIMENT, worse + drops(exact.EXPERIMENT))
     assert found["saves"] == found["exact"] == found["accuracy"] == "not reproduced"
     assert found["parts"] == found["sca"] == "partly"
 
@@ -254,8 +276,9 @@ def test_files_that_share_runs_agree_on_them():
         assert experiment.store == "tables"
         for quick in (True, False):
             for case in experiment.cases(quick):
-                assert known.setdefault((case.key, quick), case) == case
-    assert len([key for key, quick in known if not quick]) == 3 * 9 + 2 + 4
+                assert known.setdefault((case.key, quick), case)._replace(measure=None) == case._replace(measure=None)
+    trained = [key for (key, quick), case in known.items() if not quick and not case.measure]
+    assert len(trained) == 3 * 9 + 2 + 4
     payload = known["upsilon=0.3 rawhfl Z=4 sequential", True].config.world.bits_per_parameter * (
         43 * 64 + 64 + 64 * 256 + 256
     )

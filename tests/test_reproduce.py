@@ -148,7 +148,7 @@ def test_modules_of_papers_do_not_meet(clone):
     titles = []
     for paper in ("first", "second"):
         with catalogue.opened(clone / paper):
-            titles.append(catalogue.load(catalogue.Entry(paper, "fig1", clone / paper / "fig1.py")).title)
+            titles.append(catalogue.load(catalogue.ExperimentFile(paper, "fig1", clone / paper / "fig1.py")).title)
             assert paper == sys.modules["setting"].PAPER
     assert titles == ["first fig1", "second fig1"]
     assert "setting" not in sys.modules
@@ -163,9 +163,9 @@ def test_the_list_needs_no_results(clone, capsys):
     assert main(["reproduce"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[:2] for line in lines if line.startswith("first")] == [["first", "6"]]
-    assert any(line.split()[:6] == ["first/fig3", "1", ".", ".", ".", "1"] for line in lines)
+    assert any(line.split()[:9] == ["first/fig3", "1", *"......", "1"] for line in lines)
     assert any(line.endswith("Figure 3: nothing yet (no experiment yet)") for line in lines)
-    assert "Sums leave out 2 questions and second readings that are not the papers'." in lines
+    assert "Sums leave out 2 checks, questions and second readings that are not the papers'." in lines
 
 
 def test_a_file_that_does_not_load_is_named(clone):
@@ -186,7 +186,10 @@ def test_the_ledger_joins_files_results_and_lists(clone, capsys):
     assert rows["first/fig1", "late"].reason == "nobody got to it"
     assert rows["first/fig2", "ran"].reason == "its experiment is not run yet"
     assert rows["second/fig1", "ran"].verdict == "not run", "quick results stay out"
-    assert [key for key, row in rows.items() if row.beyond] == [("first/fig10", "ran"), ("first/fig10", "more")]
+    assert [key for key, row in rows.items() if row.kind == "beyond"] == [
+        ("first/fig10", "ran"),
+        ("first/fig10", "more"),
+    ]
     assert totals(list(rows.values())) == {"reproduced": 1, "not run": 7}
     capsys.readouterr()
     assert main(["reproduce", "--json"]) == 0
@@ -270,7 +273,7 @@ def test_quick_and_other_folders_are_kept_apart(clone, capsys):
     whole(clone)
     assert main(["reproduce", "--out", "mine"]) == 0
     line = next(line for line in capsys.readouterr().out.splitlines() if "first/fig1 " in line)
-    assert line.split()[:6] == ["first/fig1", "3", ".", "1", ".", "2"]
+    assert line.split()[:9] == ["first/fig1", "3", ".", ".", "1", ".", ".", ".", "2"]
 
 
 def test_interrupted_says_how_to_go_on(clone, capsys, monkeypatch):

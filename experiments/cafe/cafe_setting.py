@@ -1,4 +1,4 @@
-"""What the experiments on CAFe share: the paper's data splits, problems on them, and how orderings are judged.
+"""What the experiments on CAFe share: the paper's data splits, problems on them, and the accuracy that is claimed.
 
 Deviation: clients sample from the first 50 000 training images of MNIST and models are tested on the
 official 10 000 test images; the paper cuts both out of the 60 000 (spec C22).
@@ -12,7 +12,7 @@ import numpy as np
 
 from fedcell.data import Dataset, load
 from fedcell.experiment import Case, Row, judging
-from fedcell.experiment.judging import Measure
+from fedcell.experiment.judging import Measure, Part, accuracies
 from fedcell.rng import SETUP, stream
 from fedcell.scenarios import Config, build_problem, get
 from fedcell.types import Floats, Ints, Problem, Store
@@ -22,6 +22,7 @@ TRAIN = 50_000
 SAMPLES = 500  # of one client, where all have equally many
 LAST = 5  # evaluations, ten rounds apart, whose mean is "the accuracy after 1000 rounds"
 N_CLIENTS, N_CLASSES = 100, 10
+IID_STORE = "iid"  # of Figures 5 and 7
 
 Split = Callable[[Ints, np.random.Generator], list[Ints]]  # labels -> samples of every client
 
@@ -123,24 +124,19 @@ def iid_case(quorum: int, quick: bool) -> Case:
 
 def accuracy(row: Row) -> float:
     """Mean of the last evaluations, which swing where clients hold few classes."""
-    return float(np.mean(judging.accuracies(row)[-LAST:]))
+    return float(np.mean(accuracies(row)[-LAST:]))
 
 
 def values(rows: list[Row], key: str, value: Measure = accuracy) -> Floats:
     """A number of one case on every seed; empty where it was not run."""
-    return np.array(list(judging.by_seed(rows, key, value).values()))
+    return judging.values_of(rows, key, value)
 
 
 def told(rows: list[Row], key: str) -> str:
     """Mean and standard deviation over the seeds."""
-    return judging.told(rows, key, accuracy)
+    return judging.spread(values(rows, key), 3)
 
 
-def lead(rows: list[Row], better: str, worse: str) -> Floats:
-    """Differences of two cases on the seeds they share."""
-    return judging.gap(rows, better, worse, accuracy)
-
-
-def ahead(rows: list[Row], better: str, worse: str) -> bool:
-    """Whether one case beats another by more than the standard error of their difference on the same seeds."""
+def ahead(rows: list[Row], better: str, worse: str) -> Part:
+    """One case ends more accurate than another."""
     return judging.ahead(rows, better, worse, accuracy)

@@ -3,7 +3,8 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from fedcell.experiment import Claim, Experiment, Finding, Row, main
+from fedcell.experiment import Claim, Experiment, Finding, Row, finding, main
+from fedcell.experiment.judging import exact
 from fedcell.experiment.plots import dress, panels
 from fedcell.plan.cafe import plan
 from fedcell.theory import cafe
@@ -21,16 +22,16 @@ def check(rows: list[Row]) -> list[Finding]:
     cost = cafe.metrics(50, 1, wide, cafe.answer_probability(wide, 1.0))
     lowest = float((20 * cost.wastage_s + 100 * cost.communication + cost.age_s).min())
     return [
-        Finding(
+        finding(
             "shape",
+            exact("two minima and a higher value between them", walled),
             f"minima at {found}; highest value between them {top:.2f}",
-            "reproduced" if walled else "not reproduced",
             "two minima with a higher value between them, so J is not convex",
         ),
-        Finding(
+        finding(
             "search",
+            exact("lowest", best.objective <= lowest),
             f"searched x from {curve.deadline_s[0]:.4f} to {curve.deadline_s[-1]:.2f}; best x = {best.deadline_s:.4f}",
-            "reproduced" if best.objective <= lowest else "not reproduced",
             f"no point of a grid from 1e-4 to 1e3 is lower than the {best.objective:.4f} found (lowest: {lowest:.4f})",
         ),
     ]
@@ -52,7 +53,7 @@ EXPERIMENT = Experiment(
     title="CAFe Figure 3: J(x)",
     claims=(
         Claim("shape", "J(x) is not convex", "a curve that rises and falls again; no numbers"),
-        Claim("search", "an exhaustive search in a bounded interval finds the best point", "no numbers"),
+        Claim("search", "an exhaustive search in a bounded interval finds the best point", "no numbers", "check"),
     ),
     cases=lambda quick: [],
     plot=plot,

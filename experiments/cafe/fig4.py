@@ -8,11 +8,11 @@ from itertools import pairwise
 
 import numpy as np
 from cafe_plots import accuracy_points
-from cafe_setting import N_CLIENTS, ahead, case, lead, told, triples
+from cafe_setting import N_CLIENTS, accuracy, ahead, case, told, triples
 from matplotlib.figure import Figure
 
-from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
-from fedcell.experiment.judging import missing, verdict
+from fedcell.experiment import Case, Claim, Experiment, Finding, Row, finding, main
+from fedcell.experiment.judging import wider
 from fedcell.experiment.plots import dress, panels
 from fedcell.theory import cafe
 
@@ -37,35 +37,20 @@ def cases(quick: bool) -> list[Case]:
 
 
 def check(rows: list[Row]) -> list[Finding]:
-    run = [t for t in DEADLINES if not missing(rows, [name(t, m) for m in quorums(t)])]
-    if not run:
-        return []
-    best = [_best(rows, t) for t in run]
-    told_all = "; ".join(f"T={t:g}: " + ", ".join(f"M={m} {told(rows, name(t, m))}" for m in quorums(t)) for t in run)
-    reason = "holds for a T when no larger M beats M = 1 and M = 1 beats at least one, by more than a standard error"
-    found = [Finding("one", told_all, verdict(best), f"{reason}: {sum(best)} of {len(best)} deadlines")]
-    if len(run) == len(DEADLINES):
-        found.append(_growth(rows))
-    return found
+    ours = "; ".join(f"T={t:g}: " + ", ".join(f"M={m} {told(rows, name(t, m))}" for m in quorums(t)) for t in DEADLINES)
+    better = [ahead(rows, name(t, 1), name(t, m)) for t in DEADLINES for m in quorums(t)[1:]]
+    grows = [wider(rows, lead_at(long), lead_at(short), accuracy) for short, long in pairwise(DEADLINES)]
+    return [
+        finding("one", better, ours, "M = 1 against every larger M, at every T"),
+        finding(
+            "growth", grows, "", "lead of M = 1 over the M that succeeds half of the time, from each T to the next"
+        ),
+    ]
 
 
-def _best(rows: list[Row], deadline_s: float) -> bool:
-    one, larger = name(deadline_s, 1), [name(deadline_s, m) for m in quorums(deadline_s)[1:]]
-    return not any(ahead(rows, key, one) for key in larger) and any(ahead(rows, one, key) for key in larger)
-
-
-def _growth(rows: list[Row]) -> Finding:
-    """The lead of M = 1 over the quorum that half of the rounds meet, over T."""
-    leads = [lead(rows, name(t, 1), name(t, quorums(t)[2])) for t in DEADLINES]
-    means = [float(lead.mean()) for lead in leads]
-    rises = [later > earlier for earlier, later in pairwise(means)]
-    ours = ", ".join(
-        f"T={t:g}: {mean:+.3f}±{lead.std():.3f}" for t, mean, lead in zip(DEADLINES, means, leads, strict=True)
-    )
-    reason = (
-        f"lead of M = 1 over the M that succeeds half of the time; it rises in {sum(rises)} of {len(rises)} steps of T"
-    )
-    return Finding("growth", ours, verdict(rises), reason)
+def lead_at(deadline_s: float) -> tuple[str, str]:
+    """M = 1 and the quorum that half of the rounds meet."""
+    return name(deadline_s, 1), name(deadline_s, quorums(deadline_s)[2])
 
 
 def plot(rows: list[Row]) -> Figure:

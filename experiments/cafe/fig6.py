@@ -4,7 +4,8 @@ import numpy as np
 from cafe_setting import N_CLIENTS
 from matplotlib.figure import Figure
 
-from fedcell.experiment import Claim, Experiment, Finding, Row, main
+from fedcell.experiment import Claim, Experiment, Finding, Row, finding, main
+from fedcell.experiment.judging import exact
 from fedcell.experiment.plots import dress, panels
 from fedcell.theory import cafe
 
@@ -20,16 +21,16 @@ def check(rows: list[Row]) -> list[Finding]:
     best = int(QUORUMS[g.argmax()])
     drop = 1 - g[39] / g.max()
     return [
-        Finding(
+        finding(
             "peak",
+            exact("33", abs(best - 33) <= 1),
             f"argmax M = {best}, g = {g.max():.4f}",
-            "reproduced" if abs(best - 33) <= 1 else "not reproduced",
             "exact binomial sums; the maximum lies within one of 33",
         ),
-        Finding(
+        finding(
             "fall",
+            exact("falls", drop > 0.25),
             f"g(33) = {g[32]:.2f}, g(36) = {g[35]:.2f}, g(40) = {g[39]:.2f}, g(45) = {g[44]:.2f}",
-            "reproduced" if drop > 0.25 else "not reproduced",
             f"g loses {100 * drop:.0f} % from its maximum to M = 40 (asked: more than 25 %)",
         ),
     ]

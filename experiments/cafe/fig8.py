@@ -4,16 +4,17 @@ from itertools import pairwise
 
 import numpy as np
 from cafe_plots import accuracy_points
-from cafe_setting import N_CLIENTS, ahead, case, lead, single_class, told, values
+from cafe_setting import N_CLIENTS, accuracy, case, single_class, told, values
 from matplotlib.figure import Figure
 
-from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
-from fedcell.experiment.judging import missing, verdict
+from fedcell.experiment import Case, Claim, Experiment, Finding, Row, finding, main
+from fedcell.experiment.judging import below, inside, level, missing, more, ratio, rising, told_all, under
 from fedcell.experiment.plots import dress, panels
 from fedcell.theory import cafe
 
 DEADLINES = (0.1, 0.2, 0.5, 0.75, 1.0, 1.5, 2.0)
 CLOSE = 0.02  # accuracy
+FRUGAL = 1.25  # times the wastage
 
 
 def name(deadline_s: float) -> str:
@@ -50,37 +51,21 @@ def check(rows: list[Row]) -> list[Finding]:
     keys = [name(t) for t in DEADLINES]
     if missing(rows, keys):
         return []
-    waste, comm, old = ([float(values(rows, key, measure).mean()) for key in keys] for measure in MEASURED.values())
-    peak = DEADLINES[int(np.argmax(waste))]
-    numbers = [
-        "; ".join(f"{key} {value:.4g}" for key, value in zip(keys, series, strict=True))
-        for series in (waste, comm, old)
+    peak = max(keys[1:-1], key=lambda key: values(rows, key, wastage_s).mean())
+    hump = [more(rows, peak, end, wastage_s) for end in (keys[0], keys[-1])]
+    frugal = ratio(rows, name(0.5), name(2.0), wastage_s)
+    half = [
+        level(rows, name(2.0), name(0.5), CLOSE, accuracy),
+        inside("wastage T=0.5 / T=2", frugal, high=FRUGAL),
     ]
-    hump = waste[0] < max(waste) > waste[-1] and peak not in (DEADLINES[0], DEADLINES[-1])
-    rises = [ahead(rows, later, earlier) for earlier, later in pairwise(keys)]
-    ends = ahead(rows, keys[-1], keys[0])
+    words = {what: told_all(rows, dict(zip(keys, keys, strict=True)), what, 2) for what in MEASURED.values()}
     return [
-        Finding("a", numbers[0], "reproduced" if hump else "not reproduced", f"rises to T = {peak:g}, then falls"),
-        Finding("b", numbers[1], "reproduced" if max(comm) < 1.01 else "not reproduced", "never above 1.01"),
-        Finding("c", numbers[2], verdict([b < a for a, b in pairwise(old)]), "falls at every step of T"),
-        Finding(
-            "d",
-            "; ".join(f"{key} {told(rows, key)}" for key in keys),
-            "reproduced" if all(rises) else "partly" if ends else "not reproduced",
-            f"rises by more than a standard error in {sum(rises)} of {len(rises)} steps of T; "
-            f"T = 2 {'beats' if ends else 'does not beat'} T = 0.1",
-        ),
-        _enough(rows, waste),
+        finding("a", hump, words[wastage_s], f"the largest, {peak}, above both ends"),
+        finding("b", [under(rows, key, 1.01, communication) for key in keys], words[communication], "below 1.01"),
+        finding("c", [below(rows, b, a, age) for a, b in pairwise(keys)], words[age], "from each T to the next"),
+        finding("d", rising(rows, keys, accuracy), "; ".join(f"{key} {told(rows, key)}" for key in keys)),
+        finding("half", half, "", f"accuracy within {CLOSE}, wastage at most {FRUGAL} times; a quarter of the time"),
     ]
-
-
-def _enough(rows: list[Row], waste: list[float]) -> Finding:
-    """T = 0.5 against T = 2, in accuracy and in wastage."""
-    gap = lead(rows, name(2.0), name(0.5))
-    short, long = waste[DEADLINES.index(0.5)], waste[DEADLINES.index(2.0)]
-    holds = [abs(gap.mean()) < CLOSE, short / long < 1.25]
-    ours = f"accuracy T=2 minus T=0.5: {gap.mean():+.3f}±{gap.std():.3f}; wastage {short:.1f} against {long:.1f}"
-    return Finding("half", ours, verdict(holds), f"accuracy within {CLOSE}, wastage within 25 %; a quarter of the time")
 
 
 def plot(rows: list[Row]) -> Figure:
@@ -89,7 +74,8 @@ def plot(rows: list[Row]) -> Figure:
     for ax, (title, measure), curve in zip(axes, MEASURED.items(), expected(fine), strict=False):
         ax.plot(fine, curve, label="formula")
         run = [(t, values(rows, name(t), measure)) for t in DEADLINES]
-        ax.plot(*zip(*[(t, values.mean()) for t, values in run if len(values)], strict=True), "o", label="simulated")
+        ran = [(t, found.mean()) for t, found in run if len(found)]
+        ax.plot([t for t, _ in ran], [mean for _, mean in ran], "o", label="simulated")
         dress(ax, "deadline T", title)
     accuracy_points(axes[3], rows, DEADLINES, [name(t) for t in DEADLINES], 0, "")
     dress(axes[3], "deadline T", "test accuracy", legend=False)

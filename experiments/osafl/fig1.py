@@ -14,14 +14,13 @@ import osafl_setting as setting
 from matplotlib.figure import Figure
 
 from fedcell.data.settings import DataConfig
-from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
-from fedcell.experiment.judging import beyond, judged, spread
+from fedcell.experiment import Case, Claim, Experiment, Finding, Row, finding, main
+from fedcell.experiment.judging import Measure, ahead, below, more, told_all
 from fedcell.experiment.plots import dress, panels
 from fedcell.learn.settings import ModelConfig, TrainConfig
 from fedcell.options import Law
 from fedcell.report.figure import COLOURS
 from fedcell.scenarios import Config
-from fedcell.types import Floats
 from fedcell.world.settings import StreamConfig, WorldConfig
 
 EPISODES, N_USERS, TRAIN, MEAN_STORE = 100, 50, 50_000, 210
@@ -58,38 +57,34 @@ def cases(quick: bool) -> list[Case]:
             train=TrainConfig(lr=0.1),
         )
         settings = {"steps": min(steps, 20) if quick else steps, "batch_size": BATCH[name], "lr_cuts": CUTS[name]}
-        out.append(Case(name, config, "central", {**settings, "lr_cut": 0.3}, most_seeds=3))
+        out.append(Case(name, config, "central", {**settings, "lr_cut": 0.3}, seeds=setting.FRESH[:3]))
     return out
 
 
-def tail(rows: list[Row], name: str, what: str) -> Floats:
-    """Mean over the last episodes, `[n_seeds]`."""
-    at, every = setting.curve(rows, name, what)
-    return every[:, at > at[-1] - LAST].mean(axis=1)
+def tail(what: str) -> Measure:
+    """Mean over the last episodes."""
+    return lambda row: float(
+        np.array(row[what], dtype=float)[np.array(row["rounds"]) > row["rounds"][-1] - LAST].mean()
+    )
 
 
-def shake(rows: list[Row], name: str, what: str) -> Floats:
-    """Standard deviation of the change from one episode to the next in the last half, `[n_seeds]`."""
-    at, every = setting.curve(rows, name, what)
-    return np.diff(every[:, at > at[-1] / 2], axis=1).std(axis=1)
+def shake(what: str) -> Measure:
+    """Standard deviation of the change from one episode to the next in the last half."""
+    return lambda row: float(
+        np.diff(np.array(row[what], dtype=float)[np.array(row["rounds"]) > row["rounds"][-1] / 2]).std()
+    )
 
 
 def check(rows: list[Row]) -> list[Finding]:
-    if {STATIC, VARYING} != {row["case"] for row in rows}:
-        return []
-    found = []
-    for claim, what, sign in (("lower", "accuracy", 1.0), ("loss", "loss", -1.0)):
-        static, varying = (tail(rows, name, what) for name in (STATIC, VARYING))
-        held = {what: beyond(sign * (static - varying))}
-        ours = f"static {spread(static)}, time-varying {spread(varying)}"
-        found.append(judged(claim, ours, held, f"mean of the last {LAST} episodes, beyond its standard error"))
-    held, words = {}, []
-    for what in ("accuracy", "loss"):
-        static, varying = (shake(rows, name, what) for name in (STATIC, VARYING))
-        held[what] = beyond(varying - static)
-        words.append(f"{what}: static {spread(static)}, time-varying {spread(varying)}")
-    rule = "standard deviation of the change between episodes in the last half is larger"
-    return [*found, judged("shakier", "; ".join(words), held, rule)]
+    lower = ahead(rows, STATIC, VARYING, tail("accuracy"))
+    loss = below(rows, STATIC, VARYING, tail("loss"))
+    shakier = [more(rows, VARYING, STATIC, shake(what), what) for what in ("accuracy", "loss")]
+    both = {STATIC: STATIC, VARYING: VARYING}
+    return [
+        finding("lower", lower, told_all(rows, both, tail("accuracy"), 4), f"mean of the last {LAST} episodes"),
+        finding("loss", loss, told_all(rows, both, tail("loss"), 4), f"mean of the last {LAST} episodes"),
+        finding("shakier", shakier, "", "standard deviation of the change between episodes in the last half"),
+    ]
 
 
 def plot(rows: list[Row]) -> Figure:

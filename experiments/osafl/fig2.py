@@ -1,21 +1,22 @@
 """Figure 2: share of a user's two commonest and two rarest files in its store, round by round. No training."""
 
-from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import osafl_setting as setting
 from matplotlib.figure import Figure
 
-from fedcell.data.video import OSAFL
 from fedcell.data.video.problem import video_problem_parts
-from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
-from fedcell.experiment.judging import judged, spread
+from fedcell.experiment import Case, Claim, Experiment, Finding, Row, finding, main
+from fedcell.experiment.judging import inside, spread
 from fedcell.experiment.plots import dress, panels
 from fedcell.labels import histogram
+from fedcell.options import override
 from fedcell.report.figure import COLOURS
+from fedcell.scenarios import Config, get
 from fedcell.types import Floats
 
-SEEDS, ROUNDS = range(1, 6), 100
+SEEDS, ROUNDS = (1, 2, 3, 4, 5), 100
 SWING, USERS = 0.2, 0.9  # of its mean; of the users
 SHOWN = (0, 1)  # users of the first seed
 
@@ -29,23 +30,31 @@ CLAIMS = (
 
 
 def cases(quick: bool) -> list[Case]:
-    return []
+    config = override(get("osafl").config, {"rounds": ROUNDS})
+    return [Case("stores", config, "osafl", seeds=SEEDS, measure=stores)]
 
 
-@lru_cache(maxsize=1)
-def shares() -> Floats:
-    """Share of every file in every store before each round, `[n_seeds, n_rounds, n_users, n_files]`, K = 1."""
-    every = []
-    for seed in SEEDS:
-        parts = video_problem_parts(OSAFL, setting.N_DEVICES, ROUNDS, seed)
-        store, memory = parts.stream.start(seed)
-        rows = []
-        for round in range(ROUNDS):
-            store, memory = parts.stream.arrive(seed, round, store, memory)
-            count = histogram(store, parts.train.labels, parts.n_classes)
-            rows.append(count / count.sum(axis=1, keepdims=True))
-        every.append(rows)
-    return np.array(every, dtype=np.float64)
+def stores(config: Config) -> dict[str, Any]:
+    """How far the shares of a user's commonest and rarest files wander, which file is its commonest, and two users."""
+    parts = video_problem_parts(config.video, setting.N_DEVICES, config.rounds, config.seed)
+    store, memory = parts.stream.start(config.seed)
+    rounds = []
+    for round in range(config.rounds):
+        store, memory = parts.stream.arrive(config.seed, round, store, memory)
+        count = histogram(store, parts.train.labels, parts.n_classes)
+        rounds.append(count / count.sum(axis=1, keepdims=True))
+    share = np.array(rounds, dtype=np.float64).transpose(1, 0, 2)  # [n_users, n_rounds, n_files]
+    files = [picked(user) for user in share]
+    swing = [
+        [float(np.mean([_swing(user[:, file]) for file in own[which]])) for user, own in zip(share, files, strict=True)]
+        for which in range(2)
+    ]
+    shown = [
+        [{"file": int(file), "share": share[user][:, file].tolist()} for file in files[user][which]]
+        for user in SHOWN
+        for which in range(2)
+    ]
+    return {"top": swing[0], "least": swing[1], "commonest": [int(own[0][0]) for own in files], "shown": shown}
 
 
 def picked(share: Floats) -> tuple[Floats, Floats]:
@@ -59,44 +68,33 @@ def picked(share: Floats) -> tuple[Floats, Floats]:
     return held[:2], held[-2:]
 
 
-def swings(which: int) -> Floats:
-    """(highest - lowest) / mean of the share over the rounds, of the files picked, `[n_seeds, n_users]`."""
-    out = []
-    for of_seed in shares():
-        of_users = of_seed.transpose(1, 0, 2)
-        out.append([np.mean([_swing(user[:, file]) for file in picked(user)[which]]) for user in of_users])
-    return np.array(out)
-
-
 def _swing(values: Floats) -> float:
+    """(highest - lowest) / mean of the share over the rounds."""
     return float((values.max() - values.min()) / values.mean())
 
 
 def check(rows: list[Row]) -> list[Finding]:
     found = []
-    rule = f"range over {ROUNDS} rounds at least {SWING} of the mean for {USERS:.0%} of the users, on every seed"
-    for which, claim in enumerate(("top", "least")):
-        swing = swings(which)
-        wander = (swing >= SWING).mean(axis=1)
-        held = {f"seed {seed}": bool(part >= USERS) for seed, part in zip(SEEDS, wander, strict=True)}
-        ours = f"range over mean: median {spread(np.median(swing, axis=1), 2)}, users: {wander.min():.0%} and more"
-        found.append(judged(claim, ours, held, rule))
-    commonest = [[int(picked(user)[0][0]) for user in one.transpose(1, 0, 2)] for one in shares()]
-    distinct = np.array([len(set(files)) for files in commonest], dtype=float)
-    held = {f"seed {seed}": bool(count > 1) for seed, count in zip(SEEDS, distinct, strict=True)}
+    rule = f"share of the users whose range over {ROUNDS} rounds is at least {SWING} of the mean: above {USERS}"
+    for claim in ("top", "least"):
+        users = [np.array(row[claim]) for row in rows]
+        wander = np.array([float((swing >= SWING).mean()) for swing in users])
+        ours = f"range over mean: median {spread(np.array([np.median(swing) for swing in users]), 2)}" if users else ""
+        found.append(finding(claim, inside("users", wander, low=USERS), ours, rule))
+    distinct = np.array([float(len(set(row["commonest"]))) for row in rows])
     ours = f"{spread(distinct, 1)} different files are the commonest of some user, of {setting.N_DEVICES} users"
-    return [*found, judged("users", ours, held, "more than one")]
+    return [*found, finding("users", inside("different files", distinct, low=1.0), ours, "more than one")]
 
 
 def plot(rows: list[Row]) -> Figure:
     figure, places = panels(2 * len(SHOWN))
-    for line, user in enumerate(SHOWN):
-        share = shares()[0][:, user]
-        for column, (files, title) in enumerate(zip(picked(share), ("two commonest", "two rarest"), strict=True)):
-            axes = places[2 * line + column]
-            for index, file in enumerate(files):
-                axes.plot(np.arange(1, ROUNDS + 1), share[:, file], color=COLOURS[index], label=f"file {file}")
-            dress(axes, "round", "share of the store", f"user {user}, {title} files")
+    titles = [f"user {user}, {what} files" for user in SHOWN for what in ("two commonest", "two rarest")]
+    for axes, title, place in zip(places, titles, range(len(titles)), strict=True):
+        for index, one in enumerate(rows[0]["shown"][place] if rows else ()):
+            axes.plot(
+                np.arange(1, len(one["share"]) + 1), one["share"], color=COLOURS[index], label=f"file {one['file']}"
+            )
+        dress(axes, "round", "share of the store", title)
     return figure
 
 

@@ -13,17 +13,18 @@ import osafl_setting as setting
 from matplotlib.figure import Figure
 
 from fedcell import world
-from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
-from fedcell.experiment.judging import judged, spread
+from fedcell.experiment import Case, Claim, Experiment, Finding, Row, finding, main
+from fedcell.experiment.judging import exact, inside, spread, values_of, within
 from fedcell.experiment.plots import dress, panels
 from fedcell.learn import models
 from fedcell.learn.architecture import Architecture
 from fedcell.methods.client_plan import ClientConfig, decide
+from fedcell.options import override
 from fedcell.report.figure import COLOURS
-from fedcell.scenarios import get
+from fedcell.scenarios import Config, get
 from fedcell.types import Floats, Problem, Store
 
-SEEDS, ROUNDS = range(1, 11), 100
+SEEDS, ROUNDS = tuple(range(1, 11)), 100
 ORDER = ("squeezenet", "cnn", "lstm", "fcn")
 PRINTED = {"squeezenet": 22, "cnn": 34, "lstm": 51, "fcn": 72}
 INPUT = {"fcn": (3168,), "cnn": (3, 32, 33), "squeezenet": (3, 32, 33), "lstm": (10,)}
@@ -41,6 +42,7 @@ CLAIMS = (
         "payload",
         "payload grows from SqueezeNet1 over CNN and LSTM to FCN",
         "the order; the numbers are in a lost figure",
+        "check",
     ),
     Claim("order", "the fewer bits, the fewer stragglers: SqueezeNet1 < CNN < LSTM < FCN", "22, 34, 51, 72 of 100"),
     Claim("medians", "so many clients of 100 are stragglers in at least half of the rounds", "22, 34, 51, 72"),
@@ -55,7 +57,21 @@ CLAIMS = (
 
 
 def cases(quick: bool) -> list[Case]:
-    return []
+    return [
+        Case(
+            name(model, plan),
+            override(get(setting.MODELS[model].scenario).config, {"rounds": ROUNDS}),
+            "osafl",
+            seeds=SEEDS,
+            measure=partial(stragglers, model, plan),
+        )
+        for model in ORDER
+        for plan in PLANS
+    ]
+
+
+def name(model: str, plan: str = HALF) -> str:
+    return f"{model}/{plan}"
 
 
 @lru_cache(maxsize=1)
@@ -69,45 +85,34 @@ def parameters() -> dict[str, int]:
     }
 
 
-def bare_problem(model: str, seed: int) -> Problem:
+def bare_problem(model: str, config: Config) -> Problem:
     """The radio world of a model, with stores that never change and nothing to learn."""
-    config = get(setting.MODELS[model].scenario).config
     stores = Store(np.zeros((setting.N_DEVICES, 1), dtype=np.int64), np.ones(setting.N_DEVICES, dtype=np.int64))
-    place = world.build_world(config.world, world.static_stream(stores), parameters()[model], 0.0, seed)
+    place = world.build_world(config.world, world.static_stream(stores), parameters()[model], 0.0, config.seed)
     learner: Any = None
-    return Problem(place, learner, config.train, seed, ROUNDS)
+    return Problem(place, learner, config.train, config.seed, config.rounds)
 
 
-@lru_cache(maxsize=1)
-def failures() -> dict[tuple[str, str], Floats]:
-    """Whether each client is a straggler, (model, plan) -> `[n_seeds, n_rounds, n_clients]`."""
-    out: dict[tuple[str, str], list[Floats]] = {(model, plan): [] for model in ORDER for plan in PLANS}
-    for model in ORDER:
-        for seed in SEEDS:
-            problem = bare_problem(model, seed)
-            state, seen = world.start(problem.world, seed), []
-            for round in range(ROUNDS):
-                observation, state = world.observe(problem.world, state, seed, round)
-                seen.append(observation)
-            for plan, config in PLANS.items():
-                choose = partial(decide, config, problem, None)
-                out[model, plan].append(np.array([~choose(one).selected for one in seen]))
-    return {name: np.array(rows) for name, rows in out.items()}
+def stragglers(model: str, plan: str, config: Config) -> dict[str, Any]:
+    """Stragglers of every round, and clients that fail in at least half of the rounds."""
+    problem = bare_problem(model, config)
+    choose = partial(decide, PLANS[plan], problem, None)
+    state, late = world.start(problem.world, config.seed), []
+    for round in range(config.rounds):
+        observation, state = world.observe(problem.world, state, config.seed, round)
+        late.append(~choose(observation).selected)
+    failed = np.array(late)
+    return {"stragglers": failed.sum(axis=1).tolist(), "often": int((failed.mean(axis=0) >= 0.5).sum())}
 
 
-def per_round(model: str, plan: str = HALF) -> Floats:
-    """Stragglers of every round, `[n_seeds, n_rounds]`."""
-    return failures()[model, plan].sum(axis=2)
-
-
-def medians(model: str, plan: str = HALF) -> Floats:
+def medians(rows: list[Row], model: str, plan: str = HALF) -> Floats:
     """Median over the rounds of every seed, `[n_seeds]`."""
-    return np.median(per_round(model, plan), axis=1)
+    return values_of(rows, name(model, plan), lambda row: float(np.median(row["stragglers"])))
 
 
-def often(model: str) -> Floats:
+def often(rows: list[Row], model: str) -> Floats:
     """Clients that fail in at least half of the rounds, `[n_seeds]`."""
-    return (failures()[model, HALF].mean(axis=1) >= 0.5).sum(axis=1).astype(float)
+    return values_of(rows, name(model), lambda row: float(row["often"]))
 
 
 def told(numbers: dict[str, Floats]) -> str:
@@ -116,34 +121,35 @@ def told(numbers: dict[str, Floats]) -> str:
 
 def check(rows: list[Row]) -> list[Finding]:
     bits = {model: 33 * count for model, count in parameters().items()}
-    middle = {model: medians(model) for model in ORDER}
-    steps = list(pairwise(ORDER))
+    middle = {model: medians(rows, model) for model in ORDER}
+    clients = {model: often(rows, model) for model in ORDER}
+    best = {model: medians(rows, model, "exact") for model in ORDER}
     names = {model: setting.MODELS[model].title for model in ORDER}
-    grows = {f"{names[a]} < {names[b]}": bits[a] < bits[b] for a, b in steps}
-    ordered = {f"{names[a]} < {names[b]}": bool((middle[a] < middle[b]).all()) for a, b in steps}
-    near = {names[model]: abs(middle[model].mean() - PRINTED[model]) <= NEAR for model in ORDER}
-    clients = {model: often(model) for model in ORDER}
-    near_clients = {names[model]: abs(clients[model].mean() - PRINTED[model]) <= NEAR for model in ORDER}
-    fewer = {names[model]: bool((medians(model, "exact") < middle[model]).all()) for model in ORDER}
+    steps = [(f"{names[a]} < {names[b]}", a, b) for a, b in pairwise(ORDER)]
     payload = ", ".join(f"{names[model]} {value / 1e6:.2f} Mbit" for model, value in bits.items())
-    exact = told({model: medians(model, "exact") for model in ORDER})
-    seeds = f"{len(SEEDS)} drops of clients, {ROUNDS} rounds each"
+    grows = [exact(step, bits[a] < bits[b]) for step, a, b in steps]
+    ordered = [inside(step, middle[b] - middle[a], low=0.0) for step, a, b in steps]
+    close, often_close = (
+        [within(names[model], found[model], PRINTED[model], NEAR) for model in ORDER] for found in (middle, clients)
+    )
+    fewer = [inside(names[model], middle[model] - best[model], low=0.0) for model in ORDER]
+    both = f"exact: {told(best)}; alternation from half of each limit: {told(middle)}"
     return [
-        judged("payload", payload, grows, "33 bit a parameter; layers chosen here, the paper's are lost"),
-        judged("order", told(middle), ordered, f"median of every seed, {seeds}"),
-        _calibrated(judged("medians", told(middle), near, f"mean of the medians within {NEAR}, {seeds}")),
-        _calibrated(judged("clients", told(clients), near_clients, f"mean within {NEAR}, {seeds}")),
-        _start(names),
-        judged("exact", f"exact: {exact}; alternation from half of each limit: {told(middle)}", fewer, "every seed"),
+        finding("payload", grows, payload, "33 bit a parameter; layers chosen here, the paper's are lost"),
+        finding("order", ordered, told(middle), "median of a drop of clients"),
+        _calibrated(finding("medians", close, told(middle), f"mean of the medians within {NEAR}")),
+        _calibrated(finding("clients", often_close, told(clients), f"mean within {NEAR}")),
+        _start(rows, names, middle),
+        finding("exact", fewer, both, "fewer with the exact solver"),
     ]
 
 
-def _start(names: dict[str, str]) -> Finding:
-    half, other = ({model: medians(model, plan) for model in ORDER} for plan in (HALF, "full, full"))
-    held = {names[model]: bool(abs(other[model].mean() - half[model].mean()) > NEAR) for model in ORDER}
-    clock = told({model: medians(model, "full clock, half power") for model in ORDER})
+def _start(rows: list[Row], names: dict[str, str], half: dict[str, Floats]) -> Finding:
+    other = {model: medians(rows, model, "full, full") for model in ORDER}
+    parts = [inside(names[model], np.abs(other[model] - half[model]), low=NEAR) for model in ORDER]
+    clock = told({model: medians(rows, model, "full clock, half power") for model in ORDER})
     ours = f"full clock and power: {told(other)}; full clock, half power: {clock}"
-    return judged("start", ours, held, f"full limits move the median by more than {NEAR}")
+    return finding("start", parts, ours, f"full limits move the median by more than {NEAR}")
 
 
 def _calibrated(finding: Finding) -> Finding:
@@ -160,9 +166,10 @@ def plot(rows: list[Row]) -> Figure:
     left.bar(names, [33e-6 * parameters()[model] for model in ORDER], color=COLOURS[0])
     dress(left, "", "payload (Mbit)", "payload")
     for index, model in enumerate(ORDER):
-        _steps(middle, per_round(model), COLOURS[index], names[index])
         middle.plot(PRINTED[model], 0.5, "x", color=COLOURS[index])
-        _steps(right, per_round(model, "exact"), COLOURS[index], names[index])
+        for axes, plan in ((middle, HALF), (right, "exact")):
+            counts = np.array([row["stragglers"] for row in rows if row["case"] == name(model, plan)])
+            _steps(axes, counts, COLOURS[index], names[index])
     middle.plot([], [], "x", color="#888888", label="printed median")
     dress(middle, "stragglers of 100", "share of rounds", "alternation from half of each limit")
     dress(right, "stragglers of 100", "share of rounds", "exact solver")
@@ -171,6 +178,8 @@ def plot(rows: list[Row]) -> Figure:
 
 def _steps(axes: Any, counts: Floats, colour: str, label: str) -> None:
     """The cumulative law of the counts of all seeds and rounds."""
+    if not counts.size:
+        return
     ordered = np.sort(counts.ravel())
     axes.step(ordered, np.arange(1, ordered.size + 1) / ordered.size, where="post", color=colour, label=label)
 

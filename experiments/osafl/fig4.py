@@ -7,14 +7,14 @@ from matplotlib.figure import Figure
 from osafl_plots import grid
 from osafl_tables import IMAGES
 
-from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
-from fedcell.experiment.judging import judged, spread
+from fedcell.experiment import Case, Claim, Experiment, Finding, Row, finding, main
+from fedcell.experiment.judging import Part, accuracies, by_seed, under
 
 ROUNDS = 100
 MARGIN = 10  # rounds
 AFA_ROUNDS, AFA_MOVES = 4, 0.02
 CNN_REACH = 80
-OSAFL_FCN, NOVA_FCN = {"K=1": 32, "K=2": 46}, {"K=1": 85, "K=2": 82}
+OSAFL_FCN, NOVA_FCN = {1: 32, 2: 46}, {1: 85, 2: 82}
 CONVERGE, CATCH_UP = {"fcn": 21, "squeezenet": 52, "cnn": 32}, {"fcn": 85, "squeezenet": 69, "cnn": 26}
 SQUEEZE_30 = {
     "osafl": 0.63,
@@ -65,62 +65,48 @@ def check(rows: list[Row]) -> list[Finding]:
     ]
 
 
-def _whole(rows: list[Row], model: str, k: int, *entries: str) -> bool:
-    return all(curves.long_enough(rows, setting.key(model, k, entry), ROUNDS) for entry in entries)
-
-
-def _fcn(rows: list[Row], claim: str, entry: str, printed: dict[str, int]) -> Finding:
-    found = {
-        f"K={k}": curves.saturation(*setting.mean_curve(rows, setting.key("fcn", k, entry)))
-        for k in (1, 2)
-        if _whole(rows, "fcn", k, entry)
-    }
-    return curves.when(claim, found, printed, MARGIN, f"98 % of its best ({setting.TITLES[entry]})")
+def _fcn(rows: list[Row], claim: str, entry: str, printed: dict[int, int]) -> Finding:
+    parts = [
+        curves.when(rows, setting.key("fcn", k, entry), number, MARGIN, curves.saturation(), f"K={k}", ROUNDS)
+        for k, number in printed.items()
+    ]
+    return finding(claim, parts, "", f"round with 98 % of its best within {MARGIN} ({setting.TITLES[entry]})")
 
 
 def _converge(rows: list[Row]) -> Finding:
-    found = {
-        model: curves.saturation(*setting.mean_curve(rows, setting.key(model, 1, "osafl")))
-        for model in IMAGES
-        if _whole(rows, model, 1, "osafl")
-    }
-    return curves.when("converge", found, CONVERGE, MARGIN, "98 % of its best")
+    parts = [
+        curves.when(rows, setting.key(model, 1, "osafl"), number, MARGIN, curves.saturation(), model, ROUNDS)
+        for model, number in CONVERGE.items()
+    ]
+    return finding("converge", parts, "", f"round with 98 % of its best within {MARGIN}")
+
+
+def _reach(rows: list[Row], model: str, entry: str, printed: int, margin: int) -> Part:
+    """When an entry has 98 % of OSAFL's best on the same seed."""
+    levels = by_seed(rows, setting.key(model, 1, "osafl"), setting.best)
+    name = setting.key(model, 1, entry)
+    label = f"{setting.MODELS[model].title} {setting.TITLES[entry]}"
+    return curves.when(rows, name, printed, margin, curves.saturation(levels), label, ROUNDS)
 
 
 def _catch_up(rows: list[Row]) -> Finding:
-    found = {}
-    for model in IMAGES:
-        if _whole(rows, model, 1, "osafl", setting.RETUNED):
-            level = setting.mean_curve(rows, setting.key(model, 1, "osafl"))[1].max()
-            found[model] = curves.saturation(*setting.mean_curve(rows, setting.key(model, 1, setting.RETUNED)), level)
-    return curves.when("catch_up", found, CATCH_UP, MARGIN, "98 % of OSAFL's best, retuned M-FedNova (inf: never)")
+    parts = [_reach(rows, model, setting.RETUNED, number, MARGIN) for model, number in CATCH_UP.items()]
+    return finding("catch_up", parts, "", f"round with 98 % of OSAFL's best within {MARGIN} (101: never)")
 
 
 def _afa_flat(rows: list[Row]) -> Finding:
-    held, words = {}, []
-    for k in (1, 2):
-        if _whole(rows, "fcn", k, "m_afa_cd"):
-            at, every = setting.curve(rows, setting.key("fcn", k, "m_afa_cd"))
-            late = every[:, at >= AFA_ROUNDS]
-            moves = late.max(axis=1) - late.min(axis=1)
-            held[f"K={k}"] = bool(moves.mean() <= AFA_MOVES)
-            words.append(f"K={k} moves by {spread(moves)} around {late.mean():.4f}")
-    rule = f"range of the accuracy from round {AFA_ROUNDS} on at most {AFA_MOVES}, the paper's start of the buffer"
-    return judged("afa_flat", ", ".join(words), held, rule)
+    def moves(row: Row) -> float:
+        late = accuracies(row)[np.array(row["rounds"]) >= AFA_ROUNDS]
+        return float(late.max() - late.min())
+
+    parts = [under(rows, setting.key("fcn", k, "m_afa_cd"), AFA_MOVES, moves, f"K={k}") for k in (1, 2)]
+    rule = f"range of the accuracy from round {AFA_ROUNDS} on below {AFA_MOVES}, the paper's start of the buffer"
+    return finding("afa_flat", parts, "", rule)
 
 
 def _cnn_80(rows: list[Row]) -> Finding:
-    entries = ("m_fedavg", "m_feddisco")
-    if not _whole(rows, "cnn", 1, "osafl", *entries):
-        return setting.not_run("cnn_80")[0]
-    level = setting.mean_curve(rows, setting.key("cnn", 1, "osafl"))[1].max()
-    found = {
-        setting.TITLES[entry]: curves.saturation(*setting.mean_curve(rows, setting.key("cnn", 1, entry)), level)
-        for entry in entries
-    }
-    return curves.when(
-        "cnn_80", found, dict.fromkeys(found, CNN_REACH), 2 * MARGIN, "98 % of OSAFL's best (inf: never)"
-    )
+    parts = [_reach(rows, "cnn", entry, CNN_REACH, 2 * MARGIN) for entry in ("m_fedavg", "m_feddisco")]
+    return finding("cnn_80", parts, "", f"round with 98 % of OSAFL's best within {2 * MARGIN} (101: never)")
 
 
 def plot(rows: list[Row]) -> Figure:

@@ -1,6 +1,6 @@
 """AMP-FL Figure 6.5: schedulers with VGG-11 on CIFAR-10, accuracy and age over time.
 
-Deviation: the target is 0.5 instead of 70 %, which fewer rounds reach.
+The printed saving is that at 70 %; 50 % is judged beside it.
 """
 
 from pruning_schedulers import experiment
@@ -8,7 +8,11 @@ from pruning_schedulers import experiment
 from fedcell.experiment import main
 
 EXPERIMENT = experiment(
-    "vgg", "AMP-FL Figure 6.5: schedulers, VGG-11 on CIFAR-10", 0.5, 0.021, 0.1587, "at least 15.87 % saved at 70 %"
+    "vgg",
+    "AMP-FL Figure 6.5: schedulers, VGG-11 on CIFAR-10",
+    {0.7: 0.1587, 0.5: 0.1587},
+    0.021,
+    "at least 15.87 % saved at 70 %",
 )
 
 if __name__ == "__main__":

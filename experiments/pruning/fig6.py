@@ -4,7 +4,9 @@ from pruning_systems import experiment
 
 from fedcell.experiment import main
 
-EXPERIMENT = experiment("mnist", "AMP-FL Figure 6.6: whole systems, MNIST", {2: (0.043, 1.7), 3: (0.0363, 1.9)}, 0.9)
+EXPERIMENT = experiment(
+    "mnist", "AMP-FL Figure 6.6: whole systems, MNIST", {2: (0.043, {0.9: 1.7}), 3: (0.0363, {0.9: 1.9})}
+)
 
 if __name__ == "__main__":
     main(EXPERIMENT)

@@ -11,8 +11,8 @@ import rawhfl_setting as setting
 from matplotlib.figure import Figure
 from rawhfl_plots import curves, look
 
-from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
-from fedcell.experiment.judging import judged, spread
+from fedcell.experiment import Case, Claim, Experiment, Finding, Row, finding, main
+from fedcell.experiment.judging import inside, missing, spread, within
 from fedcell.experiment.plots import dress, panels
 from fedcell.types import Floats
 
@@ -20,8 +20,6 @@ STAY = "mixed"
 RATIO, CHOICE = 4.86, 1.62  # H-FedAvg-UB over RawHFL Z = 4, and what is left of it per client
 CLOSE = 0.2  # relative
 FACTOR = 30
-EXACT_ROUNDS = 100  # edge rounds of every drop
-SCA_ROUNDS, SCA_SEEDS = 12, ledger.SEEDS[:5]  # a program takes long
 MODES = ("exact", "sca")
 ENTRIES = (setting.OURS, *(f"{setting.OURS} {how}" for how in MODES), "h_fedavg ub")
 
@@ -36,68 +34,68 @@ CLAIMS = (
 
 
 def cases(quick: bool) -> list[Case]:
-    return setting.cases([STAY], ENTRIES, quick)
+    drops = [f"{entry}{suffix}" for entry in ledger.RAWHFL for suffix in ("", " no limit", " exact")]
+    return [*setting.cases([STAY], ENTRIES, quick), *ledger.cases([*drops, f"{setting.OURS} sca", "h_fedavg ub"])]
 
 
-def per_round(entry: str, seeds: tuple[int, ...] = ledger.SEEDS, rounds: int = EXACT_ROUNDS) -> Floats:
+def per_round(rows: list[Row], entry: str, rounds: int = ledger.EARLY) -> Floats:
     """Mean energy of the first edge rounds of every drop, in joules."""
-    return ledger.book(entry, seeds, rounds).total_joule() / rounds
+    found = ledger.column(rows, entry, "early_joule")
+    return found[:, :rounds].mean(axis=1) if len(found) else np.empty(0)
 
 
 def check(rows: list[Row]) -> list[Finding]:
-    return [_saves(), _parts(), _exact(), _sca(), *_accuracy(rows)]
+    drops = [case.key for case in cases(quick=False) if case.measure]
+    found = [] if missing(rows, drops) else [_saves(rows), _parts(rows), _exact(rows), _sca(rows)]
+    return [*found, *_accuracy(rows)]
 
 
-def _saves() -> Finding:
-    ub = setting.total_joule("h_fedavg ub")
-    ratio, free = (ub / setting.total_joule(setting.OURS + suffix) for suffix in ("", " no limit"))
-    ours = f"{spread(ratio, 2)}; without an overlap limit (psi=z) {spread(free, 2)}"
-    held = {"ratio": bool(abs(ratio.mean() / RATIO - 1) <= CLOSE)}
-    return judged("saves", ours, held, f"within {CLOSE:.0%} of the printed ratio; {len(ledger.SEEDS)} drops")
+def _saves(rows: list[Row]) -> Finding:
+    ub = ledger.total_joule(rows, "h_fedavg ub")
+    times, free = (ub / ledger.total_joule(rows, setting.OURS + suffix) for suffix in ("", " no limit"))
+    ours = f"{spread(times, 2)}; without an overlap limit (psi=z) {spread(free, 2)}"
+    return finding(
+        "saves", within("ratio", times, RATIO, CLOSE * RATIO), ours, f"within {CLOSE:.0%} of the printed ratio"
+    )
 
 
-def _parts() -> Finding:
-    ub, ours = ledger.book("h_fedavg ub"), ledger.book(setting.OURS)
-    clients = ub.chosen.sum(axis=(1, 2)) / ours.chosen.sum(axis=(1, 2))
-    each = ub.total_joule() / ours.total_joule() / clients
-    held = {"3": bool(abs(clients.mean() - 3) <= 0.05), "1.62": bool(abs(each.mean() / CHOICE - 1) <= CLOSE)}
-    words = f"{spread(clients, 2)} x {spread(each, 2)}"
-    return judged("parts", words, held, f"3 within 0.05, {CHOICE} within {CLOSE:.0%}")
+def _parts(rows: list[Row]) -> Finding:
+    ub, own = (ledger.column(rows, entry, "chosen").sum(axis=1) for entry in ("h_fedavg ub", setting.OURS))
+    each = ledger.total_joule(rows, "h_fedavg ub") / ledger.total_joule(rows, setting.OURS) / (ub / own)
+    parts = [within("3", ub / own, 3.0, 0.05), within(f"{CHOICE}", each, CHOICE, CLOSE * CHOICE)]
+    return finding(
+        "parts", parts, f"{spread(ub / own, 2)} x {spread(each, 2)}", f"3 within 0.05, {CHOICE} within {CLOSE:.0%}"
+    )
 
 
-def _exact() -> Finding:
-    held, words = {}, []
+def _exact(rows: list[Row]) -> Finding:
+    parts, words = [], []
     for z in ledger.SIZES:
-        best, full = (per_round(f"rawhfl Z={z}{suffix}") for suffix in (" exact", ""))
-        held[f"Z={z}"] = bool((full / best >= FACTOR).all())
+        best, full = (per_round(rows, f"rawhfl Z={z}{suffix}") for suffix in (" exact", ""))
+        parts.append(inside(f"Z={z}", full / best, low=FACTOR))
         words.append(f"Z={z} {spread(1e3 * best, 1)} mJ, {np.median(full / best):.0f} times less")
-    ours = f"an edge round: {'; '.join(words)}"
-    rule = f"at least {FACTOR} times less than full clock and power on every drop; {EXACT_ROUNDS} edge rounds each"
-    return judged("exact", ours, held, rule)
+    return finding(
+        "exact", parts, f"an edge round: {'; '.join(words)}", f"at least {FACTOR} times less than full power"
+    )
 
 
-def _sca() -> Finding:
-    sca, best, full = (per_round(setting.OURS + suffix, SCA_SEEDS, SCA_ROUNDS) for suffix in (" sca", " exact", ""))
-    held = {"below full": bool((sca < full).all()), "above exact": bool((sca >= best).all())}
+def _sca(rows: list[Row]) -> Finding:
+    short = ledger.SHORT["sca"]
+    sca = per_round(rows, f"{setting.OURS} sca", short)
+    best, full = (per_round(rows, setting.OURS + suffix, short)[: len(sca)] for suffix in (" exact", ""))
+    parts = [inside("below full", full - sca, low=0.0), inside("above exact", sca - best, low=-1e-9)]
     words = {"full": full, "sca": sca, "exact": best}
     ours = "J per edge round: " + ", ".join(f"{name} {spread(value, 3)}" for name, value in words.items())
-    rule = f"every drop; {len(SCA_SEEDS)} drops, {SCA_ROUNDS} edge rounds, Z = 4"
-    return judged("sca", ours, held, rule)
+    return finding("sca", parts, ours, f"{short} edge rounds, Z = 4")
 
 
 def _accuracy(rows: list[Row]) -> list[Finding]:
     out = []
     for how, claim in (("exact", "accuracy"), ("sca", "sca_accuracy")):
         entry = f"{setting.OURS} {how}"
-        if setting.lasted(rows, STAY, [setting.OURS, entry]):
-            gap = setting.gaps(rows, STAY, entry, setting.OURS)
-            early = setting.curve(rows, STAY, entry)[1].mean(), setting.curve(rows, STAY, setting.OURS)[1].mean()
-            ours = (
-                f"{spread(setting.values(rows, STAY, entry))}, minus full speed {spread(gap)}; mean "
-                f"over all rounds {early[0]:.4f} against {early[1]:.4f}; {setting.told_ceiling(rows, STAY)}"
-            )
-            held = {"near": bool(gap.mean() >= -setting.NEAR)}
-            out.append(judged(claim, ours, held, f"not more than {setting.NEAR} below"))
+        part = setting.not_behind(rows, STAY, entry, setting.OURS)
+        found = setting.values(rows, STAY, entry)
+        out.append(finding(claim, part, f"{spread(found)}; {part}", f"not more than {setting.NEAR} below"))
     return out
 
 
@@ -106,9 +104,10 @@ def plot(rows: list[Row]) -> Figure:
     for index, (name, suffix) in enumerate(
         (("full speed", ""), ("no overlap limit", " no limit"), ("exact", " exact"))
     ):
-        totals = [per_round(f"rawhfl Z={z}{suffix}") for z in ledger.SIZES]
-        means, deviations = [one.mean() for one in totals], [one.std(ddof=1) for one in totals]
-        left.errorbar(ledger.SIZES, means, deviations, capsize=3, label=name, **look(index))
+        totals = [per_round(rows, f"rawhfl Z={z}{suffix}") for z in ledger.SIZES]
+        if all(len(one) > 1 for one in totals):
+            means, deviations = [one.mean() for one in totals], [one.std(ddof=1) for one in totals]
+            left.errorbar(ledger.SIZES, means, deviations, capsize=3, label=name, **look(index))
     left.set_yscale("log")
     left.set_xticks(ledger.SIZES)
     dress(left, "Z", "energy of an edge round (J)", f"{len(ledger.SEEDS)} drops")

@@ -10,8 +10,8 @@ from rawhfl_ledger import N_DEVICES
 from rawhfl_plots import look
 
 from fedcell.data.video import RAWHFL, build_catalogue, draw_profiles, top_accuracy
-from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
-from fedcell.experiment.judging import judged, spread
+from fedcell.experiment import Case, Claim, Experiment, Finding, Row, finding, main
+from fedcell.experiment.judging import Measure, above
 from fedcell.experiment.plots import dress, panels
 from fedcell.types import Floats
 
@@ -21,9 +21,8 @@ GOOD = (setting.OURS, "h_fedavg ub", "h_fedavg relay")
 WEAK = ("h_fedavg m1", "h_fedavg m2", "top_popular")
 ENTRIES = (*GOOD, "central", *WEAK)
 MEETS = 8
-SURE, NEARLY = 0.98, 0.95
+SURE = 0.98
 POINTS = {"h_fedavg m1": 36.94, "h_fedavg m2": 25.67, "top_popular": 35.69, "central": -6.95}  # RawHFL minus each
-POINTS_NEAR = 5.0
 
 CLAIMS = (
     Claim("central", "Central-SGD leads for M <= 7", "curves; no numbers"),
@@ -48,9 +47,9 @@ def top(row: Row) -> Floats:
     return np.array([setting.final(row), *(setting.at_end(f"top{m}")(row) for m in setting.TOP)])
 
 
-def mean_top(rows: list[Row], entry: str) -> Floats:
-    """Mean over seeds."""
-    return np.asarray(np.mean([top(row) for row in setting.of_case(rows, STAY, entry).values()], axis=0))
+def top_of(m: int) -> Measure:
+    """Top-M accuracy at the end of a run."""
+    return lambda row: float(top(row)[m - 1])
 
 
 def best_top(seed: int) -> Floats:
@@ -62,59 +61,74 @@ def best_top(seed: int) -> Floats:
 def check(rows: list[Row]) -> list[Finding]:
     if not setting.lasted(rows, STAY, ENTRIES):
         return []
-    tops = {entry: mean_top(rows, entry) for entry in ENTRIES}
-    return [_central(tops), _meet(tops), _top8(rows), _identical(tops), _below(tops), _points(rows)]
+    return [_central(rows), _meet(rows), _top8(rows), _identical(rows), _below(rows), _points(rows)]
 
 
-def _central(tops: dict[str, Floats]) -> Finding:
-    lead = {entry: (tops["central"] - tops[entry])[: MEETS - 1] for entry in GOOD}
-    held = {setting.TITLES[entry]: bool((gap > 0).all()) for entry, gap in lead.items()}
-    ours = "lead for M = 1 to 7: " + "; ".join(
-        f"over {setting.TITLES[entry]} " + ", ".join(f"{value:+.3f}" for value in gap) for entry, gap in lead.items()
+def _told(rows: list[Row], entries: tuple[str, ...], sizes: tuple[int, ...]) -> str:
+    return "; ".join(
+        f"{setting.TITLES[e]} " + ", ".join(f"{setting.values(rows, STAY, e, top_of(m)).mean():.3f}" for m in sizes)
+        for e in entries
     )
-    return judged("central", ours, held, "ahead for every M <= 7, mean of the seeds")
 
 
-def _meet(tops: dict[str, Floats]) -> Finding:
-    off = {entry: np.abs(tops["central"] - tops[entry])[MEETS - 1 :].max() for entry in GOOD}
-    held = {setting.TITLES[entry]: bool(value <= setting.NEAR) for entry, value in off.items()}
-    ours = ", ".join(f"{setting.TITLES[entry]} {value:.4f}" for entry, value in off.items())
-    return judged("meet", f"largest difference for M = 8 to 10: {ours}", held, f"at most {setting.NEAR}")
+def _central(rows: list[Row]) -> Finding:
+    parts = [
+        setting.ahead(rows, STAY, "central", entry, top_of(m))._replace(name=f"{setting.TITLES[entry]}, M = {m}")
+        for entry in GOOD
+        for m in SIZES[: MEETS - 1]
+    ]
+    return finding(
+        "central", parts, f"M = 1 to 7: {_told(rows, ('central', *GOOD), SIZES[: MEETS - 1])}", "every M <= 7"
+    )
+
+
+def _meet(rows: list[Row]) -> Finding:
+    parts = [
+        setting.level(rows, STAY, entry, "central", value=top_of(m))._replace(name=f"{setting.TITLES[entry]}, M = {m}")
+        for entry in GOOD
+        for m in SIZES[MEETS - 1 :]
+    ]
+    ours = f"M = 8 to 10: {_told(rows, ('central', *GOOD), SIZES[MEETS - 1 :])}"
+    return finding("meet", parts, ours, f"within {setting.NEAR} for every M >= 8")
 
 
 def _top8(rows: list[Row]) -> Finding:
-    found = {e: setting.values(rows, STAY, e, setting.at_end("top8")) for e in (*GOOD, "central")}
-    least = min(value.mean() for value in found.values())
-    ours = ", ".join(f"{setting.TITLES[entry]} {spread(value)}" for entry, value in found.items())
-    rule = f"each at least {SURE}; partly: {NEARLY}"
-    return setting.graded("top8", f"{ours}; the best predictor has 1", least >= SURE, least >= NEARLY, rule)
+    parts = [
+        above(rows, setting.key(STAY, entry), SURE, setting.at_end("top8"), setting.TITLES[entry])
+        for entry in (*GOOD, "central")
+    ]
+    return finding("top8", parts, "", f"each above {SURE}; the best predictor has 1")
 
 
-def _identical(tops: dict[str, Floats]) -> Finding:
-    off = {entry: np.abs(tops[setting.OURS] - tops[entry]).max() for entry in GOOD[1:]}
-    held = {setting.TITLES[entry]: bool(value <= setting.NEAR) for entry, value in off.items()}
-    ours = ", ".join(f"{setting.TITLES[entry]} {value:.4f}" for entry, value in off.items())
-    return judged("identical", f"largest difference to RawHFL: {ours}", held, f"at most {setting.NEAR}")
+def _identical(rows: list[Row]) -> Finding:
+    parts = [
+        setting.level(rows, STAY, entry, setting.OURS, value=top_of(m))._replace(
+            name=f"{setting.TITLES[entry]}, M = {m}"
+        )
+        for entry in GOOD[1:]
+        for m in SIZES
+    ]
+    return finding("identical", parts, _told(rows, GOOD, SIZES), f"within {setting.NEAR} of RawHFL for every M")
 
 
-def _below(tops: dict[str, Floats]) -> Finding:
-    held = {setting.TITLES[entry]: bool((tops[entry] < tops[setting.OURS])[:MEETS].all()) for entry in WEAK}
-    ours = "; ".join(
-        f"{setting.TITLES[entry]} " + ", ".join(f"{value:.3f}" for value in tops[entry][:MEETS])
-        for entry in (setting.OURS, *WEAK)
-    )
-    return judged("below", f"M = 1 to 8: {ours}", held, "below for every M <= 8, mean of the seeds")
+def _below(rows: list[Row]) -> Finding:
+    parts = [
+        setting.ahead(rows, STAY, setting.OURS, entry, top_of(m))._replace(name=f"{setting.TITLES[entry]}, M = {m}")
+        for entry in WEAK
+        for m in SIZES[:MEETS]
+    ]
+    ours = f"M = 1 to 8: {_told(rows, (setting.OURS, *WEAK), SIZES[:MEETS])}"
+    return finding("below", parts, ours, "RawHFL above, for every M <= 8")
 
 
 def _points(rows: list[Row]) -> Finding:
-    gap = {entry: 100 * setting.gaps(rows, STAY, setting.OURS, entry) for entry in POINTS}
-    held = {
-        setting.TITLES[entry]: bool(abs(gap[entry].mean() - value) <= POINTS_NEAR) for entry, value in POINTS.items()
-    }
-    ours = ", ".join(f"{setting.TITLES[entry]} {spread(value, 2)}" for entry, value in gap.items())
+    parts = [
+        setting.gain(rows, STAY, *((setting.OURS, entry) if points > 0 else (entry, setting.OURS)), abs(points) / 100)
+        for entry, points in POINTS.items()
+    ]
     users = setting.values(rows, STAY, setting.OURS, setting.at_end("accuracy_std"))
-    ours += f"; RawHFL over users ±{users.mean():.4f}; {setting.told_ceiling(rows, STAY)}"
-    return judged("points", ours, held, f"within {POINTS_NEAR:g} points")
+    ours = "; ".join(map(str, parts))
+    return finding("points", parts, f"{ours}; RawHFL over users ±{users.mean():.4f}", "the printed differences")
 
 
 def plot(rows: list[Row]) -> Figure:

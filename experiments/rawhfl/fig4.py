@@ -6,8 +6,8 @@ import numpy as np
 import rawhfl_ledger as ledger
 from matplotlib.figure import Figure
 
-from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
-from fedcell.experiment.judging import judged
+from fedcell.experiment import Case, Claim, Experiment, Finding, Row, finding, main
+from fedcell.experiment.judging import exact, within
 from fedcell.experiment.plots import dress, panels
 from fedcell.report.figure import COLOURS, MARKERS
 from fedcell.types import Floats
@@ -16,11 +16,12 @@ RADIUS_M, IN_CELL = 400.0, 12
 ERRORS = 3  # standard errors
 
 CLAIMS = (
-    Claim("cells", "4 base stations serve 12 clients each, none farther than 400 m", "a map of one drop"),
+    Claim("cells", "4 base stations serve 12 clients each, none farther than 400 m", "a map of one drop", "check"),
     Claim(
         "disc",
         "clients are spread evenly over the disc of their cell; the paper says only that they are dropped at random",
         "no numbers",
+        "check",
     ),
 )
 
@@ -36,27 +37,28 @@ def distances_m() -> Floats:
 
 
 def check(rows: list[Row]) -> list[Finding]:
-    held = {}
+    held = []
     for seed in ledger.SEEDS:
         drop = ledger.places(seed).world
         of_cells = np.bincount(drop.topology.cell, minlength=ledger.N_CELLS)
-        held[f"seed {seed}"] = of_cells.tolist() == [IN_CELL] * 4 and drop.topology.distance_m.max() <= RADIUS_M
+        fits = of_cells.tolist() == [IN_CELL] * 4 and drop.topology.distance_m.max() <= RADIUS_M
+        held.append(exact(f"drop {seed}", bool(fits)))
     far = distances_m()
     area = (far / RADIUS_M) ** 2  # uniform in [0, 1] on a disc
     error = np.sqrt(1 / 12 / area.size)
-    even = {"mean share of the area": bool(abs(area.mean() - 0.5) <= ERRORS * error)}
+    even = within("mean share of the area", area.mean(axis=1), 0.5, ERRORS * error)
     return [
-        judged(
+        finding(
             "cells",
-            f"{ledger.N_CELLS} cells of {IN_CELL}, distances {far.min():.0f} to {far.max():.0f} m",
             held,
+            f"{ledger.N_CELLS} cells of {IN_CELL}, distances {far.min():.0f} to {far.max():.0f} m",
             f"every one of {len(ledger.SEEDS)} drops",
         ),
-        judged(
+        finding(
             "disc",
-            f"(distance / 400 m)^2 is {area.mean():.3f} on average, distance {far.mean():.0f} m",
             even,
-            f"within {ERRORS} standard errors ({error:.3f}) of the 0.5 of an even spread",
+            f"(distance / 400 m)^2 is {area.mean():.3f} on average, distance {far.mean():.0f} m",
+            f"mean over drops within {ERRORS} standard errors ({error:.3f}) of the 0.5 of an even spread",
         ),
     ]
 

@@ -5,10 +5,11 @@ from itertools import pairwise
 import numpy as np
 import rawhfl_setting as setting
 from matplotlib.figure import Figure
+from rawhfl_ledger import EDGE_ROUNDS
 from rawhfl_plots import curves
 
-from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
-from fedcell.experiment.judging import beyond, judged, spread
+from fedcell.experiment import Case, Claim, Experiment, Finding, Row, finding, main
+from fedcell.experiment.judging import Measure, accuracies, area, below, inside, near, ratio, spread
 from fedcell.experiment.plots import dress, panels
 from fedcell.types import Floats
 
@@ -38,19 +39,29 @@ def end(accuracy: Floats) -> float:
     return float(accuracy[-LAST:].mean())
 
 
-def reaches(at: Floats, accuracy: Floats, share: float) -> float:
-    """The first round with this share of the end.
+def reaches(share: float) -> Measure:
+    """The first global round with this share of the run's own end.
 
-    >>> reaches(np.array([1.0, 2.0, 3.0]), np.array([0.1, 0.96, 1.0]), 0.9)
+    >>> reaches(0.9)({"rounds": [4, 8, 12], "accuracy": [0.1, 0.96, 1.0]})
     2.0
     """
-    return float(at[np.argmax(accuracy >= share * end(accuracy))])
+
+    def measure(row: Row) -> float:
+        accuracy = accuracies(row)
+        return float(row["rounds"][int(np.argmax(accuracy >= share * end(accuracy)))]) / EDGE_ROUNDS
+
+    return measure
 
 
-def roughness(rows: list[Row], stay: str, entry: str) -> Floats:
-    """Mean change between evaluations after round `LATE`, in accuracy, of every seed."""
-    at, every = setting.curve(rows, stay, entry)
-    return np.asarray(np.abs(np.diff(every[:, at >= LATE], axis=1)).mean(axis=1))
+def roughness(row: Row) -> float:
+    """Mean change between evaluations after round `LATE`, in accuracy."""
+    late = accuracies(row)[np.array(row["rounds"]) >= LATE * EDGE_ROUNDS]
+    return float(np.abs(np.diff(late)).mean())
+
+
+def mean_loss(row: Row) -> float:
+    """Mean loss over all evaluations."""
+    return float(np.mean(row["loss"]))
 
 
 def check(rows: list[Row]) -> list[Finding]:
@@ -64,66 +75,73 @@ def check(rows: list[Row]) -> list[Finding]:
     ]
 
 
+def _told(rows: list[Row], stay: str, value: Measure, digits: int = 4) -> str:
+    cells = (f"{setting.TITLES[e]} {spread(setting.values(rows, stay, e, value), digits)}" for e in setting.SIZES)
+    return ", ".join(cells)
+
+
 def _mixed(rows: list[Row]) -> Finding:
-    found = {entry: setting.values(rows, "mixed", entry) for entry in setting.SIZES}
-    off = {e: setting.values(rows, "mixed", e, setting.over("similar_on_test", "mixed")).mean() for e in setting.SIZES}
-    ours = ", ".join(f"{setting.TITLES[entry]} {spread(value)}" for entry, value in found.items())
-    held = {setting.TITLES[entry]: bool(abs(value) <= RULE_NEAR) for entry, value in off.items()}
+    over = setting.over("similar_on_test", "mixed")
+    parts = [
+        inside(setting.TITLES[entry], setting.values(rows, "mixed", entry, over), -RULE_NEAR, RULE_NEAR)
+        for entry in setting.SIZES
+    ]
+    ours = f"{_told(rows, 'mixed', setting.final)}; {setting.told_ceiling(rows, 'mixed')}"
     rule = f"within {RULE_NEAR} of always naming the most similar file on the same test sets"
-    return judged("mixed", f"{ours}; {setting.told_ceiling(rows, 'mixed')}", held, rule)
+    return finding("mixed", parts, ours, rule)
 
 
 def _faster(rows: list[Row]) -> Finding:
-    rounds = {
-        (stay, entry): reaches(*setting.mean_curve(rows, stay, entry), THERE)
-        for stay in ("0.3", "0.7")
+    when = reaches(THERE)
+    parts = [
+        below(
+            rows, setting.key("0.7", entry), setting.key("0.3", entry), when, f"{setting.TITLES[entry]}, 0.7 before 0.3"
+        )
         for entry in setting.SIZES
-    }
-    held = {setting.TITLES[e]: rounds["0.7", e] < rounds["0.3", e] for e in setting.SIZES}
-    ours = ", ".join(
-        f"{setting.TITLES[e]} {rounds['0.7', e]:.0f} (0.7) against {rounds['0.3', e]:.0f} (0.3)" for e in setting.SIZES
-    )
-    return judged("faster", ours, held, f"first round with {THERE:.0%} of its own end, mean of the seeds")
+    ]
+    ours = "; ".join(f"upsilon {stay}: {_told(rows, stay, when, 0)}" for stay in ("0.7", "0.3"))
+    return finding("faster", parts, ours, f"first round with {THERE:.0%} of its own end")
 
 
 def _better(rows: list[Row], stays: list[str]) -> Finding:
-    held, words = {}, []
+    parts, words = [], []
     for stay in stays:
-        for what, sign in (("accuracy", 1), ("loss", -1)):
-            means = {e: setting.curve(rows, stay, e, what)[1].mean(axis=1) for e in setting.SIZES}
-            for low, high in pairwise(setting.SIZES):
-                held[f"upsilon {stay} {what} {high[-3:]} > {low[-3:]}"] = beyond(sign * (means[high] - means[low]))
-            words.append(f"upsilon {stay} {what} " + " / ".join(f"{value.mean():.3f}" for value in means.values()))
-    ours = f"mean over all rounds, Z = 2 / 4 / 6: {', '.join(words)}"
-    return judged("better", ours, held, "better by more than a standard error over seeds")
+        for low, high in pairwise(setting.SIZES):
+            place = f"upsilon {stay} {high[-3:]} over {low[-3:]}"
+            parts.append(setting.ahead(rows, stay, high, low, area)._replace(name=f"{place} accuracy"))
+            keys = setting.key(stay, high), setting.key(stay, low)
+            parts.append(below(rows, *keys, mean_loss, f"{place} loss"))
+        words += [f"upsilon {stay} accuracy {_told(rows, stay, area, 3)}, loss {_told(rows, stay, mean_loss, 3)}"]
+    return finding("better", parts, f"mean over all rounds: {'; '.join(words)}")
 
 
 def _smoother(rows: list[Row], stays: list[str]) -> Finding:
-    held, words = {}, []
-    for stay in stays:
-        rough = {entry: roughness(rows, stay, entry).mean() for entry in setting.SIZES}
-        for low, high in pairwise(setting.SIZES):
-            held[f"upsilon {stay} {high[-3:]} < {low[-3:]}"] = bool(rough[high] < rough[low])
-        words.append(f"upsilon {stay} " + " / ".join(f"{value:.4f}" for value in rough.values()))
-    ours = f"Z = 2 / 4 / 6: {', '.join(words)}"
-    return judged("smoother", ours, held, f"mean change from round to round after round {LATE} falls with Z")
+    parts = [
+        below(
+            rows, setting.key(stay, high), setting.key(stay, low), roughness, f"upsilon {stay} {high[-3:]} < {low[-3:]}"
+        )
+        for stay in stays
+        for low, high in pairwise(setting.SIZES)
+    ]
+    ours = "; ".join(f"upsilon {stay}: {_told(rows, stay, roughness)}" for stay in stays)
+    return finding("smoother", parts, ours, f"mean change from round to round after round {LATE}")
 
 
 def _shaky(rows: list[Row]) -> Finding:
-    rough = {entry: roughness(rows, "0.7", entry) for entry in setting.SIZES}
-    ratio = rough["rawhfl Z=2"].mean() / rough["rawhfl Z=6"].mean()
-    ours = f"mean change from round to round after round {LATE}: " + ", ".join(
-        f"{setting.TITLES[entry]} {spread(value)}" for entry, value in rough.items()
-    )
-    return setting.graded("shaky", ours, ratio >= 2, ratio > 1, "Z = 2 at least twice that of Z = 6; partly: more")
+    times = ratio(rows, *(setting.key("0.7", f"rawhfl Z={z}") for z in (2, 6)), roughness)
+    parts = [inside("more than Z = 6", times, low=1.0), inside("twice Z = 6", times, low=2.0)]
+    return finding("shaky", parts, _told(rows, "0.7", roughness), f"mean change after round {LATE}, Z = 2 over Z = 6")
 
 
 def _plateau(rows: list[Row]) -> Finding:
-    rounds = {entry: reaches(*setting.mean_curve(rows, "0.7", entry), PLATEAU) for entry in setting.SIZES}
-    held = {setting.TITLES[entry]: abs(rounds[entry] - PLATEAU_ROUND) <= MARGIN for entry in setting.SIZES[1:]}
-    ours = ", ".join(f"{setting.TITLES[entry]} {value:.0f}" for entry, value in rounds.items())
+    when = reaches(PLATEAU)
+    parts = [
+        near(rows, setting.key("0.7", entry), PLATEAU_ROUND, MARGIN, when, setting.TITLES[entry])
+        for entry in setting.SIZES[1:]
+    ]
+    ours = f"{_told(rows, '0.7', when, 0)}; {setting.told_ceiling(rows, '0.7')}"
     rule = f"Z = 4, 6: first round with {PLATEAU:.0%} of its end within {MARGIN} of {PLATEAU_ROUND}"
-    return judged("plateau", f"{ours}; {setting.told_ceiling(rows, '0.7')}", held, rule)
+    return finding("plateau", parts, ours, rule)
 
 
 def plot(rows: list[Row]) -> Figure:

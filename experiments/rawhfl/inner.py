@@ -8,10 +8,12 @@ methods end at the mean of upsilon.
 import rawhfl_setting as setting
 from fig6 import MARGIN, PLATEAU, PLATEAU_ROUND, reaches
 from matplotlib.figure import Figure
+from rawhfl_ledger import EDGE_ROUNDS
 from rawhfl_plots import curves
 
-from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
-from fedcell.experiment.judging import judged, spread
+from fedcell.experiment import Case, Claim, Experiment, Finding, Row, finding, main
+from fedcell.experiment.judging import inside, near, spread
+from fedcell.experiment.measures import at_round
 from fedcell.experiment.plots import dress, panels
 
 ENTRIES = tuple(f"{entry} {reading}" for entry in (setting.OURS, "central") for reading in setting.READINGS)
@@ -37,29 +39,29 @@ def check(rows: list[Row]) -> list[Finding]:
 
 
 def _plateau(rows: list[Row], reading: str) -> Finding:
-    entry, held, ours = f"{setting.OURS} {reading}", {}, ""
-    if setting.lasted(rows, "0.7", [entry]):
-        at, accuracy = setting.mean_curve(rows, "0.7", entry)
-        when = reaches(at, accuracy, PLATEAU)
-        held["round"] = abs(when - PLATEAU_ROUND) <= MARGIN
-        ours = f"round {when:.0f}; accuracy at round {PLATEAU_ROUND} {accuracy[at == PLATEAU_ROUND][0]:.4f}"
+    entry = f"{setting.OURS} {reading}"
+    if not setting.lasted(rows, "0.7", [entry]):
+        return finding(f"plateau_{reading}", ())
+    part = near(rows, setting.key("0.7", entry), PLATEAU_ROUND, MARGIN, reaches(PLATEAU), "round")
+    then = setting.values(rows, "0.7", entry, at_round(PLATEAU_ROUND * EDGE_ROUNDS))
+    ours = f"{part}; accuracy at round {PLATEAU_ROUND} {spread(then)}"
     rule = f"first round with {PLATEAU:.0%} of its end within {MARGIN} of {PLATEAU_ROUND}"
-    return judged(f"plateau_{reading}", ours, held, rule)
+    return finding(f"plateau_{reading}", part, ours, rule)
 
 
 def _end(rows: list[Row], reading: str) -> Finding:
-    held, words = {}, []
+    parts, words = [], []
     for stay in STAYS:
         for entry in (setting.OURS, "central"):
             if setting.lasted(rows, stay, [f"{entry} {reading}"]):
                 found = setting.values(rows, stay, f"{entry} {reading}")
                 words.append(f"{setting.TITLES[entry]} {spread(found)} (upsilon {stay})")
         if setting.lasted(rows, stay, [f"{setting.OURS} {reading}"]):
-            off = setting.values(rows, stay, f"{setting.OURS} {reading}", setting.over("similar_on_test", stay)).mean()
-            held[f"upsilon {stay}"] = bool(abs(off) <= RULE_NEAR)
-            words.append(f"RawHFL minus most similar {off:+.4f}; {setting.told_ceiling(rows, stay)}")
+            off = setting.values(rows, stay, f"{setting.OURS} {reading}", setting.over("similar_on_test", stay))
+            parts.append(inside(f"upsilon {stay}", off, -RULE_NEAR, RULE_NEAR))
+            words.append(f"RawHFL minus most similar {spread(off)}; {setting.told_ceiling(rows, stay)}")
     rule = f"within {RULE_NEAR} of always naming the most similar file, on the same test sets"
-    return judged(f"end_{reading}", "; ".join(words), held, rule)
+    return finding(f"end_{reading}", parts, "; ".join(words), rule)
 
 
 def plot(rows: list[Row]) -> Figure:

@@ -39,6 +39,8 @@ def curves(axes: Axes, rows: Sequence[Row], stay: str, what: str, entries: Seque
 
 
 def distribution(axes: Axes, numbers: Floats, index: int, label: str) -> None:
-    """The cumulative law of numbers."""
+    """The cumulative law of numbers, or of percentiles of several drops."""
+    if not numbers.size:
+        return
     ordered = np.sort(numbers.ravel())
     axes.step(ordered, np.arange(1, ordered.size + 1) / ordered.size, where="post", label=label, **look(index))

@@ -4,42 +4,47 @@ The swept values are ours: below 20 dB hardly an upload is lost in this cell.
 """
 
 from matplotlib.figure import Figure
-from recycling_sweeps import cases, claims, drawn, judged, sweep
+from recycling_schedulers import STORE
+from recycling_sweeps import Sweep, distinct, drawn, judged, sweep
 
-from fedcell.experiment import Experiment, Finding, Row, main
+from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
 from fedcell.experiment.judging import final
 from fedcell.experiment.plots import panels
 
-THRESHOLD = sweep("gamma", (0, 20, 25, 30, 35), lambda db: {"world__outage_threshold_db": db}, usual=0)
-BLOCKS = sweep("R", (2, 5, 10, 20), lambda blocks: {"world__n_blocks": blocks}, usual=10)
+
+def threshold(quick: bool = False) -> Sweep:
+    return sweep("gamma", (0, 25, 30, 35), lambda db: {"world__outage_threshold_db": db}, 0, quick)
+
+
+def blocks(quick: bool = False) -> Sweep:
+    return sweep("R", (5, 10, 20), lambda number: {"world__n_blocks": number}, 10, quick)
+
+
+def cases(quick: bool) -> list[Case]:
+    return distinct((threshold(quick), blocks(quick)), quick)
 
 
 def check(rows: list[Row]) -> list[Finding]:
-    return [
-        *judged(rows, "threshold", THRESHOLD, final, rises=False),
-        *judged(rows, "blocks", BLOCKS, final, rises=True),
-    ]
+    return [judged(rows, "threshold", threshold(), rises=False), judged(rows, "blocks", blocks())]
 
 
 def plot(rows: list[Row]) -> Figure:
     figure, axes = panels(2)
-    drawn(axes[:1], rows, THRESHOLD, "outage threshold (dB)", {"test accuracy": final})
-    drawn(axes[1:], rows, BLOCKS, "resource blocks", {"test accuracy": final})
+    drawn(axes[:1], rows, threshold(), "outage threshold (dB)", {"test accuracy": final})
+    drawn(axes[1:], rows, blocks(), "resource blocks", {"test accuracy": final})
     return figure
 
 
 EXPERIMENT = Experiment(
     title="FL-GR Figure 5.6: outage threshold and resource blocks",
-    claims=claims(
-        {
-            "threshold": "accuracy falls with the outage threshold",
-            "blocks": "accuracy rises with the number of resource blocks",
-        }
+    claims=(
+        Claim("threshold", "accuracy falls with the outage threshold", "curves"),
+        Claim("blocks", "accuracy rises with the number of resource blocks", "curves"),
     ),
-    cases=lambda quick: cases((THRESHOLD, BLOCKS), quick),
+    cases=cases,
     plot=plot,
     check=check,
-    store="schedulers",
+    store=STORE,
 )
 
 if __name__ == "__main__":

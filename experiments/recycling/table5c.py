@@ -1,102 +1,111 @@
-"""FL-GR Table 5-C: rounds to a target accuracy of the learning rules, 5 or 10 of 100 devices heard in every round."""
+"""FL-GR Table 5-C: rounds to a target accuracy of the learning rules, 5 or 10 of 100 devices heard in every round.
+
+A target is reached in the round from which on the accuracy stays above it. The first evaluated round with that
+accuracy, which favours the noisiest rule, is shown and judged beside it.
+"""
 
 import numpy as np
 from matplotlib.figure import Figure
-from recycling_rules import DATA, HEARD, STORE, baselines, cases, drawn, name, ran
-from recycling_setting import base_of, rounds_to, where
+from recycling_rules import HEARD, STORE, cases, keys_of
+from recycling_setting import TITLES, base_of
 
 from fedcell.experiment import Claim, Experiment, Finding, Row, main
-from fedcell.experiment.judging import ahead, by_seed, told, verdict
+from fedcell.experiment.judging import Measure, finding, first_hit, missing, sooner, stays, told_all, values_of
 from fedcell.experiment.plots import dress, panels
 
 PRINTED = {  # data set -> S -> target, rounds of FL-GR, rounds of the best baseline
     "mnist": {5: (0.85, 48, 80), 10: (0.90, 50, 233)},
     "cifar": {5: (0.50, 128, 318), 10: (0.55, 147, 376)},
-    "vgg": {5: (0.65, 457, 640), 10: (0.70, 509, 760)},
 }
-BEST = {"mnist": "MC", "cifar": "W/GR", "vgg": "W/GR"}
-SLACK = 0.1  # saved share that may be missing
+BEST = {"mnist": "MC", "cifar": "W/GR"}
+DATA = ("mnist", "cifar", "mnist0", "cifar0")
 
 
 def check(rows: list[Row]) -> list[Finding]:
-    return [finding for data in DATA if ran(rows, data) for finding in _of(rows, data)]
+    return [finding for data in DATA for finding in _of(rows, data)]
 
 
 def _of(rows: list[Row], data: str) -> list[Finding]:
     """The two rows of a data set."""
-    fewest, saved, best, ours = [], [], [], []
+    fewest, first, saved, best, ours, hits = [], [], [], [], [], []
     for heard, (target, own, other) in PRINTED[base_of(data)].items():
-        needed, keys = rounds_to(target), baselines(rows, data, heard)
-        fewest += [ahead(rows, key, name(data, "FL-GR", heard), needed) for key in keys.values()]
-        mean = {rule: _mean(rows, key, target) for rule, key in keys.items()}
-        first = min(mean, key=lambda rule: mean[rule])
-        share = 1 - _mean(rows, name(data, "FL-GR", heard), target) / mean[first]
-        saved.append((share, 1 - own / other))
-        best.append(first == BEST[base_of(data)] and mean[first] <= rows_of(rows, data))
-        all_ = {"FL-GR": name(data, "FL-GR", heard), **keys}
-        ours.append(
-            f"S={heard} to {target:.0%}: "
-            + ", ".join(f"{rule} {told(rows, key, needed, 0)}" for rule, key in all_.items())
-        )
-    text = "; ".join(ours) + f" (a run that never gets there counts one more than its {rows_of(rows, data)} rounds)"
-    return [
-        Finding(f"{data} fewest", text, verdict(fewest), f"fewer than a baseline {sum(fewest)} of {len(fewest)} times"),
-        Finding(
-            f"{data} saved",
-            ", ".join(f"{share:.0%}" for share, _ in saved),
-            verdict([share >= printed - SLACK for share, printed in saved]),
-            f"saved share against the best baseline at least the printed less {SLACK}",
-        ),
-        Finding(
-            f"{data} baseline",
-            text,
-            verdict(best),
-            f"the best baseline is {BEST[base_of(data)]}, and gets there, at {sum(best)} of 2 S",
-        ),
+        keys = keys_of(data, heard)
+        mine, others = keys["FL-GR"], {rule: key for rule, key in keys.items() if rule != "FL-GR"}
+        for rule, key in others.items():
+            label = f"{rule} S={heard}"
+            fewest.append(sooner(rows, mine, key, stays(target), name=label))
+            first.append(sooner(rows, mine, key, first_hit(target), name=label))
+        ours.append(f"S={heard} stays above {target:.0%} from {told_all(rows, keys, stays(target), 0)}")
+        hits.append(f"S={heard} first at {target:.0%} in {told_all(rows, keys, first_hit(target), 0)}")
+        if data in PRINTED:
+            fastest = min(others, key=lambda rule: _rounds(rows, others[rule], stays(target)))
+            share = 1 - own / other
+            saved.append(
+                sooner(rows, mine, others[fastest], stays(target), printed_share=share, name=f"{fastest} S={heard}")
+            )
+            best += [
+                sooner(rows, others[BEST[data]], key, stays(target), name=f"{rule} S={heard}")
+                for rule, key in others.items()
+                if rule != BEST[data]
+            ]
+    text = "; ".join([*ours, *hits])
+    found = [
+        finding(f"{data} fewest", fewest, text, "stays above from an earlier round than"),
+        finding(f"{data} first", first, text, "first gets there in an earlier round than"),
     ]
+    if data in PRINTED:
+        found += [
+            finding(f"{data} saved", saved, why="half to twice the printed share, against the best baseline here"),
+            finding(f"{data} baseline", best, text, f"{BEST[data]} stays above from an earlier round than"),
+        ]
+    return found
 
 
-def _mean(rows: list[Row], key: str, target: float) -> float:
-    return float(np.mean(list(by_seed(rows, key, rounds_to(target)).values())))
-
-
-def rows_of(rows: list[Row], data: str) -> int:
-    return int(next(row["rounds"][-1] for row in rows if row["case"].startswith(f"{data}/")))
+def _rounds(rows: list[Row], key: str, when: Measure) -> float:
+    """Mean rounds to a target; a run that never gets there counts one more than it has."""
+    ends = values_of(rows, key, lambda row: float(row["rounds"][-1] + 1))
+    return float(np.minimum(values_of(rows, key, when), ends).mean()) if len(ends) else np.inf
 
 
 def plot(rows: list[Row]) -> Figure:
-    shown = drawn(rows)
+    shown = [data for data in DATA if not missing(rows, [keys_of(data, HEARD[0])["FL-GR"]])] or DATA[:1]
     figure, axes = panels(len(shown))
-    for ax, (data, title) in zip(axes, shown.items(), strict=False):
-        if ran(rows, data):
-            for place, heard in enumerate(HEARD):
-                target = PRINTED[base_of(data)][heard][0]
-                keys = {"FL-GR": name(data, "FL-GR", heard), **baselines(rows, data, heard)}
-                for index, (rule, key) in enumerate(keys.items()):
-                    label = rule if place == 0 else None
-                    ax.bar(place + 0.2 * index, _mean(rows, key, target), 0.18, color=f"C{index}", label=label)
-            ax.set_xticks([0.3, 1.3], [f"S={heard} to {PRINTED[base_of(data)][heard][0]:.0%}" for heard in HEARD])
-        dress(ax, "", "rounds to the target", title)
+    for ax, data in zip(axes, shown, strict=False):
+        targets = {heard: PRINTED[base_of(data)][heard][0] for heard in HEARD}
+        for place, (heard, target) in enumerate(targets.items()):
+            for index, (rule, key) in enumerate(keys_of(data, heard).items()):
+                x, label = place + 0.2 * index, rule if place == 0 else None
+                if not missing(rows, [key]):
+                    ax.bar(x, _rounds(rows, key, stays(target)), 0.18, color=f"C{index}", label=label)
+                    ax.plot(x, _rounds(rows, key, first_hit(target)), "k_")
+        ax.set_xticks([0.3, 1.3], [f"S={heard} to {target:.0%}" for heard, target in targets.items()])
+        dress(ax, "", "rounds to stay above (bar), to get there (line)", TITLES[data])
     return figure
 
 
 def _claims(data: str) -> list[Claim]:
+    printed = PRINTED[base_of(data)]
     numbers = "; ".join(
         f"S={heard} to {target:.0%}: {own} against {other} ({BEST[base_of(data)]})"
-        for heard, (target, own, other) in PRINTED[base_of(data)].items()
+        for heard, (target, own, other) in printed.items()
     )
-    shares = ", ".join(f"{1 - own / other:.1%}" for _, own, other in PRINTED[base_of(data)].values())
-    return [
-        Claim(f"{data} fewest", f"{where(data)}: FL-GR needs the fewest rounds", numbers),
-        Claim(f"{data} saved", f"{where(data)}: rounds saved against the best baseline", shares),
-        Claim(f"{data} baseline", f"{where(data)}: the best baseline is {BEST[base_of(data)]}", numbers),
+    shares = ", ".join(f"{1 - own / other:.1%}" for _, own, other in printed.values())
+    out = [
+        Claim(f"{data} fewest", f"{TITLES[data]}: FL-GR needs the fewest rounds to stay above the target", numbers),
+        Claim(f"{data} first", f"{TITLES[data]}: FL-GR needs the fewest rounds to get there once", numbers),
     ]
+    if data in PRINTED:
+        out += [
+            Claim(f"{data} saved", f"{TITLES[data]}: rounds saved against the best baseline", shares),
+            Claim(f"{data} baseline", f"{TITLES[data]}: the best baseline is {BEST[data]}", numbers),
+        ]
+    return out
 
 
 EXPERIMENT = Experiment(
     title="FL-GR Table 5-C: rounds to a target accuracy",
     claims=[claim for data in DATA for claim in _claims(data)],
-    cases=cases,
+    cases=lambda quick: [one for one in cases(quick) if not one.key.startswith("vgg")],
     plot=plot,
     check=check,
     store=STORE,

@@ -3,7 +3,7 @@
 from functools import partial
 
 from representativity_setting import CLASSES, STORE
-from representativity_times import cases, first, plot, ran, saving, weights, worst
+from representativity_times import GRIDS, ahead_of_both, cases, plot, saving, size, weights, worst
 
 from fedcell.experiment import Claim, Experiment, Finding, Row, main
 
@@ -12,13 +12,10 @@ PRINTED = {(2, 0.60): 0.12, (3, 0.60): 0.185, (3, 0.65): 0.184}
 
 
 def check(rows: list[Row]) -> list[Finding]:
-    there = [m for m in CLASSES if ran(rows, DATA, m)]
-    found = [first(rows, DATA, m, f"m{m} fastest") for m in there]
-    found += [saving(rows, DATA, m, target, printed) for (m, target), printed in PRINTED.items() if m in there]
-    if len(there) == len(CLASSES):
-        found += [worst(rows, DATA, "worst"), weights(rows, DATA)]
-    found += [first(rows, DATA, m, f"m{m} fastest sum", "sum") for m in CLASSES if ran(rows, DATA, m, "sum")]
-    return found
+    found = [ahead_of_both(rows, DATA, m, f"m{m} fastest") for m in CLASSES]
+    found.append(ahead_of_both(rows, DATA, 2, "m2 fastest sum", GRIDS[DATA].printed))
+    found += [saving(rows, DATA, m, target, printed) for (m, target), printed in PRINTED.items()]
+    return [*found, worst(rows, DATA), weights(rows, DATA), size(rows, DATA)]
 
 
 EXPERIMENT = Experiment(
@@ -31,8 +28,8 @@ EXPERIMENT = Experiment(
         Claim("m3 to65", "m = 3: time saved to 65 %", "18.4 %"),
         Claim("worst", "with the worst pair of weights the L&R-aware policy still beats the other two", "curves"),
         Claim("weights", "rho1 < rho2 works better", "stated; no numbers"),
+        Claim("size", "more devices are scheduled the larger rho1 / rho2 is", "stated; no numbers"),
         Claim("m2 fastest sum", "m = 2: the L&R-aware policy is the fastest, with H as printed", "curves"),
-        Claim("m3 fastest sum", "m = 3: the L&R-aware policy is the fastest, with H as printed", "curves"),
     ),
     cases=partial(cases, DATA),
     plot=partial(plot, data=DATA),

@@ -1,21 +1,15 @@
 """Figure 4: how far cached label shares are from the long-term ones, per round and accumulated. No training."""
 
-from dataclasses import replace
-from functools import lru_cache
-
 import numpy as np
 import streaming_setting as setting
 from matplotlib.figure import Figure
 
-from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
-from fedcell.experiment.judging import verdict
-from fedcell.scenarios import get
-from fedcell.theory.streaming import label_trace
-from fedcell.world.labels import draw_law
+from fedcell.experiment import Case, Claim, Experiment, Finding, Row, finding, main
+from fedcell.experiment.judging import inside, spread
+from fedcell.types import Floats
 
 RULES = ("fifo", "srsr", "drsr")
-SEEDS = range(1, 11)
-N_CLASSES = 10
+GRID = setting.grid(*((rule,) for rule in RULES))
 SETTLED = 10  # rounds after which an ordering must hold without a break
 
 CLAIMS = (
@@ -26,57 +20,49 @@ CLAIMS = (
 
 
 def cases(quick: bool) -> list[Case]:
-    return []
-
-
-@lru_cache(maxsize=1)
-def traces() -> dict[str, np.ndarray]:
-    """The per-slot discrepancy of every rule, `[n_seeds, n_rounds]`, in the setting of Figure 3."""
-    config = get("streaming").config
-    out: dict[str, list[np.ndarray]] = {rule: [] for rule in RULES}
-    for seed in SEEDS:
-        law = draw_law(config.stream, np.arange(N_CLASSES), N_CLASSES, config.world.n_devices, seed)
-        for rule in RULES:
-            settings = replace(config.stream, cache=rule)
-            out[rule].append(label_trace(settings, law, config.rounds, seed).sum(axis=1))
-    return {rule: np.array(rows) for rule, rows in out.items()}
+    return setting.label_cases(GRID)
 
 
 def check(rows: list[Row]) -> list[Finding]:
-    psi = traces()
+    psi = {rule: setting.discrepancy(rows, setting.name(rule)) for rule in RULES}
+    if not all(len(values) for values in psi.values()):
+        return []
     level = {rule: values.mean(axis=1) for rule, values in psi.items()}
     swing = {rule: values[:, SETTLED:].std(axis=1) for rule, values in psi.items()}
-    calmer = [setting.beats(part["fifo"], part[rule]) for part in (level, swing) for rule in ("srsr", "drsr")]
-    words = ", ".join(f"{rule} {setting.spread(level[rule])} (swing {swing[rule].mean():.3f})" for rule in RULES)
-    thirds = np.stack([part.mean(axis=1) for part in np.array_split(psi["drsr"], 3, axis=1)])
-    falls = [setting.beats(thirds[0], thirds[1]), setting.beats(thirds[1], thirds[2])]
+    calmer = [
+        inside(f"{rule} {what} below FIFO", part["fifo"] - part[rule], low=0.0)
+        for what, part in (("level", level), ("swing", swing))
+        for rule in ("srsr", "drsr")
+    ]
+    words = ", ".join(f"{rule} {spread(level[rule], 3)} (swing {swing[rule].mean():.3f})" for rule in RULES)
+    thirds = [part.mean(axis=1) for part in np.array_split(psi["drsr"], 3, axis=1)]
+    falls = [inside(f"third {k + 2} below third {k + 1}", thirds[k] - thirds[k + 1], low=0.0) for k in range(2)]
+    late = "DRSR in the thirds of the run: " + ", ".join(spread(part) for part in thirds)
     return [
-        Finding("calmer", f"mean psi_t: {words}", verdict(calmer), f"{sum(calmer)} of 4 comparisons with FIFO hold"),
-        Finding(
-            "falling",
-            "DRSR in the thirds of the run: " + ", ".join(setting.spread(part, 4) for part in thirds),
-            verdict(falls),
-            "each third below the one before",
-        ),
+        finding("calmer", calmer, f"mean psi_t: {words}", "level and swing, against FIFO"),
+        finding("falling", falls, late, "each third below the one before"),
         _accumulated(psi),
     ]
 
 
-def _accumulated(psi: dict[str, np.ndarray]) -> Finding:
-    total = {rule: np.cumsum(values, axis=1).mean(axis=0) for rule, values in psi.items()}
-    ordered = (total["drsr"] < total["srsr"]) & (total["srsr"] < total["fifo"])
-    since = int(np.flatnonzero(~ordered)[-1]) + 2 if not ordered.all() else 1
-    held = [bool(ordered[-1]), bool(ordered[SETTLED:].all())]
-    final = ", ".join(f"{rule} {setting.spread(np.cumsum(psi[rule], axis=1)[:, -1], 1)}" for rule in RULES)
-    reason = f"DRSR < SRSR < FIFO without a break from round {since} on; asked from round {SETTLED + 1} on"
-    return Finding("accumulated", f"psi after {len(ordered)} rounds: {final}", verdict(held), reason)
+def _accumulated(psi: dict[str, Floats]) -> Finding:
+    total = {rule: np.cumsum(values, axis=1) for rule, values in psi.items()}
+    n_rounds = total["drsr"].shape[1]
+    held = [
+        inside(f"{low} below {high} at round {at}", (total[high] - total[low])[:, at - 1], low=0.0)
+        for low, high in (("drsr", "srsr"), ("srsr", "fifo"))
+        for at in (SETTLED + 1, n_rounds // 3, 2 * n_rounds // 3, n_rounds)
+    ]
+    final = ", ".join(f"{rule} {spread(total[rule][:, -1], 1)}" for rule in RULES)
+    ours = f"psi after {n_rounds} rounds: {final}"
+    return finding("accumulated", held, ours, f"DRSR < SRSR < FIFO at four rounds from {SETTLED + 1} on")
 
 
 def plot(rows: list[Row]) -> Figure:
-    psi = traces()
+    psi = {rule: setting.discrepancy(rows, setting.name(rule)) for rule in RULES}
     figure = Figure(figsize=(11, 4), layout="constrained")
     per_slot, accumulated = figure.subplots(1, 2)
-    for rule in RULES:
+    for rule in (one for one in RULES if len(psi[one])):
         at = np.arange(1, psi[rule].shape[1] + 1)
         per_slot.plot(at, psi[rule][0], label=rule)
         accumulated.plot(at, np.cumsum(psi[rule], axis=1).mean(axis=0), label=rule)
@@ -84,12 +70,18 @@ def plot(rows: list[Row]) -> Figure:
     accumulated.set(title="accumulated, mean of seeds", xlabel="round", ylabel="discrepancy")
     for axes in (per_slot, accumulated):
         axes.grid(alpha=0.3)
-        axes.legend()
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend()
     return figure
 
 
 EXPERIMENT = Experiment(
-    title="Streaming caches, Figure 4: label discrepancy", claims=CLAIMS, cases=cases, plot=plot, check=check
+    title="Streaming caches, Figure 4: label discrepancy",
+    claims=CLAIMS,
+    cases=cases,
+    plot=plot,
+    check=check,
+    store=setting.STORE,
 )
 
 if __name__ == "__main__":

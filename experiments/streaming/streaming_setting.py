@@ -1,43 +1,41 @@
-"""What the figures of the streaming paper share: cases on both data sets, curves, and comparisons over seeds.
+"""What the figures of the streaming paper share: cases on both data sets, measures of a run, label laws, figures.
 
-Accuracy is the mean of the per-class test accuracies, which on Fashion-MNIST is the plain accuracy. A comparison
-holds when the mean of the paired differences over seeds exceeds twice its standard error.
+Accuracy is the mean of the per-class test accuracies, which on Fashion-MNIST is the plain accuracy. Claims are about
+both data sets: without the traffic file (docs/methods/streaming.md says how to build it) run `--only fashion`, and
+what is on the traffic data stays not run.
 """
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from fedcell.data import cache_dir
 from fedcell.experiment import Case, Row
+from fedcell.experiment.judging import Measure, Part, ahead, spread, values_of
 from fedcell.options import override
-from fedcell.scenarios import get
-from fedcell.scenarios.streaming_traffic import TRAFFIC
+from fedcell.scenarios import Config, get
+from fedcell.theory.streaming import label_trace
+from fedcell.types import Floats
+from fedcell.world.labels import draw_law
 
 METRIC = "balanced_accuracy"
 TAIL = 20  # rounds at the end of a run that are averaged
 SCENARIOS = {"traffic": "streaming_traffic", "fashion": "streaming"}
 TITLES = {"traffic": "ISCX traffic", "fashion": "Fashion-MNIST"}
-ABSENT = f"no traffic data: put {TRAFFIC} into the data folder (FEDCELL_DATA)"
 THETAS = {"0.1": 0.1, "1/3": 1 / 3, "2/3": 2 / 3, "1": 1.0}  # the paper gives 2/3 alone
 ENGINE = {"train.engine": "sequential"}  # a full batch fills a GPU by itself, and runs side by side share it
 QUICK = {"rounds": 40, "eval_every": 2}
-
-
-def data_sets() -> list[str]:
-    """The data sets that can be run here."""
-    here = Path(TRAFFIC).is_file() or (cache_dir() / TRAFFIC).is_file()
-    return ["traffic", "fashion"] if here else ["fashion"]
+LABEL_SEEDS = tuple(range(1, 11))  # of what needs no training
+STORE = "figures"  # of all files of this folder
+N_CLASSES = 10
 
 
 def cases(grid: Mapping[str, Mapping[str, Any]], quick: bool) -> list[Case]:
     """One case per data set and entry of the grid, named `data set/entry`."""
     out = []
-    for data in data_sets():
-        preset = get(SCENARIOS[data]).config
+    for data, scenario in SCENARIOS.items():
+        preset = get(scenario).config
         for name, changes in grid.items():
             config = override(preset, {**ENGINE, **changes, **(QUICK if quick else {})})
             out.append(Case(f"{data}/{name}", config, "streaming"))
@@ -66,57 +64,94 @@ def ran(rows: Sequence[Row]) -> list[str]:
     return [data for data in SCENARIOS if any(row["case"].startswith(f"{data}/") for row in rows)]
 
 
-def curves(rows: Sequence[Row], case: str) -> np.ndarray:
+# ---------------------------------------------------------------- measures of a run
+
+
+def accuracies(row: Row) -> Floats:
+    """Accuracy at the evaluated rounds."""
+    return np.array([value for value in row[METRIC] if value is not None], dtype=np.float64)
+
+
+def curves(rows: Sequence[Row], case: str) -> Floats:
     """Accuracy at the evaluated rounds, one row per seed in their order, `[n_seeds, n_evaluations]`."""
     own = sorted((row for row in rows if row["case"] == case), key=lambda row: row["seed"])
-    return np.array([[a for a in row[METRIC] if a is not None] for row in own])
+    return np.array([accuracies(row) for row in own])
 
 
-def rounds(rows: Sequence[Row], case: str) -> np.ndarray:
+def rounds(rows: Sequence[Row], case: str) -> Floats:
     """The evaluated rounds of a case."""
     return np.array(next(row["rounds"] for row in rows if row["case"] == case))
 
 
-def tail(rows: Sequence[Row], case: str) -> np.ndarray:
-    """Mean accuracy over the last rounds of every seed, `[n_seeds]`."""
-    at = rounds(rows, case)
-    return curves(rows, case)[:, at > at[-1] - TAIL].mean(axis=1)
+def tail(row: Row) -> float:
+    """Mean accuracy over the last rounds."""
+    at = np.array(row["rounds"])
+    return float(accuracies(row)[at > at[-1] - TAIL].mean())
 
 
-def third(rows: Sequence[Row], case: str, number: int) -> np.ndarray:
-    """Mean accuracy over the first (0), second or last (2) third of the run of every seed, `[n_seeds]`."""
-    return np.array_split(curves(rows, case), 3, axis=1)[number].mean(axis=1)
+def third(number: int) -> Measure:
+    """Mean accuracy over the first (0), second or last (2) third of the run."""
+    return lambda row: float(np.array_split(accuracies(row), 3)[number].mean())
 
 
-def wobble(rows: Sequence[Row], case: str) -> np.ndarray:
-    """Standard deviation of the change between evaluations in the last third of every seed, `[n_seeds]`."""
-    return np.diff(np.array_split(curves(rows, case), 3, axis=1)[2], axis=1).std(axis=1)
+def wobble(row: Row) -> float:
+    """Standard deviation of the change between evaluations in the last third."""
+    return float(np.diff(np.array_split(accuracies(row), 3)[2]).std())
 
 
-def beats(high: np.ndarray, low: np.ndarray) -> bool:
-    """Whether paired values are higher by more than twice the standard error of their mean difference."""
-    difference = high - low
-    error = difference.std(ddof=1) / np.sqrt(len(difference)) if len(difference) > 1 else np.inf
-    return bool(difference.mean() > 2 * error)
+def beats(rows: Sequence[Row], high: str, low: str, value: Measure = tail, name: str = "") -> Part:
+    """One case is more accurate than another, by default in the last rounds."""
+    return ahead(rows, high, low, value, name=name)
 
 
-def spread(values: np.ndarray, digits: int = 3) -> str:
-    """Mean and standard deviation over seeds."""
-    return f"{values.mean():.{digits}f} ± {values.std(ddof=1) if len(values) > 1 else 0:.{digits}f}"
+def table(rows: Sequence[Row], names: Sequence[str], value: Measure = tail) -> str:
+    """An accuracy of some cases on both data sets, in words."""
+    return "; ".join(
+        f"{TITLES[data]}: "
+        + ", ".join(f"{name} {spread(values_of(rows, f'{data}/{name}', value), 3)}" for name in names)
+        for data in ran(rows)
+    )
 
 
-def table(rows: Sequence[Row], data: str, names: Sequence[str]) -> str:
-    """The tail accuracies of some cases of a data set in one line."""
-    return f"{TITLES[data]}: " + ", ".join(f"{name} {spread(tail(rows, f'{data}/{name}'))}" for name in names)
+# ---------------------------------------------------------------- labels, without training
 
 
-def plot(rows: Sequence[Row], panels: Mapping[str, Mapping[str, Sequence[str]]]) -> Figure:
-    """Mean accuracy and its spread over seeds; `panels` is title -> data set -> entries of the grid."""
-    figure = Figure(figsize=(5.5 * max(len(panels), 1), 4), layout="constrained")
-    for number, (title, of_data) in enumerate(panels.items()):
-        axes = figure.add_subplot(1, len(panels), number + 1)
+def label_cases(grid: Mapping[str, Mapping[str, Any]]) -> list[Case]:
+    """How far the cached labels are from their long-term law, for entries of a grid; no data set counts."""
+    preset = get("streaming").config
+    return [
+        Case(f"labels/{name}", override(preset, changes), "streaming", seeds=LABEL_SEEDS, measure=labels)
+        for name, changes in grid.items()
+    ]
+
+
+def labels(config: Config) -> dict[str, Any]:
+    """The per-slot discrepancy psi_t of all rounds, without training."""
+    law = draw_law(config.stream, np.arange(N_CLASSES), N_CLASSES, config.world.n_devices, config.seed)
+    return {"discrepancy": label_trace(config.stream, law, config.rounds, config.seed).sum(axis=1).tolist()}
+
+
+def discrepancy(rows: Sequence[Row], name: str) -> Floats:
+    """psi_t of an entry, `[n_seeds, n_rounds]`; empty if it was not run."""
+    own = sorted((row["seed"], row["discrepancy"]) for row in rows if row["case"] == f"labels/{name}")
+    return np.array([values for _, values in own]) if own else np.empty((0, 3))
+
+
+# ---------------------------------------------------------------- drawing
+
+
+def plot(rows: Sequence[Row], panels: Mapping[str, Mapping[str, Sequence[str]]], extra: int = 0) -> Figure:
+    """Mean accuracy and its spread over seeds; `panels` is title -> data set -> entries of the grid.
+
+    `extra` panels are left empty at the end.
+    """
+    n = len(panels) + extra
+    figure = Figure(figsize=(5.5 * max(n, 1), 4), layout="constrained")
+    every = figure.subplots(1, max(n, 1), squeeze=False)[0]
+    there = {row["case"] for row in rows}
+    for axes, (title, of_data) in zip(every, panels.items(), strict=False):
         for data, names in of_data.items():
-            for name in names:
+            for name in (one for one in names if f"{data}/{one}" in there):
                 case = f"{data}/{name}"
                 values, at = curves(rows, case), rounds(rows, case)
                 (line,) = axes.plot(at, values.mean(axis=0), label=name)
@@ -124,5 +159,6 @@ def plot(rows: Sequence[Row], panels: Mapping[str, Mapping[str, Sequence[str]]])
                 axes.fill_between(at, low, high, alpha=0.15, color=line.get_color())
         axes.set(title=title, xlabel="round", ylabel="accuracy (mean of classes)")
         axes.grid(alpha=0.3)
-        axes.legend()
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend()
     return figure

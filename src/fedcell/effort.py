@@ -13,7 +13,7 @@ class Effort(NamedTuple):
     """The flags as values."""
 
     quick: bool = False  # the reduced grid
-    seeds: int | None = None  # seeds 1..N of every case; None: `SEEDS`, or `QUICK_SEEDS`
+    seeds: int | None = None  # seeds 1..N of every case, or its first N own ones; None: `SEEDS`, or `QUICK_SEEDS`
     stored: bool = False  # run nothing
     workers: int = 1  # processes side by side; 0: as many as there are cores
     only: str = ""  # run nothing but cases with this text in their key
@@ -32,7 +32,10 @@ def flags(parser: ArgumentParser) -> None:
     """Add the flags to a parser."""
     parser.add_argument("--quick", action="store_true", help="a reduced grid, to see that it works; kept apart")
     parser.add_argument(
-        "--seeds", metavar="N", type=int, help=f"seeds 1..N of every case (default: {SEEDS}; quick: {QUICK_SEEDS})"
+        "--seeds",
+        metavar="N",
+        type=int,
+        help=f"seeds 1..N of every case, or the first N of its own (default: {SEEDS}; quick: {QUICK_SEEDS})",
     )
     parser.add_argument(
         "--workers",

@@ -33,14 +33,16 @@ def option(
     infinite: bool = False,
     choices: tuple[str, ...] = (),
     needs: str = "",
+    before: Any = None,
 ) -> Any:
     """A documented dataclass field. `above` is an exclusive lower limit, `least` and `most` inclusive ones.
 
     Limits hold for every number of a list or law. Numbers are finite unless `infinite` allows `inf` within the limits.
     `needs` says when the option counts, by another one of its class: `access=block|own_band`, or `scheduler!=all`.
+    `before` is what records from before the option meant, if that is not the default.
     """
     limits = {"above": above, "least": least, "most": most, "infinite": infinite}
-    metadata = {"help": help, "choices": choices, "needs": needs, **limits}
+    metadata = {"help": help, "choices": choices, "needs": needs, "before": before, **limits}
     return field(default=default, metadata=metadata)
 
 
@@ -143,8 +145,25 @@ def to_dict(settings: Any) -> dict[str, Any]:
 
 
 def from_dict(settings: Any, values: Mapping[str, Any]) -> Any:
-    """`settings` with every key of a nested dict applied, as written by `to_dict`."""
-    return override(settings, dict(_flatten(values)))
+    """`settings` with every key of a nested dict applied, as written by `to_dict`.
+
+    A key that is missing came later: it is as in `settings`, or what `option(before=...)` says.
+    """
+    return override(settings, earlier(settings) | flat(values))
+
+
+def earlier(settings: Any) -> dict[str, Any]:
+    """What the keys of a settings object meant before they existed, for those whose default is something else.
+
+    >>> @dataclass(frozen=True)
+    ... class Own:
+    ...     rate: float = option(1.0, "as ever")
+    ...     scale: str = option("mean", "came later", before="sum")
+    >>> earlier(Own())
+    {'scale': 'sum'}
+    """
+    found = {key: entry.metadata.get("before") for key, entry, _ in keys(settings)}
+    return {key: value for key, value in found.items() if value is not None}
 
 
 def describe(settings: Any) -> list[tuple[str, str, str, str]]:
@@ -158,12 +177,22 @@ def describe(settings: Any) -> list[tuple[str, str, str, str]]:
     return rows
 
 
-def _flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested values by dotted key.
+
+    >>> flat({"rounds": 3, "world": {"radius_m": 400.0}})
+    {'rounds': 3, 'world.radius_m': 400.0}
+    """
+    found: dict[str, Any] = {}
     for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _flatten(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
+        found |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
+    return found
+
+
+def differences(was: Any, now: Any, where: str = "") -> list[tuple[str, Any, Any]]:
+    """Key, old and new value of every setting in which two objects of one class differ."""
+    pairs = zip(keys(was), keys(now), strict=True)
+    return [(where + key, before, after) for (key, _, before), (_, _, after) in pairs if before != after]
 
 
 def _apply(settings: Any, changes: Mapping[str, Any], where: str) -> Any:

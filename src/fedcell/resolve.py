@@ -13,10 +13,10 @@ from . import methods as library
 from . import options, scenarios
 from .data import Dataset
 from .errors import BadInput, did_you_mean
-from .idle import notices
 from .methods import Choice
 from .scenarios import Config, Scenario
 from .types import Method
+from .unused_settings import notices
 
 
 class Keys(NamedTuple):

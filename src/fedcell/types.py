@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # annotations only: nothing below imports upwards at run time
     from torch import Tensor
     from typing_extensions import TypeIs
 
+    from .data.scaling import Scaling
     from .learn.learner import Learner
     from .learn.settings import TrainConfig
     from .world.settings import WorldConfig
@@ -39,12 +40,25 @@ class Store(NamedTuple):
     size: Ints  # [n_devices]
 
 
+class Arrived(NamedTuple):
+    """What a stream is told once the samples of a round have arrived."""
+
+    seed: int
+    round: int
+    before: Any  # the stream's memory before they came
+    after: Any  # and with them
+    cell: Ints  # [n_devices], this round's base stations
+    ask: "Callable[[Tensor], Floats]"  # one input per device -> class probabilities of the model that it has
+
+
 class Stream(NamedTuple):
     """How samples reach the stores. `memory` is the stream's own state, any tree of arrays."""
 
     start: Callable[[int], tuple[Store, Any]]  # seed -> store, memory
     arrive: Callable[[int, int, Store, Any], tuple[Store, Any]]  # seed, round, store, memory -> both
     law: Any = None  # the long-term label law where there is one
+    serve: Callable[[Arrived], tuple[Any, Mapping[str, float]]] | None = None  # -> memory, columns of the row
+    at: "Callable[[Topology], Stream] | None" = None  # the stream of devices at these places, if places matter
 
 
 class Devices(NamedTuple):
@@ -305,6 +319,7 @@ class Problem(NamedTuple):
     seed: int
     n_rounds: int
     eval_every: int = 1
+    scaling: "Scaling | None" = None  # what was done to every sample; None: nothing
 
 
 def as_is(problem: Problem, state: Any, updates: Updates, observation: Observation, decision: Decision) -> Updates:
@@ -332,6 +347,9 @@ class Method(NamedTuple):
 
     `own_networks` says that devices may have networks of different architectures (`model.widths`): no model of one is
     ever used by another.
+
+    `foretell(problem, params, state, x)` gives class probabilities `[n_devices, n_classes]` for one input per device. A
+    method says so only if devices predict by anything but the model that `broadcast` gives them.
     """
 
     init: Callable[[Problem, "Tensor"], Any]
@@ -344,6 +362,7 @@ class Method(NamedTuple):
     scope: str = "cell"
     sends: str = "updates"
     own_networks: bool = False
+    foretell: "Callable[[Problem, Tensor, Any, Tensor], Floats] | None" = None
 
 
 Seam = TypeVar("Seam", bound=Callable[..., Any])

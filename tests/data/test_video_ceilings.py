@@ -54,10 +54,19 @@ def test_closed_forms_agree_with_the_matrix(settings):
 def test_ceilings_of_the_osafl_preset():
     """Spec: 0.64-0.66 and 0.32-0.34, floors 1.79 and 2.24, most requested 0.056 and 0.042; they move with the draw."""
     for similar, ceiling, floor, share in ((1, 0.65, 1.79, 0.056), (2, 0.33, 2.24, 0.042)):
-        drawn = worlds(replace(OSAFL, similar=similar), 100)
+        drawn = worlds(replace(OSAFL, similar=similar, scaling="unit"), 100)
         assert np.mean([bayes_accuracy(*world).mean() for world in drawn]) == pytest.approx(ceiling, abs=0.01)
         assert np.mean([loss_floor(*world).mean() for world in drawn]) == pytest.approx(floor, abs=0.06)
         assert np.mean([most_requested_share(*world) for world in drawn]) == pytest.approx(share, abs=0.008)
+
+
+def test_scaled_content_moves_the_most_requested_file_and_hardly_the_ceilings():
+    """Bright pictures are near to all others in [0, 1], so that one file of a genre is asked for more often."""
+    unit, half = (worlds(replace(OSAFL, scaling=scaling), 100) for scaling in ("unit", "half"))
+    for ceiling, near in ((bayes_accuracy, 0.01), (loss_floor, 0.06)):
+        found = [np.mean([ceiling(*world).mean() for world in drawn]) for drawn in (unit, half)]
+        assert found[0] == pytest.approx(found[1], abs=near)
+    assert all(most_requested_share(*a) > most_requested_share(*b) + 0.005 for a, b in zip(unit, half, strict=True))
 
 
 @pytest.mark.parametrize(("skew", "shift", "floors"), [(0.6, 2, (1.87, 2.32)), (1.2, 0, (1.65, 2.10))])

@@ -5,5 +5,5 @@ from importlib.util import find_spec
 
 collect_ignore = ["nest.py", "trouble.py"]
 if find_spec("flwr") is None and "FEDCELL_REQUIRE_FLOWER" not in os.environ:
-    parts = ("client", "federation", "rounds", "roster", "wire")
+    parts = ("client", "federation", "rounds", "roster", "scaled_devices", "wire")
     collect_ignore += ["inside.py", "processes.py", *(f"test_{part}.py" for part in parts)]

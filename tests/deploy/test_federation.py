@@ -70,9 +70,9 @@ def simulated(asked):
 
 
 def test_a_server_killed_in_mid_round_goes_on_and_ends_where_the_simulation_ends(federation, trouble, tmp_path, capsys):
-    """With gradients of all devices kept on the server; the record is read like any other."""
+    """With gradients of all devices kept on the server, on scaled inputs; the record is read like any other."""
     trouble(**{f"{device}:1": 1 for device in range(4)})
-    asked = config(tmp_path / "run", "recycling")
+    asked = config(tmp_path / "run", "recycling", **{"data.scaling": "standard"})
     federation.run(**asked)
     until(lambda: len(list(federation.folder.glob("device*/asked1"))) == 4)
     (server,) = children(federation.processes["link-exec"])

@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional
 
+from fedcell import machine
 from fedcell.errors import BadInput, FedcellError
 from fedcell.learn.architecture import Architecture
-from fedcell.learn.engines import batched, cluster, sharded
+from fedcell.learn.engines import batched, sharded
 from fedcell.learn.engines.common import Job
 from fedcell.learn.learner import Learner
+from fedcell.learn.norms import BatchNorm
 from fedcell.learn.samples import Samples
 from fedcell.learn.settings import TrainConfig
 from fedcell.learn.work import Work
@@ -35,6 +37,7 @@ def networks():
     return {
         "dense": nn.Sequential(nn.Flatten(), nn.Linear(36, 12), nn.ReLU(), nn.Linear(12, 5)),
         "convolution": nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 5)),
+        "norm": nn.Sequential(nn.Conv2d(1, 3, 3), BatchNorm(3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 5)),
         "dropout": nn.Sequential(nn.Flatten(), nn.Linear(36, 12), nn.Dropout(0.5), nn.Linear(12, 5)),
     }
 
@@ -85,6 +88,8 @@ def test_shards_change_no_bit(workers):
         ("dense", {"shift": masks.float() - 0.5}),
         ("dense", {"settings": {"engine": "sequential"}}),
         ("convolution", {}),
+        ("norm", {"n_points": 3}),
+        ("norm", {"batch_size": 0}),
         ("dropout", {"n_rows": 5}),
         ("convolution", {"n_rows": 1}),
     ]
@@ -174,6 +179,6 @@ def test_samples_of_every_kind_arrive_as_they_were():
 def test_what_cannot_be_sharded_is_refused(monkeypatch):
     with pytest.raises(BadInput, match=r"train.shards = 2 splits rows over CPUs.*: set train.device=cpu"):
         sharded.check(2, torch.device("cuda"))
-    monkeypatch.setattr(cluster, "find_spec", lambda name: None if name == "ray" else find_spec(name))
+    monkeypatch.setattr(machine, "find_spec", lambda name: None if name == "ray" else find_spec(name))
     with pytest.raises(BadInput, match=r"train.shards = 2 needs Ray: pip install 'fedcell\[ray\]'"):
         learner("dense", 2)

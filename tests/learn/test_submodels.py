@@ -12,6 +12,7 @@ from fedcell.learn import submodels
 from fedcell.learn.architecture import Architecture
 from fedcell.learn.learner import Learner, initialise
 from fedcell.learn.models import build
+from fedcell.learn.norms import BatchNorm
 from fedcell.learn.pruning import cut, entry_masks, importance, kept_units, load, units_of
 from fedcell.learn.samples import Samples
 from fedcell.learn.settings import ModelConfig, TrainConfig
@@ -26,6 +27,7 @@ MODELS = {
     "cnn": (ModelConfig(name="cnn", channels=(4, 6), kernel=3, hidden=(10,)), (3, 14, 14)),
     "padded cnn": (ModelConfig(name="cnn", channels=(3, 5), kernel=3, padding=1, hidden=(7, 4)), (2, 9, 11)),
     "no bias": (None, (3, 8, 8)),
+    "normed cnn": (ModelConfig(name="cnn", channels=(4, 6), kernel=3, hidden=(10, 6), norm="batch"), (3, 14, 14)),
 }
 
 
@@ -102,8 +104,8 @@ def test_masks_counts_and_small_networks_agree(name, seed):
         assert small.n_params == n_params[row] == int(masks[row].sum())
     assert flops[3] == small.flops_per_sample(torch.zeros(MODELS[name][1]))
     last = found.layers[-1]
-    if last.bias is not None:
-        assert masks[:, last.bias :].all(), "class outputs are never dropped"
+    for start in last.vectors:
+        assert masks[:, start : start + last.n_out].all(), "class outputs are never dropped"
     rows = entry_masks(found, keep, CPU, whole_rows=True)
     assert (rows | ~masks).all()
     assert (entry_masks(found, np.ones_like(keep), CPU)).all(), "nothing dropped is everything kept"
@@ -142,6 +144,13 @@ def test_importance_sums_the_weights_of_a_unit():
         (lambda: nn.Sequential(nn.Flatten(), nn.Linear(4, 4), nn.Sigmoid(), nn.Linear(4, 2)), (4,), "Sigmoid"),
         (lambda: nn.Sequential(nn.Conv2d(4, 4, 1, groups=2), nn.Flatten(), nn.Linear(16, 2)), (4, 2, 2), "2 groups"),
         (lambda: nn.Sequential(*[nn.Linear(4, 4)] * 2, nn.Linear(4, 2)), (4,), "twice"),
+        (lambda: nn.Sequential(nn.GroupNorm(2, 4), nn.Linear(4, 2)), (4,), "GroupNorm, whose statistics mix"),
+        (lambda: nn.Sequential(BatchNorm(4), nn.Linear(4, 2)), (4,), "BatchNorm that does not scale the units"),
+        (
+            lambda: nn.Sequential(nn.Conv2d(2, 3, 1), nn.Flatten(), BatchNorm(12), nn.Linear(12, 2)),
+            (2, 2, 2),
+            "BatchNorm that does not scale the units",
+        ),
     ],
 )
 def test_networks_that_cannot_be_cut_are_refused(model, shape, words):
@@ -251,6 +260,18 @@ def test_everything_kept_is_the_full_model():
     assert torch.equal(submodels.train(learner("cnn"), found, start, work(4)).delta, whole), "no mask, no surgery"
 
 
+def test_networks_of_one_round_have_no_graphs_on_a_gpu():
+    some = learner("cnn")
+    small = cut(units("cnn"), [2, 3, 4])
+    assert some.with_network(small, once=True).settings.engine == "auto"
+    some.device = torch.device("cuda")
+    assert some.with_network(small, once=True).settings.engine == "sequential"
+    assert some.with_network(small).settings.engine == "auto"
+    assert some.with_network(small) is some.with_network(small), "its graphs serve again"
+    some.settings = TrainConfig(engine="debug", device="cpu")
+    assert some.with_network(small, once=True).settings.engine == "debug"
+
+
 def test_nobody_trains():
     found, empty = units("mlp"), np.zeros(0, dtype=np.int64)
     job = Work(empty, Store(np.zeros((0, 4), dtype=np.int64), empty), empty, 0.1, 4, 0)
@@ -270,7 +291,7 @@ def test_global_random_state_is_the_callers():
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 @pytest.mark.parametrize("form", ["extract", "mask"])
-@pytest.mark.parametrize("name", ["mlp", "cnn"])
+@pytest.mark.parametrize("name", ["mlp", "cnn", "normed cnn"])
 def test_gpu_agrees_with_cpu(name, form):
     found, deltas = units(name), []
     keep = draw_keep(found, 6, 9)

@@ -82,6 +82,8 @@ def test_own_models_suit_their_owners(small):
     last = run(problem, "apfl:mixture=0.9")[-1][0].metrics
     assert last["personal_accuracy"] > 0.75
     assert last["personal_accuracy"] > last["personal_overall_accuracy"] + 0.1
+    assert last["personal_accuracy"] > last["personal_chance"] + 0.05
+    assert 0.5 <= last["personal_chance"] <= 0.8, "the larger of two classes"
 
 
 def test_two_models_cost_twice_the_computing(small):

@@ -16,6 +16,8 @@ from fedcell.simulate import SIMULATED, begin, play_round
 PUBLISHED = {  # parameters: all, and those of the body
     "mlp": (ModelConfig(name="mlp", hidden=(512, 256, 64)), (1, 28, 28), 550_346, 533_248),
     "cnn": (ModelConfig(name="cnn", hidden=(128, 64)), (3, 32, 32), 63_106, 54_200),
+    "normed cnn": (ModelConfig(name="cnn", hidden=(128, 64), norm="batch"), (3, 32, 32), 63_406, 54_500),
+    "normed head": (ModelConfig(name="cnn", hidden=(128,), norm="batch"), (3, 32, 32), 55_790, 2_916),
 }
 
 

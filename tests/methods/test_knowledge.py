@@ -13,10 +13,12 @@ from torch import nn
 from fedcell import methods
 from fedcell.errors import BadInput
 from fedcell.learn.features import class_means, features
+from fedcell.methods import knowledge
 from fedcell.methods.contributions import matrix
 from fedcell.methods.knowledge import held, targets
-from fedcell.methods.knowledge_means import means_of, merged, payload_bit, pulled_loss
+from fedcell.methods.knowledge_means import means_of, merged, payload_bit, pull_strength, pulled_loss
 from fedcell.methods.personal import models_of
+from fedcell.options import from_dict, to_dict
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
 from fedcell.types import Start
 from fedcell.world import observe
@@ -40,11 +42,26 @@ def run(problem, text):
     return list(simulate(problem, methods.parse(text).build()))
 
 
-@pytest.mark.parametrize("engine", ["auto", "vmap", "debug"])
-def test_two_rounds_as_in_a_plain_loop(small, engine):
+def printed_pull(h, omega, known):
+    """Eq. (4.6): half the squared distance, summed over features, mean over samples."""
+    return (0.5 * ((h - omega) ** 2).sum(1) * known).mean()
+
+
+def averaged_pull(h, omega, known):
+    """What `nn.MSELoss` makes of it; a sample without a target is its own."""
+    return nn.MSELoss()(h, torch.where(known[:, None], omega, h))
+
+
+PULLS = {"sum": printed_pull, "mean": averaged_pull}
+
+
+@pytest.mark.parametrize(
+    ("engine", "scale"), [("auto", "sum"), ("auto", "mean"), ("vmap", "sum"), ("debug", "sum"), ("debug", "mean")]
+)
+def test_two_rounds_as_in_a_plain_loop(small, engine, scale):
     """Own networks of three widths, full batches, momentum, with torch autograd alone."""
     pull, problem = 0.7, small(data=SHARDS, model=MIXED, train=replace(TRAIN, engine=engine))
-    method = methods.parse(f"{EVERYONE},pull={pull}").build()
+    method = methods.parse(f"{EVERYONE},pull={pull},pull_scale={scale}").build()
     snapshot = begin(problem, method)
     store = problem.world.stream.start(problem.seed)[0]
     kinds = problem.learner.kinds(np.arange(6))
@@ -61,8 +78,7 @@ def test_two_rounds_as_in_a_plain_loop(small, engine):
             for _ in range(2):
                 optimiser.zero_grad()
                 h = net[:-1](x)
-                away = 0.5 * ((h - omega[y]) ** 2).sum(1)
-                (nn.functional.cross_entropy(net[-1](h), y) + pull * (away * known[y]).mean()).backward()
+                (nn.functional.cross_entropy(net[-1](h), y) + pull * PULLS[scale](h, omega[y], known[y])).backward()
                 optimiser.step()
             vector = nn.utils.parameters_to_vector(net.parameters()).detach()
             own[device] = nn.functional.pad(vector, (0, problem.learner.n_params - len(vector)))
@@ -93,6 +109,32 @@ def test_pull_moves_features_alone(mixed):
     identity = nn.Sequential(nn.Identity(), nn.Linear(8, 10))
     loss = pulled_loss(1.0, omega, known, identity, h, y, None) - pulled_loss(0.0, omega, known, identity, h, y, None)
     torch.testing.assert_close(torch.autograd.grad(loss, h)[0], (h - omega[y]).detach() / 30, rtol=1e-4, atol=1e-6)
+
+
+def test_a_mean_over_features_is_the_sum_with_a_smaller_lambda(mixed):
+    """lambda under nn.MSELoss is 2 lambda / p of half a sum over p features, and the default."""
+    net = net_of(mixed, 0, mixed.learner.initial(0))
+    x, y = mixed.learner.train_samples.take(np.arange(30))
+    omega, known = torch.randn(10, 8), torch.ones(10)
+    config = methods.parse("knowledge:pull=3").config
+    assert config.pull_scale == "mean"
+    assert pull_strength(3, "sum", 64) == 3
+    assert pull_strength(3, "mean", 64) == 3 * 2 / 64
+    found = pulled_loss(pull_strength(config.pull, config.pull_scale, 8), omega, known, net, x, y, None)
+    h = features(net, x)
+    expected = nn.functional.cross_entropy(net[-1](h), y) + 3 * nn.MSELoss()(h, omega[y])
+    torch.testing.assert_close(found, expected)
+    parts = [torch.autograd.grad(loss, list(net.parameters()), retain_graph=True) for loss in (found, expected)]
+    for left, right in zip(*parts, strict=True):
+        torch.testing.assert_close(left, right)
+
+
+def test_settings_from_before_the_scale_mean_the_sum():
+    """A record that lacks it was made with the sum; one that has it says which."""
+    config = methods.parse("knowledge:pull=3").config
+    assert from_dict(knowledge.Config(), to_dict(config)) == config
+    old = {name: value for name, value in to_dict(config).items() if name != "pull_scale"}
+    assert from_dict(knowledge.Config(), old) == replace(config, pull_scale="sum")
 
 
 def test_padding_has_no_weight(mixed):

@@ -11,7 +11,7 @@ from knowledge_worlds import EQUAL, MIXED, SHARDS, TRAIN
 
 from fedcell import methods
 from fedcell.labels import histogram
-from fedcell.methods.personal import judge, owners
+from fedcell.methods.personal import chance, judge, owners
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
 
 
@@ -53,6 +53,41 @@ def test_judged_as_in_a_plain_loop(small):
     assert found["accuracy"] == pytest.approx(right.sum() / len(owner))
     assert found["covered"] == pytest.approx(size[trained].sum() / len(owner))
     assert found["covered_accuracy"] == pytest.approx(right[trained].sum() / size[trained].sum())
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_chance_is_the_best_constant_answer_of_every_device(seed):
+    rng = np.random.default_rng(seed)
+    labels, owner = rng.integers(0, 4, 60), rng.integers(-1, 5, 60)
+    right = [max(int(((labels == c) & (owner == k)).sum()) for c in range(4)) for k in range(5)]
+    assert chance(labels, owner) == pytest.approx(sum(right) / max((owner >= 0).sum(), 1))
+    assert chance(labels, np.full(60, -1)) == 0
+
+
+def test_a_network_that_always_says_the_same_is_at_chance(small):
+    """The best constant answer of every device, by a network that has nothing but a bias."""
+    problem = small(data=SHARDS, model=EQUAL, train=TRAIN)
+    store = problem.world.stream.start(problem.seed)[0]
+    held = histogram(store, problem.learner.train_samples.labels, 10)
+    truth, n = problem.learner.test_samples.labels, problem.learner.n_params
+    owner = owners(truth, held, problem.seed)
+
+    def constant(device):
+        model = torch.zeros(n)
+        model[n - 10 + np.bincount(truth[owner == device], minlength=10).argmax()] = 1.0
+        return model
+
+    found = judge(problem, held, np.ones(6, bool), constant)
+    assert found["accuracy"] == pytest.approx(found["chance"])
+    assert 0.3 < found["chance"] < 0.9, "two classes each"
+
+
+@pytest.mark.parametrize("text", ["knowledge:scheduler=all", "fedkd:public_per_class=3", "fedrep", "apfl:tests=split"])
+def test_personal_methods_know_their_chance(small, text):
+    problem = small(data=SHARDS, model=EQUAL, train=TRAIN)
+    *_, (row, after) = simulate(problem, methods.parse(text).build())
+    truth = problem.learner.test_samples.labels
+    assert row.metrics["chance"] == chance(truth, owners(truth, after.method.labels, problem.seed))
 
 
 @pytest.mark.parametrize("text", ["knowledge:scheduler=all", "fedkd:public_per_class=3", "fedrep", "apfl:tests=split"])

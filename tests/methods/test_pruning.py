@@ -1,5 +1,7 @@
 """AMP-FL: its limits are known methods, its cache and ages follow a plain loop, its load is charged as said."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ from torch import nn
 
 from fedcell import methods
 from fedcell.errors import BadInput
+from fedcell.learn.norms import BatchNorm
 from fedcell.learn.pruning import entry_masks, kept_units, load
 from fedcell.learn.settings import ModelConfig
 from fedcell.methods import pruning
@@ -26,6 +29,7 @@ BLOCKS = {
     "world.power_dbm": "30",
 }
 NET = ModelConfig(name="mlp", hidden=(12, 8))
+CNN = ModelConfig(name="cnn", channels=(4, 6), kernel=3, padding=1, hidden=(9,))
 LIMIT = "deadline_s=0.006"  # the full model takes 0.003 to 0.03 s here
 
 
@@ -66,6 +70,29 @@ def test_without_cache_and_pruning_is_fedavg_over_the_devices_heard(small):
     agree(mine, params_of(problem, "fedavg:weights=equal,scheduler=random,n_selected=3"), 1e-6)
 
 
+@pytest.mark.parametrize(("over", "n"), [("heard", 3), ("all", 6)])
+def test_without_cache_the_mean_is_over_the_devices_heard_or_over_all(small, over, n):
+    """By hand: what the devices moved, 0 where they were pruned, divided by 3 heard or 6 in all."""
+    problem = small({"world.access": "own_band"}, model=NET)
+    text = f"pruning:keep=0.5,cache=off,scheduler=random,n_selected=3,mean_over={over}"
+    method, moved = methods.parse(text).build(), []
+
+    def aggregate(problem, params, state, played):
+        found = method.aggregate(problem, params, state, played)
+        total = np.zeros(len(params))
+        for device, row in zip(*played.received(), strict=True):
+            assert played.uplink.delivered[device]
+            total += row.double().numpy()
+        moved.append((found[0] - params, torch.from_numpy(total / n).float()))
+        return found
+
+    list(simulate(problem, method._replace(aggregate=aggregate)))
+    assert problem.world.n_devices == 6
+    for mine, by_hand in moved:
+        assert by_hand.abs().max() > 0
+        agree(mine, by_hand)
+
+
 def test_a_network_without_units_is_trained_whole(small):
     problem = small({})
     agree(params_of(problem, "pruning"), params_of(problem, "fedavg:weights=equal"), 1e-6)
@@ -84,14 +111,17 @@ def test_networks_that_cannot_be_cut_are_refused():
 
 
 @pytest.mark.parametrize(
-    "net", [NET, ModelConfig(name="cnn", channels=(4, 6), kernel=3, padding=1, hidden=(9,))], ids=["mlp", "cnn"]
+    "net",
+    [NET, CNN, replace(CNN, norm="batch")],
+    ids=["mlp", "cnn", "normed cnn"],
 )
 def test_forms_and_engines_agree(small, net):
+    limit = LIMIT if net is NET else "keep=0.4"
     texts = {"auto": "extract", "debug": "extract", "sequential": "mask"}
     runs = []
     for engine, form in texts.items():
         changes = {**BLOCKS, "train.engine": engine, "train.momentum": "0.5"}
-        runs.append(params_of(small(changes, model=net, rounds=3), f"pruning:{LIMIT},form={form}"))
+        runs.append(params_of(small(changes, model=net, rounds=3), f"pruning:{limit},form={form}"))
     for other in runs[1:]:
         agree(runs[0], other)
 
@@ -99,9 +129,13 @@ def test_forms_and_engines_agree(small, net):
 # ---------------------------------------------------------------- cache and ages
 
 
+@pytest.mark.parametrize(
+    ("net", "limit"), [(NET, LIMIT), (replace(CNN, norm="batch"), "keep=0.4")], ids=["mlp", "normed cnn"]
+)
 @pytest.mark.parametrize("overwrite", ["false", "true"])
-def test_cache_and_ages_follow_a_plain_loop(blocks, overwrite):
-    method = methods.parse(f"pruning:{LIMIT},row_overwrite={overwrite}").build()
+def test_cache_and_ages_follow_a_plain_loop(small, overwrite, net, limit):
+    blocks = small(BLOCKS, model=net, rounds=6)
+    method = methods.parse(f"pruning:{limit},row_overwrite={overwrite}").build()
     units, lr, n = pruning.network(blocks), blocks.train.lr, blocks.world.n_devices
     gradients = np.zeros((n, blocks.learner.n_params), dtype=np.float32)
     age, snapshot, pruned = np.zeros((n, units.n_units), dtype=int), begin(blocks, method), 0
@@ -138,6 +172,24 @@ def test_cache_and_ages_follow_a_plain_loop(blocks, overwrite):
     assert pruned
     never = gradients == 0
     assert never.any(), "entries never trained contribute nothing"
+
+
+def test_scale_and_shift_are_cached_with_their_unit(small):
+    problem = small(BLOCKS, model=replace(CNN, norm="batch"), rounds=3)
+    units = pruning.network(problem)
+    ever = np.zeros((problem.world.n_devices, units.n_units), dtype=bool)
+    for _, after in history(problem, "pruning:keep=0.4"):
+        ever |= after.method.age == 0
+    cached = matrix(after.method.kept, after.params).numpy() != 0
+    net = problem.learner.architectures[0]
+    where = dict(zip(net.names, net.offsets, strict=True))
+    norms = [place for place, part in enumerate(net.module) if isinstance(part, BatchNorm)]
+    for place, trained in zip(norms, units.split(ever), strict=True):
+        for name in ("weight", "bias"):
+            found = cached[:, where[f"{place}.{name}"] :][:, : trained.shape[1]]
+            assert not found[~trained].any()
+            assert found[trained].mean() > 0.5, "all but those of units that are never active"
+    assert (~ever).any()
 
 
 def test_server_may_keep_the_mean_alone(blocks):
@@ -231,6 +283,23 @@ def test_work_and_payload_shrink_with_the_square(blocks):
     assert row.metrics["output_scale"] == pytest.approx(0.5)  # two layers, half of each
     assert row.metrics["exact_payload_bit"] == pytest.approx(3 * n_params * 32)
     assert row.uplink_bit == pytest.approx(3 * 0.25 * all_params * 32)
+
+
+def test_exact_load_counts_norms_which_keep_outputs_from_fading(small):
+    rows = {}
+    for norm in ("none", "batch"):
+        problem = small({"world.access": "own_band"}, model=replace(CNN, norm=norm))
+        _, rows[norm], _ = decided(problem, "pruning:keep=0.5")
+    bits = {norm: row.metrics["exact_payload_bit"] for norm, row in rows.items()}
+    assert bits["batch"] - bits["none"] == pytest.approx(6 * 32 * 2 * (2 + 3 + 4))  # of 4, 6 and 9 units
+    assert rows["none"].metrics["output_scale"] == pytest.approx(np.sqrt(1 / 2 * 1 / 2 * 4 / 9))
+    assert rows["batch"].metrics["output_scale"] == pytest.approx(np.sqrt(4 / 9)), "the last layer adds up 4 of 9"
+
+
+def test_group_norm_is_refused(small):
+    problem = small({}, model=replace(CNN, norm="group"))
+    with pytest.raises(BadInput, match=r"GroupNorm, whose statistics mix kept and pruned .* model\.norm=batch or none"):
+        begin(problem, methods.parse("pruning").build())
 
 
 def test_pruned_rounds_end_in_time_and_ages_are_recorded(blocks):

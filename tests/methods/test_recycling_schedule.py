@@ -10,14 +10,16 @@ from hypothesis import strategies as st
 
 from fedcell import methods, radio, world
 from fedcell.data.settings import DataConfig
+from fedcell.errors import Diverged
 from fedcell.learn import models
+from fedcell.learn.norms import batch_norms
 from fedcell.learn.settings import ModelConfig
 from fedcell.methods.matching import draft, match, pairs
 from fedcell.methods.recycling import WEIGHTS, Config
 from fedcell.options import Law, override
 from fedcell.scenarios import build_problem, get
 from fedcell.simulate import begin, simulate
-from fedcell.theory.recycling import next_staleness
+from fedcell.theory.recycling import next_staleness, steps_in_turn, steps_of
 from fedcell.types import Outcome
 from fedcell.world.settings import WorldConfig
 
@@ -252,6 +254,57 @@ def test_levels_of_the_published_cell(paper):
     assert staleness_levels(problem, 60, 10, scheduler="success")[2] < 40  # static places: the same few again and again
 
 
+def reached(problem, n_rounds=40):
+    """Share of the rounds in which each device has a feasible pair."""
+    found = np.zeros(problem.world.n_devices)
+    for round in range(n_rounds):
+        seen = scene(problem, round)
+        found += pairs(problem, seen, draft(problem, seen, 5, 64, 10)).feasible.any(axis=1)
+    return found / n_rounds
+
+
+def test_the_tight_deadline_makes_reachability_unequal(paper):
+    """With slack budgets all are reached nearly always; with the tight deadline some rarely, and lots forget them."""
+    tight = override(get("recycling").config, {"world.deadline_s": get("recycling_tight").config.world.deadline_s})
+    assert replace(tight, scenario="recycling_tight", rounds=600) == get("recycling_tight").config
+    slack, tight = paper(), paper({"world.deadline_s": 0.25, "seed": 2})
+    assert reached(slack).min() > 0.4
+    often = reached(tight)
+    assert often.min() < 0.2
+    assert np.median(often) > 0.7
+    proposed, drawn = (staleness_levels(tight, 150, 75, scheduler=name)[0] for name in ("staleness", "random"))
+    assert 4.5 < proposed < drawn / 2
+    assert staleness_levels(tight, 150, 75, scheduler="success")[0] > 2 * drawn
+    late = decided(tight, scene(tight, 3))
+    assert (radio.transmit(tight.world, scene(tight, 3), late, tight.seed).outcome != Outcome.LATE).all()
+
+
+def heard_of(problem, n_rounds=400, **settings):
+    """Who is heard in every round, `[n_rounds, n_devices]`, without any training."""
+    config = Config(**settings)
+    method = methods.load("recycling").build(config)
+    state, found = state_of(problem, config), []
+    for round in range(n_rounds):
+        seen = scene(problem, round)
+        found.append(radio.transmit(problem.world, seen, method.decide(problem, state, seen), problem.seed).delivered)
+        state = state._replace(staleness=next_staleness(state.staleness, found[-1]))
+    return np.array(found)
+
+
+def test_turns_bear_small_steps_and_budgets_that_bind_break_them_up(paper):
+    """docs/methods/recycling.md, "When to serve the stalest"."""
+    free = {"world.access": "own_band", "world.outage_threshold_db": None, "world.deadline_s": "inf"}
+    free |= {"world.clock": "slowest", "world.energy_per_round_joule": "inf"}
+    rota = steps_in_turn(10)
+    assert steps_of(heard_of(paper())) < 1.2 * rota
+    often, seldom = (steps_of(heard_of(paper({**free, "world.availability": p}))) for p in (0.5, 0.12))
+    assert often < 1.3 * rota < 5 * rota < seldom
+    tight = paper({"world.deadline_s": 0.25})
+    mine, lots = heard_of(tight), heard_of(tight, scheduler="random")
+    assert 2 * rota < steps_of(mine) < steps_of(lots)
+    assert (mine.sum(axis=0) < 3).sum() < (lots.sum(axis=0) < 3).sum(), "lots forget whom the matching finds"
+
+
 def test_printed_budgets_leave_devices_out_for_ever(paper):
     problem = paper({"world.energy_per_round_joule": "1.0"})
     fast = problem.world.devices.cpu_hz == 1.4e9
@@ -309,14 +362,17 @@ def test_outage_is_rare_at_the_published_threshold():
     ],
 )
 def test_models_have_the_published_size(scenario, shape, n_classes, n_params):
+    """Convolutions and dense layers alone: the source counts no norms."""
     net = models.build(get(scenario).config.model, shape, n_classes)
-    assert sum(part.numel() for part in net.parameters()) == n_params
+    norms = {id(number) for part in batch_norms(net) for number in part.parameters()}
+    assert sum(part.numel() for part in net.parameters() if id(part) not in norms) == n_params
 
 
 @pytest.mark.parametrize(
     ("scenario", "joule", "seconds"),
     [
         ("recycling", 1.1, 0.3),
+        ("recycling_tight", 1.1, 0.25),
         ("recycling_printed", 1.0, 0.3),
         ("recycling_vgg", 250.0, 45.0),
         ("recycling_vgg_printed", 230.0, 35.0),
@@ -326,3 +382,11 @@ def test_profiles(scenario, joule, seconds):
     place: WorldConfig = get(scenario).config.world
     assert (place.energy_per_round_joule.values, place.deadline_s) == ((joule,), seconds)
     assert get(scenario).config.scenario == scenario
+
+
+def test_gradients_that_overflow_end_the_run_as_diverged(paper):
+    """The matching cannot weigh by infinity: a result, not a traceback."""
+    problem, config = paper(), Config(scheduler="gradient", norms="cached")
+    state = state_of(problem, config, norm=np.full(problem.world.n_devices, np.inf))
+    with pytest.raises(Diverged, match="gradients left the finite numbers"):
+        methods.load("recycling").build(config).decide(problem, state, scene(problem))

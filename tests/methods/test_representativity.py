@@ -340,26 +340,47 @@ def test_one_local_step_of_everyone_is_one_step_of_the_pooled_batch(small):
     torch.testing.assert_close(after.params, expected, rtol=1e-4, atol=1e-6)
 
 
+def steps_of(problem, method, n_rounds):
+    """Of every round: the state before and after it, who is chosen, and their gradients in float64."""
+    snapshot, lr = begin(problem, method), problem.train.lr
+    for round in range(n_rounds):
+        observation, _ = world.observe(problem.world, snapshot.world, problem.seed, round)
+        decision = method.decide(problem, snapshot.method, observation)
+        start = method.broadcast(problem, snapshot.params, snapshot.method, observation, decision)
+        rows = method.local(problem, snapshot.method, start, observation, decision).delta.double() / -lr
+        before, snapshot = snapshot, play_round(SIMULATED, problem, method, snapshot)[1]
+        yield before, snapshot, np.flatnonzero(decision.selected), rows
+
+
+@pytest.mark.parametrize("policy", ["representativity", "both", "random"])
+def test_by_default_the_step_is_the_plain_mean_of_the_scheduled(small, policy):
+    """As printed in Eq. (3.5), whatever the policy looks at."""
+    problem = small(CELL, rounds=3)
+    for before, after, chosen, rows in steps_of(problem, build(f"policy={policy},n_selected=3"), 3):
+        expected = before.params.double() - problem.train.lr * sum(rows) / len(chosen)
+        torch.testing.assert_close(after.params.double(), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_policy_weights_are_those_of_old_records(small):
+    """`weights=policy`, once the default, is still read: gamma by representativity, else the mean."""
+    problem = small(CELL, rounds=2)
+    for policy, meant in (("representativity", "gamma"), ("both", "gamma"), ("random", "mean")):
+        old, new = (history(problem, f"policy={policy},weights={one}")[-1][1].params for one in ("policy", meant))
+        assert torch.equal(old, new)
+
+
 def test_the_step_weighs_by_who_is_represented(small):
     """Against a plain loop over the stale memory of the round."""
     problem = small(CELL, rounds=4)
-    method, lr = build("n_selected=3"), problem.train.lr
-    snapshot = begin(problem, method)
-    for round in range(4):
-        observation, _ = world.observe(problem.world, snapshot.world, problem.seed, round)
-        decision = method.decide(problem, snapshot.method, observation)
-        chosen = np.flatnonzero(decision.selected)
-        start = method.broadcast(problem, snapshot.params, snapshot.method, observation, decision)
-        rows = method.local(problem, snapshot.method, start, observation, decision).delta.double() / -lr
-        stale = matrix(snapshot.method.memory.kept, snapshot.params).double()
+    for before, after, chosen, rows in steps_of(problem, build("n_selected=3,weights=gamma"), 4):
+        stale = matrix(before.method.memory.kept, before.params).double()
         gamma = torch.zeros(3, dtype=torch.float64)
         for k in range(8):
             apart = torch.stack([(stale[k] - stale[h]).norm() for h in chosen])
             gamma[int(apart.argmin())] += 1
         assert gamma.min() >= 1
-        expected = snapshot.params.double() - lr * (gamma[:, None] * rows).sum(dim=0) / 8
-        _, snapshot = play_round(SIMULATED, problem, method, snapshot)
-        torch.testing.assert_close(snapshot.params.double(), expected, rtol=1e-4, atol=1e-6)
+        expected = before.params.double() - problem.train.lr * (gamma[:, None] * rows).sum(dim=0) / 8
+        torch.testing.assert_close(after.params.double(), expected, rtol=1e-4, atol=1e-6)
 
 
 def test_who_is_not_heard_is_represented_by_who_is(small):

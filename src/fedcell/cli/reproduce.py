@@ -13,11 +13,11 @@ from ..errors import BadInput
 
 if TYPE_CHECKING:  # PyTorch and Matplotlib are imported by the command alone
     from ..effort import Effort
-    from ..experiment.catalogue import Entry
+    from ..experiment.catalogue import ExperimentFile
     from ..experiment.ledger import LedgerRow
-    from ..experiment.reproduce import Outcome
+    from ..experiment.reproduce import Reproduction
 
-WORDS = ("reproduced", "partly", "not reproduced", "not run")
+WORDS = ("reproduced", "far larger", "partly", "indicated", "not reproduced", "cannot decide", "not run")
 
 
 def flags(sub: ArgumentParser) -> None:
@@ -32,6 +32,18 @@ def flags(sub: ArgumentParser) -> None:
     efforts.flags(sub)
     sub.add_argument("--out", metavar="DIR", type=Path, help="folder of results (default: beside the experiments)")
     sub.add_argument("--experiments", metavar="DIR", type=Path, help="the experiments (default: those of the clone)")
+    sub.add_argument(
+        "--pack", action="store_true", help="pack the runs on file into results/runs.jsonl.gz, then judge and draw them"
+    )
+    sub.add_argument(
+        "--from",
+        dest="sources",
+        metavar="PATH",
+        type=Path,
+        action="append",
+        default=[],
+        help="with --pack: more runs, a *.runs.jsonl or runs.jsonl.gz or a folder of them; may be given again",
+    )
     sub.add_argument("--json", action="store_true", help="the result as JSON on stdout")
     sub.set_defaults(command=run)
 
@@ -46,28 +58,59 @@ def run(args: Namespace) -> int:
     effort = efforts.effort_of(args)
     if args.all and args.names:
         raise BadInput(f"--all means every experiment: drop it, or drop {' '.join(args.names)}")
+    _check_pack(args, effort)
     if args.all or args.names:
         chosen = catalogue.choose(root, args.names) if args.names else catalogue.entries(root)
+        if args.pack:
+            _pack(root, chosen, args.out, args.sources)
+            effort = effort._replace(stored=True)
         return _run(chosen, effort, args.out, args.json)
     if effort != efforts.Effort():
         raise BadInput("nothing to run: name experiments, or give --all (fedcell reproduce shows what there is)")
     return _list(root, args.out, args.json)
 
 
+def _check_pack(args: Namespace, effort: "Effort") -> None:
+    if args.sources and not args.pack:
+        raise BadInput("--from names runs to pack: add --pack")
+    if args.pack and (effort.quick or effort.only or effort.seeds or not (args.all or args.names)):
+        raise BadInput("--pack takes papers, or --all, without --quick, --only and --seeds: it packs all runs on file")
+
+
+def _pack(root: Path, chosen: Sequence["ExperimentFile"], out: Path | None, sources: Sequence[Path]) -> None:
+    """Pack every paper of which an experiment was named."""
+    from ..experiment import catalogue, packing
+
+    papers = dict.fromkeys(entry.paper for entry in chosen)
+    if sources and len(papers) > 1:
+        raise BadInput(f"--from brings the runs of one paper, not of {', '.join(papers)}: pack them one by one")
+    for paper in papers:
+        entries = [entry for entry in catalogue.entries(root) if entry.paper == paper]
+        done = packing.pack(entries, out / paper if out else root / paper / "results", sources)
+        left = f"; left out {done.n_left_out} that no experiment asks for" if done.n_left_out else ""
+        _say(f"{done.path}: {done.n_runs} runs, {done.n_bytes / 1e6:.2f} MB{left}")
+
+
 # ---------------------------------------------------------------- the list
 
 
 def _list(root: Path, out: Path | None, as_json: bool) -> int:
+    from ..experiment import catalogue, times
     from ..experiment.ledger import ledger
 
     rows = ledger(root, out)
-    print(json.dumps([plain(row) for row in rows], indent=1) if as_json else listing(rows, root))
+    if as_json:
+        print(json.dumps([plain(row) for row in rows], indent=1))
+        return 0
+    print(listing(rows, root))
+    print(times.told(times.work(catalogue.entries(root), efforts.Effort(), out)))
     return 0
 
 
 def plain(row: "LedgerRow") -> dict[str, Any]:
     """A row of the ledger in values that JSON has."""
-    return row._asdict() | {"result": str(row.result) if row.result else None}
+    parts = [part._asdict() for part in row.parts]
+    return row._asdict() | {"parts": parts, "result": str(row.result) if row.result else None}
 
 
 def listing(rows: Sequence["LedgerRow"], root: Path) -> str:
@@ -86,20 +129,20 @@ def listing(rows: Sequence["LedgerRow"], root: Path) -> str:
             table.append((f"  {paper}/{name}", *counts(row.verdict for row in part), seeds, title))
     table.append(("all papers", *counts(_of_papers(rows)), "", ""))
     lines = [*aligned(table), ""]
-    if beyond := sum(row.beyond for row in rows):
-        lines.append(f"Sums leave out {beyond} questions and second readings that are not the papers'.")
+    if left_out := sum(not row.counted for row in rows):
+        lines.append(f"Sums leave out {left_out} checks, questions and second readings that are not the papers'.")
     return "\n".join([*lines, "Run one with `fedcell reproduce EXPERIMENT`; `--quick` tries it, `--all` runs all."])
 
 
 def _of_papers(rows: Iterable["LedgerRow"]) -> list[str]:
-    return [row.verdict for row in rows if not row.beyond]
+    return [row.verdict for row in rows if row.counted]
 
 
 def counts(verdicts: Iterable[str]) -> tuple[str, ...]:
     """How many claims, and how many of each verdict; a dot for none.
 
     >>> counts(["partly", "reproduced", "partly"])
-    ('3', '1', '2', '.', '.')
+    ('3', '1', '.', '2', '.', '.', '.', '.')
     """
     found = Counter(verdicts)
     return str(found.total()), *(str(found[word] or ".") for word in WORDS)
@@ -116,10 +159,10 @@ def aligned(table: Sequence[tuple[str, ...]]) -> list[str]:
 # ---------------------------------------------------------------- running
 
 
-def _run(chosen: Sequence["Entry"], effort: "Effort", out: Path | None, as_json: bool) -> int:
+def _run(chosen: Sequence["ExperimentFile"], effort: "Effort", out: Path | None, as_json: bool) -> int:
     from ..experiment.reproduce import reproduce
 
-    done: list[Outcome] = []
+    done: list[Reproduction] = []
     code = 0
     try:
         for outcome in reproduce(chosen, effort, out, _say):
@@ -133,20 +176,21 @@ def _run(chosen: Sequence["Entry"], effort: "Effort", out: Path | None, as_json:
     return code or int(any(one.failed for one in done))
 
 
-def as_values(outcome: "Outcome") -> dict[str, Any]:
+def as_values(outcome: "Reproduction") -> dict[str, Any]:
     """An outcome in values that JSON has."""
-    pairs = zip(outcome.claims, outcome.findings, strict=True) if outcome.findings else ()
+    from ..experiment.frame import as_values as claims
+
     return {
         "experiment": str(outcome.entry),
         "failed": outcome.failed,
         "note": outcome.note,
         "seeds": list(outcome.seeds),
-        "claims": [claim._asdict() | finding._asdict() for claim, finding in pairs],
+        "claims": claims(outcome.claims, outcome.findings) if outcome.findings else [],
         "changed": {key: {"on_file": old, "now": new} for key, (old, new) in outcome.changed.items()},
     }
 
 
-def summary(done: Sequence["Outcome"], n_chosen: int, effort: "Effort") -> str:
+def summary(done: Sequence["Reproduction"], n_chosen: int, effort: "Effort") -> str:
     """Verdicts of all experiments, what failed, and what differs from the results on file."""
     table: list[tuple[str, ...]] = [("experiment", "claims", *WORDS, "")]
     for one in done:
@@ -169,7 +213,7 @@ def summary(done: Sequence["Outcome"], n_chosen: int, effort: "Effort") -> str:
     return "\n".join(lines)
 
 
-def _note(outcome: "Outcome") -> str:
+def _note(outcome: "Reproduction") -> str:
     if not outcome.note:
         return ""
     return f"{': failed: ' if outcome.failed else chr(10) + '  '}{outcome.note}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..errors import BadInput
 
 if TYPE_CHECKING:  # imported by the command alone
-    from ..sweeps import Plan
+    from ..sweeps import SweepPlan
 
 LOG_HELP = "also log to tensorboard=DIR or mlflow=URI_OR_DIR; repeatable"
 EXAMPLE = """examples:
@@ -78,7 +78,7 @@ def flags(sub: ArgumentParser) -> None:
 
 
 def sweep(args: Namespace) -> int:
-    """Plan, run what is left, print the runs."""
+    """SweepPlan, run what is left, print the runs."""
     from ..sweeps import carry_out
     from ..sweeps.drive import place_of, states
     from .many import watcher_of_many
@@ -112,7 +112,7 @@ def sweep(args: Namespace) -> int:
     return code
 
 
-def _planned(args: Namespace) -> "Plan":
+def _planned(args: Namespace) -> "SweepPlan":
     from ..resolve import read_pairs
     from ..sweeps import plan
     from ..sweeps.grid import read_seeds
@@ -128,7 +128,7 @@ def _planned(args: Namespace) -> "Plan":
     return plan(args.methods, args.scenario or "cell", seeds, settings, grid, args.out)
 
 
-def _resumed(args: Namespace) -> "Plan":
+def _resumed(args: Namespace) -> "SweepPlan":
     from ..sweeps import going_on
 
     names = ("scenario", "seeds", "rounds", "set", "grid", "out")
@@ -145,6 +145,6 @@ def _pair(text: str) -> tuple[str, str]:
     return key, value
 
 
-def _top(plan: "Plan", first: Path) -> Path:
+def _top(plan: "SweepPlan", first: Path) -> Path:
     """The folder of the sweep, also where it was chosen by the sweep itself."""
     return plan.folder or first.parent.parent

@@ -16,6 +16,7 @@ from ..types import Ints
 from .catalog import CATALOG, CIFAR_TEST, CIFAR_TRAIN, IDX_FILES
 from .checks import check_labels, check_pair, features, labels
 from .fetch import EMBEDDED, cache_dir, hint, is_fetched
+from .scaling import UNIT, Scaling
 
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
 UNREADABLE = (OSError, EOFError, ValueError, RuntimeError, BadZipFile, zlib.error)  # what a broken file raises
@@ -24,7 +25,7 @@ TEST_EVERY = 5  # every fifth sample of a class of the embedded data is a test s
 
 
 class Dataset(NamedTuple):
-    """Samples and labels; images are channels first and in [0, 1]."""
+    """Samples and labels; images are channels first, and in [0, 1] unless `scaling` says otherwise."""
 
     name: str
     x_train: NDArray[np.float32]  # [n_train, ...]
@@ -32,6 +33,7 @@ class Dataset(NamedTuple):
     x_test: NDArray[np.float32]  # [n_test, ...]
     y_test: Ints  # [n_test]
     n_classes: int
+    scaling: Scaling = UNIT  # of all samples
 
 
 def load(name: str) -> Dataset:

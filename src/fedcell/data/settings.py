@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from ..options import option
+from .scaling import SCALINGS
 
 
 @dataclass(frozen=True)
@@ -11,6 +12,12 @@ class DataConfig:
 
     name: str = option(
         "digits", "digits, mnist, fashion-mnist, cifar10, video (see the video section), or the path of an .npz file"
+    )
+    scaling: str = option(
+        "unit",
+        "unit: inputs as they are loaded, bytes in [0, 1]; half: from [0, 1] to [-1, 1]; standard: mean 0 and "
+        "deviation 1 over the training samples, per channel or feature",
+        choices=SCALINGS,
     )
     partition: str = option(
         "dirichlet", "how samples are split over devices", choices=("iid", "dirichlet", "shards", "classes", "counts")

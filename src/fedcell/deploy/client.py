@@ -17,6 +17,7 @@ from flwr.clientapp import ClientApp
 from torch import from_numpy, nn
 
 from ..data import load, partition
+from ..data.scaling import apply
 from ..errors import BadInput
 from ..learn import models
 from ..learn.architecture import Architecture
@@ -54,8 +55,8 @@ def client_app(
     """A ClientApp that trains for a server of `fedcell.deploy.flower`.
 
     Args:
-        data: float32 samples and whole-number labels of this device. Without `cache`, all that it holds in a round;
-            with it, what arrives in a round. The node configuration is `context.node_config`.
+        data: float32 samples, not scaled yet, and whole-number labels of this device. Without `cache`, all that it
+            holds in a round; with it, what arrives in a round. The node configuration is `context.node_config`.
         cache: how samples that stream in are kept, in the folder `state-dir` of the node configuration.
         model: network instead of the one that the server's settings name; it must have as many parameters, unless
             devices keep models of their own.
@@ -81,6 +82,7 @@ def client_app(
             update, own = shared(task, learner, state_folder(context))
             if test is not None:
                 x, y = test(context, task.round)
+                x = apply(task.scaling, np.asarray(x, dtype=np.float32), "the test set of this device")
                 right, tested = right_of(learner, own, Samples(x, y, learner.device)), len(y)
         else:
             update = trained(task, learner, task.start)
@@ -94,9 +96,13 @@ def client_app(
 
 
 def learner_of(task: Task, samples: np.ndarray, labels: Ints, model: Network | None = None) -> Learner:
-    """The engine that simulated devices are trained with, for one device, its samples and its network."""
+    """The engine that simulated devices are trained with, for one device, its samples and its network.
+
+    Samples are scaled with the statistics of the task, which are those of the server's test set, not with their own.
+    """
     settings: TrainConfig = from_dict(TrainConfig(), task.train)
-    here = Samples(samples, labels, pick_device(settings.device))
+    inputs = apply(task.scaling, samples, "the data of this device")
+    here = Samples(inputs, labels, pick_device(settings.device))
     build = model or partial(_named, task)
     architecture = Architecture.of(initialise(lambda: build(here.shape, task.n_classes), task.seed))
     check_fits(architecture, here, task.n_classes)
@@ -199,7 +205,7 @@ def counted(labels: Ints, n_classes: int) -> Ints:
 
 
 def share_of(context: Context, round: int = 0) -> tuple[np.ndarray, Ints]:
-    """This device's part of the data set that the run configuration names, split as in a simulation of it."""
+    """This device's part of the data set that the run configuration names, as loaded, split as in a simulation."""
     config, device = read(context.run_config).config, device_of(context)
     found = load(config.data.name)
     store = partition(config.data, found.y_train, config.world.n_devices, found.n_classes, config.seed)

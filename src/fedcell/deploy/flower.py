@@ -19,7 +19,7 @@ from .exchange import Exchange
 from .refusals import deployable
 from .roster import Roster
 from .rounds import Federation, play, remote
-from .settings import Asked, longest_s, read
+from .settings import FederationRequest, longest_s, read
 
 NOTICES = "federation.log"  # in the run folder: who came, went, was late or was turned away
 
@@ -37,7 +37,7 @@ def server_app(dataset: Dataset | None = None, model: nn.Module | None = None) -
 
 def run(
     grid: Grid,
-    asked: Asked,
+    asked: FederationRequest,
     *,
     dataset: Dataset | None = None,
     model: nn.Module | None = None,
@@ -48,7 +48,8 @@ def run(
     Args:
         grid: Flower's way to the nodes.
         asked: settings, method and folder.
-        dataset: to test on instead of `data.name`; its training samples are not looked at.
+        dataset: to test on instead of `data.name`; its training samples give the statistics of
+            `data.scaling=standard` alone.
         model: network instead of `model.name`; its present weights are the start.
         watch: told after every round; None: prints a line.
     """

@@ -16,10 +16,12 @@ from ..types import Method, Problem
 from .coded import told as coding_in
 from .remote import federated_problem, reported_stream
 from .rounds import rehearse, remote
-from .settings import Asked
+from .settings import FederationRequest
 
 
-def deployable(asked: Asked, dataset: Dataset | None = None, model: nn.Module | None = None) -> tuple[Problem, Choice]:
+def deployable(
+    asked: FederationRequest, dataset: Dataset | None = None, model: nn.Module | None = None
+) -> tuple[Problem, Choice]:
     """The problem of a server and its method; raises BadInput where they cannot be deployed.
 
     Args:
@@ -39,7 +41,7 @@ def deployable(asked: Asked, dataset: Dataset | None = None, model: nn.Module | 
     return problem, choice
 
 
-def names(asked: Asked, dataset: Dataset | None = None, model: nn.Module | None = None) -> list[str]:
+def names(asked: FederationRequest, dataset: Dataset | None = None, model: nn.Module | None = None) -> list[str]:
     """Methods that can be deployed in this world, each with its own settings as they are by default."""
     found = []
     for name in methods.names():

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import options
-from ..data import Dataset, load
+from ..data import Dataset, Scaling, load, scaled
 from ..data.settings import DataConfig
 from ..errors import BadInput
 from ..learn.learner import Extracted, Learner
@@ -56,6 +56,7 @@ class Remote(Learner):
     coding: Mapping[str, Any] = {}  # that devices send updates in
     n_classes: int
     sections: Mapping[str, Mapping[str, Any]]  # settings that devices need
+    scaling: Scaling  # of the test samples, and of the samples of every device
     ask: Ask | None = None  # there while a method does its local training
     answers: list[Answer]
     trained: bool  # whether they were asked for
@@ -85,7 +86,7 @@ class Remote(Learner):
         """Devices have the whole network, and get a mask."""
         return super().train_parts(start, work)
 
-    def with_network(self, architecture: Any) -> NoReturn:
+    def with_network(self, architecture: Any, once: bool = False) -> NoReturn:
         raise BadInput("this method trains networks other than the one that devices have: choose another one")
 
     def blind(self) -> Self:
@@ -130,6 +131,7 @@ class Remote(Learner):
                 pull=pull,
                 knowledge=knowledge,
                 known=known,
+                scaling=self.scaling,
                 coding=self.coding,
             )
             for row, device in enumerate(work.device)
@@ -176,22 +178,24 @@ def federated_problem(config: Config, dataset: Dataset | None = None, model: nn.
     """World, network, test samples: everything but training data.
 
     Args:
-        config: the settings; `data.name` gives the test samples, `data` and `stream` have no other part.
-        dataset: to test on instead; its training samples are not looked at.
+        config: the settings; `data.name` gives the test samples and `data.scaling` scales them and those of devices,
+            `data` and `stream` have no other part.
+        dataset: to test on instead; its training samples give the statistics of `data.scaling=standard` alone.
         model: network instead of `model.name`; its present weights are the start.
     """
-    found = dataset or load(config.data.name)
+    found = scaled(dataset or load(config.data.name), config.data.scaling, reuse=dataset is None)
     n_known = max(found.n_classes, config.world.n_devices)  # one for every label, and for every store that is drawn
     labels = np.arange(n_known, dtype=np.int64) % found.n_classes
     samples = np.zeros((n_known, *found.x_test.shape[1:]), dtype=found.x_test.dtype)
     known = found._replace(x_train=samples, y_train=labels)
-    plain = replace(config, data=DataConfig(name=config.data.name, partition="iid"), stream=StreamConfig())
+    data = DataConfig(name=config.data.name, scaling=config.data.scaling, partition="iid")
+    plain = replace(config, data=data, stream=StreamConfig())
     problem = build_problem(plain, known, model)
     local = problem.learner
     if len(local.architectures) > 1:
         raise BadInput("several architectures cannot be deployed: give every device the same network")
     learner = Remote(local.architectures, local.train_samples, local.test_samples, config.train, config.seed)
-    learner.n_classes = found.n_classes
+    learner.n_classes, learner.scaling = found.n_classes, found.scaling
     alone = replace(config.train, shards=0)  # a device has itself
     learner.sections = {"model": options.to_dict(config.model), "train": options.to_dict(alone)}
     stream = reported_stream(config.world.n_devices, found.n_classes)

@@ -27,7 +27,7 @@ class FederationConfig:
     poll_s: float = option(0.2, "time between two looks for answers", above=0)
 
 
-class Asked(NamedTuple):
+class FederationRequest(NamedTuple):
     """What a run configuration asks for."""
 
     config: Config
@@ -38,7 +38,7 @@ class Asked(NamedTuple):
     out: str  # folder of the record
 
 
-def read(run_config: Mapping[str, Any]) -> Asked:
+def read(run_config: Mapping[str, Any]) -> FederationRequest:
     """The settings of a Flower run configuration: the same on the server and on every device.
 
     Keys are `method`, `scenario`, `settings` (`key=value` texts separated by spaces, as after `--set`), `out` and the
@@ -51,7 +51,7 @@ def read(run_config: Mapping[str, Any]) -> Asked:
     names = {entry.name.replace("_", "-"): entry.name for entry in fields(FederationConfig)}
     given = {name: run_config[key] for key, name in names.items() if key in run_config}
     federation: FederationConfig = options.override(FederationConfig(), given)
-    return Asked(
+    return FederationRequest(
         config=config,
         method=method,
         settings=keys.methods.get(method.partition(":")[0], {}),

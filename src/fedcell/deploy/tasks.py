@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..data.scaling import UNIT, Scaling
 from ..types import Bools, Outcome
 
 Vector = NDArray[np.float32]
@@ -33,6 +34,7 @@ class Task(NamedTuple):
     pull: float = 0.0  # strength of the pull of features to `knowledge`
     knowledge: Vector | None = None  # [n_classes * n_features], shared class means
     known: Bools | None = None  # [n_classes], classes that have one
+    scaling: Scaling = UNIT  # of every sample of the device, by the server's statistics
     coding: Mapping[str, Any] = {}  # name and settings of what the update is sent in; empty: as it is
 
     @property

@@ -12,6 +12,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from numpy.typing import NDArray
 
+from ..data.scaling import SCALINGS, UNIT, Scaling
 from ..errors import FedcellError
 from ..types import Bools, Ints
 from .coded import Arrays, decoded
@@ -53,9 +54,12 @@ def pack_task(task: Task) -> RecordDict:
         arrays["shift"] = _array(task.shift)
     if task.knowledge is not None and task.known is not None:
         arrays |= {"knowledge": _array(task.knowledge), "known": _array(task.known)}
+    if task.scaling.kind != "unit":
+        arrays |= {"input_shift": _array(task.scaling.shift), "input_scale": _array(task.scaling.scale)}
     values: dict[str, Any] = {name: int(getattr(task, name)) for name in NUMBERS}
     values |= {name: float(getattr(task, name)) for name in RATIOS}
     values |= {name: json.dumps(dict(getattr(task, name))) for name in SECTIONS}
+    values["scaling"] = task.scaling.kind
     return RecordDict({"arrays": ArrayRecord(arrays), "task": ConfigRecord(values)})
 
 
@@ -75,7 +79,7 @@ def unpack_task(content: RecordDict) -> Task:
     if not values["n_features"]:
         pruned = mask if len(start) != int(values["n_params"]) else None
         start = _whole(start, pruned, int(values["n_params"]), "start")
-    return Task(**known, start=start, mask=mask)
+    return Task(**known, start=start, mask=mask, scaling=_scaling(str(values.get("scaling", "unit")), arrays))
 
 
 def pack_hello(round: int, n_classes: int) -> RecordDict:
@@ -178,6 +182,18 @@ def _whole(values: NDArray[Any], mask: Bools | None, n_params: int, name: str) -
     whole = np.zeros(n_params, dtype=np.float32)
     whole[mask] = values
     return whole
+
+
+def _scaling(kind: str, arrays: ArrayRecord) -> Scaling:
+    """How the server scales its test samples; raises MessageError where that makes no sense."""
+    if kind == "unit":
+        return UNIT
+    if kind not in SCALINGS or not {"input_shift", "input_scale"} <= set(arrays):
+        raise MessageError(f"the task scales samples by {kind!r}, without shift and scale or unknown here")
+    shift, scale = arrays["input_shift"].numpy(), arrays["input_scale"].numpy()
+    if shift.ndim != 1 or shift.shape != scale.shape or not (np.isfinite(shift).all() and (scale > 0).all()):
+        raise MessageError(f"the task scales samples by {list(shift.shape)} and {list(scale.shape)} numbers, or by 0")
+    return Scaling(kind, shift, scale)
 
 
 def _record(content: RecordDict, name: str) -> dict[str, Any]:

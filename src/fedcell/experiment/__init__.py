@@ -1,11 +1,15 @@
 """Reproduced figures and tables.
 
-`runs` are cases over seeds, `frame` judges and draws them, `catalogue` finds the experiments of a clone, and `ledger`
-puts every claim of every paper into one list, with what was measured.
+`runs` are cases over seeds, `stores` keep them, `packing` makes the file that travels with the repository; `measures`
+are numbers of a run, `judging` compares them over seeds, `verdicts` makes the verdict of a claim of its comparisons;
+`frame` judges and draws, `catalogue` finds the experiments of a clone, and `ledger` puts every claim of every paper
+into one list, with what was measured.
 """
 
-from .frame import VERDICTS, Claim, Experiment, Finding, judge, main
-from .runs import Case, Row, run_case, run_cases
+from .frame import Experiment, judge, main
+from .runs import Case, run_case, run_cases
+from .stores import Row
+from .verdicts import VERDICTS, Claim, Finding, finding
 
 __all__ = [
     "VERDICTS",
@@ -14,6 +18,7 @@ __all__ = [
     "Experiment",
     "Finding",
     "Row",
+    "finding",
     "judge",
     "main",
     "run_case",

@@ -9,35 +9,18 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 
 from ..effort import Effort, effort_of, flags
 from ..errors import BadInput, FedcellError
 from ..record.files import write_atomic
-from .runs import Case, Row, maker, run_cases, seeds_of, stored_rows
+from .runs import Case, maker, run_cases, seeds_of, stored_rows
+from .stores import Row
+from .verdicts import DIRECTIONS, LEAST_SEEDS, RULES, UNDECIDED, VERDICTS, Claim, Finding
 
-VERDICTS = ("reproduced", "partly", "not reproduced", "not run")
 SHOWN = 8  # names of cases in a message
-UNDECIDED = "no run decides it yet"  # why a claim is "not run"
-
-
-class Claim(NamedTuple):
-    """What the paper says, and the numbers it prints."""
-
-    key: str
-    text: str
-    printed: str
-
-
-class Finding(NamedTuple):
-    """What was measured for a claim, and whether it holds."""
-
-    claim: str
-    ours: str
-    verdict: str
-    reason: str
 
 
 class Experiment(NamedTuple):
@@ -58,6 +41,13 @@ def judge(experiment: Experiment, rows: list[Row]) -> list[Finding]:
     wrong = [finding.verdict for finding in found.values() if finding.verdict not in VERDICTS]
     if unknown or wrong:
         raise ValueError(f"check() of {experiment.title!r} names unknown claims {unknown} or verdicts {wrong}")
+    few = [
+        one.claim for one in found.values() if one.n is not None and one.n < LEAST_SEEDS and one.verdict in DIRECTIONS
+    ]
+    if few:
+        raise ValueError(
+            f"check() of {experiment.title!r} decides {few} on fewer than {LEAST_SEEDS} seeds: use finding()"
+        )
     missing = Finding("", "", "not run", UNDECIDED)
     return [found.get(claim.key, missing._replace(claim=claim.key)) for claim in experiment.claims]
 
@@ -105,9 +95,18 @@ def text(experiment: Experiment, rows: list[Row], findings: Sequence[Finding], q
     """Every claim with its verdict, for a person."""
     lines = [f"{experiment.title} ({'quick, ' if quick else ''}seeds {seeds_of(rows)})"]
     for claim, finding in zip(experiment.claims, findings, strict=True):
-        lines.append(f"  {finding.verdict.upper()}: {claim.text}\n    paper: {claim.printed}")
+        own = "" if finding.n is None else f" ({finding.n} seed{'s' * (finding.n != 1)})"
+        lines.append(f"  {finding.verdict.upper()}{own}: {claim.text}\n    paper: {claim.printed}")
         lines.append(f"    ours:  {finding.ours}\n    why:   {finding.reason}")
     return "\n".join(lines)
+
+
+def as_values(claims: Sequence[Claim], findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    """Claims with their findings in values that JSON has."""
+    return [
+        claim._asdict() | finding._asdict() | {"parts": [part._asdict() for part in finding.parts]}
+        for claim, finding in zip(claims, findings, strict=True)
+    ]
 
 
 def write(
@@ -115,13 +114,13 @@ def write(
 ) -> None:
     """The verdicts as JSON and the figure, beside each other."""
     makers = {json.dumps(row.get("made_by"), sort_keys=True) for row in rows} or {json.dumps(maker("cpu"))}
-    pairs = zip(experiment.claims, findings, strict=True)
     result = {
+        "rules": RULES,
         "title": experiment.title,
         "quick": effort.quick,
         "seeds": seeds_of(rows),
         "runs": len(rows),
-        "claims": [claim._asdict() | finding._asdict() for claim, finding in pairs],
+        "claims": as_values(experiment.claims, findings),
         "made_by": [json.loads(maker) for maker in sorted(makers)],
     }
     folder = effort.folder(results)

@@ -1,127 +1,309 @@
-"""How runs are compared: numbers of a run, paired differences over seeds, verdicts, and curves.
+"""How runs are compared: one statistics for every claim.
 
-One case is ahead of another when the mean of their paired differences over seeds exceeds its standard error. A run that
-diverged has accuracy 0 from there on.
+A comparison is a number per seed, usually the difference of two cases on the seeds that both have, with the mean and
+the 95 % Student interval of `report.paired`. What is asked of it:
+
+| function | holds if |
+|---|---|
+| `ahead`, `more`, `below`, `rising`, `wider`, `sooner`, `steadier` | the interval of the paired difference is above 0 |
+| `above`, `under` | the interval of a case's own number lies above (below) a bound |
+| `gain`: a printed margin m | the interval lies above 0 and the mean in [m/2, 2m] |
+| `level`, `not_behind` | the interval lies inside ±margin, above -slack: "no improvement" is not "a small one" |
+| `near`: a printed number | the mean lies within a tolerance of it |
+| `on_every_seed` | every single value lies inside the bounds |
+| `exact` | it does: nothing random is behind it |
+
+A `gain` whose interval lies above 2m is `far larger`; one with the sign but not the size is `partly`. With one or two
+seeds the least and largest value stand for the interval, and the claim is `indicated`. If both cases end at chance (no
+more than `LEARNED` above it; `steadier`: one of them), the comparison cannot decide. `verdicts.finding` turns parts
+into the verdict of a claim.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
-from matplotlib.axes import Axes
 
-from ..report.figure import COLOURS, LINES
+from ..report.paired import estimate
 from ..types import Floats
-from .frame import UNDECIDED, Finding
-from .runs import Row
+from .measures import Measure, accuracies, area, early, final, first_hit, last_tenth, stays, wobble
+from .over_seeds import (
+    LEARNED,
+    LEARNS,
+    TEN_CLASSES,
+    Chance,
+    by_seed,
+    gap,
+    learned,
+    mean,
+    missing,
+    ratio,
+    spread,
+    told,
+    told_all,
+    values_of,
+)
+from .plots import curve
+from .stores import Row
+from .verdicts import LEAST_SEEDS, Part, finding
 
-Measure = Callable[[Row], float]
-TAIL, HEAD = 0.1, 1 / 3  # shares of the rounds: those that make a final accuracy, and the early ones
-LEARNS = 0.15  # accuracy among ten classes from which on a run is worth comparing
+__all__ = [
+    "LEARNED",
+    "LEARNS",
+    "TEN_CLASSES",
+    "Chance",
+    "Measure",
+    "Part",
+    "above",
+    "accuracies",
+    "ahead",
+    "area",
+    "below",
+    "by_seed",
+    "curve",
+    "early",
+    "exact",
+    "final",
+    "finding",
+    "first_hit",
+    "gain",
+    "gap",
+    "inside",
+    "last_tenth",
+    "learned",
+    "level",
+    "mean",
+    "missing",
+    "more",
+    "near",
+    "not_behind",
+    "on_every_seed",
+    "printed_margin",
+    "ratio",
+    "rising",
+    "saved",
+    "sooner",
+    "spread",
+    "stays",
+    "steadier",
+    "told",
+    "told_all",
+    "under",
+    "values_of",
+    "wider",
+    "within",
+    "wobble",
+]
 
-
-def final(row: Row) -> float:
-    """Mean accuracy in the last tenth of the rounds."""
-    return last_tenth(row, accuracies(row))
-
-
-def last_tenth(row: Row, values: Floats) -> float:
-    """The mean of what was evaluated in the last tenth of the rounds."""
-    at = np.array(row["rounds"])
-    return float(np.mean(values[at > at[-1] * (1 - TAIL)]))
-
-
-def early(row: Row) -> float:
-    """Mean accuracy in the first third of the rounds: how soon it is learned."""
-    at = np.array(row["rounds"])
-    return float(np.mean(accuracies(row)[at <= max(at[-1] * HEAD, at[0])]))
-
-
-def accuracies(row: Row) -> Floats:
-    """Accuracy at the evaluated rounds; 0 from where the run diverged."""
-    return np.nan_to_num(np.array(row["accuracy"], dtype=np.float64))
-
-
-def by_seed(rows: Sequence[Row], key: str, value: Measure = final) -> dict[int, float]:
-    """A number of one case for every seed it was run on."""
-    return {row["seed"]: value(row) for row in rows if row["case"] == key}
-
-
-def mean(rows: Sequence[Row], key: str, value: Measure = final) -> float:
-    """The mean of a number over seeds."""
-    return float(np.mean(list(by_seed(rows, key, value).values())))
-
-
-def gap(rows: Sequence[Row], high: str, low: str, value: Measure = final, low_value: Measure | None = None) -> Floats:
-    """Paired differences over the seeds both cases have; `low_value` where the second has another number."""
-    left, right = by_seed(rows, high, value), by_seed(rows, low, low_value or value)
-    return np.array([left[seed] - right[seed] for seed in sorted(left.keys() & right.keys())])
-
-
-def beyond(differences: Floats, margin: float = 0.0) -> bool:
-    """Whether the mean of paired differences is above the margin and above its standard error."""
-    error = differences.std(ddof=1) / np.sqrt(len(differences)) if len(differences) > 1 else 0.0
-    return bool(differences.mean() > max(margin, error))
-
-
-def ahead(rows: Sequence[Row], high: str, low: str, value: Measure = final) -> bool:
-    """Whether one case has the higher value by more than the standard error of the paired difference."""
-    return beyond(gap(rows, high, low, value))
-
-
-def margin(differences: Floats, printed: float) -> str:
-    """Half of a printed margin at least; its sign beyond the standard error; or neither."""
-    if differences.mean() >= printed / 2 and beyond(differences):
-        return "reproduced"
-    return "partly" if beyond(differences) else "not reproduced"
-
-
-def verdict(holds: Sequence[bool]) -> str:
-    """All orderings, some of them, or none; without any nothing is decided."""
-    if not holds:
-        return "not run"
-    return "reproduced" if all(holds) else "partly" if any(holds) else "not reproduced"
-
-
-def judged(claim: str, ours: str, held: Mapping[str, bool], rule: str) -> Finding:
-    """A finding that names what failed."""
-    if not held:
-        return Finding(claim, "", "not run", UNDECIDED)
-    failed = [name for name, holds in held.items() if not holds]
-    reason = f"{rule}; {len(held) - len(failed)} of {len(held)} hold"
-    reason += f", not: {', '.join(failed)}" if failed else ""
-    return Finding(claim, ours, verdict(list(held.values())), reason)
+SMALLEST, LARGEST = 0.5, 2.0  # times a printed margin, between which a gain reproduces it
 
 
-def missing(rows: Sequence[Row], keys: Sequence[str]) -> bool:
-    """Whether a case was not run."""
-    return not set(keys) <= {row["case"] for row in rows}
+# ---------------------------------------------------------------- what is asked of numbers
 
 
-def told(rows: Sequence[Row], key: str, value: Measure = final, digits: int = 3) -> str:
-    """Mean and standard deviation over seeds; an infinite number stands for never."""
-    values = np.array(list(by_seed(rows, key, value).values()))
-    if np.isinf(values).any():
-        return "never" if np.isinf(values).all() else "not on every seed"
-    return spread(values, digits)
+def inside(name: str, values: Floats, low: float = -np.inf, high: float = np.inf) -> Part:
+    """The interval of the values lies inside (low, high)."""
+    part = _measured(name, values)
+    return _decided(part, "reproduced" if low < part.low and part.high < high else "not reproduced")
 
 
-def spread(numbers: Floats, digits: int = 4) -> str:
-    """Mean and standard deviation over seeds; one seed has no spread."""
-    if not len(numbers):
-        return "not run"
-    return f"{numbers.mean():.{digits}f}" + (f"±{numbers.std(ddof=1):.{digits}f}" if len(numbers) > 1 else "")
+def printed_margin(name: str, values: Floats, printed: float) -> Part:
+    """The values, differences or shares, are as large as a printed margin."""
+    if printed <= 0:
+        raise ValueError(f"a printed margin of {printed:g} has no sign to hold: swap the sides")
+    part = _measured(name, values)
+    if part.low <= 0:
+        return _decided(part, "not reproduced")
+    if part.low > LARGEST * printed:
+        return _decided(part, "far larger")
+    fits = SMALLEST * printed <= part.mean <= LARGEST * printed
+    return _decided(part, "reproduced" if fits else "partly")
 
 
-def told_all(rows: Sequence[Row], keys: Mapping[str, str], value: Measure = final, digits: int = 3) -> str:
-    """The same of several cases, by their names."""
-    return ", ".join(f"{name} {told(rows, key, value, digits)}" for name, key in keys.items())
+def within(name: str, values: Floats, printed: float, tolerance: float) -> Part:
+    """The mean of the values is a printed number, up to a tolerance."""
+    part = _measured(name, values)
+    return _decided(part, "reproduced" if abs(part.mean - printed) <= tolerance else "not reproduced")
 
 
-def curve(ax: Axes, rows: Sequence[Row], key: str, index: int, label: str, y: str = "accuracy") -> None:
-    """Mean over seeds of a column against the round, where the case was run."""
-    runs = [row for row in rows if row["case"] == key]
-    if not runs:
-        return
-    x = runs[0]["rounds"] if len(runs[0][y]) == len(runs[0]["rounds"]) else np.arange(1, len(runs[0][y]) + 1)
-    look = {"color": COLOURS[index % len(COLOURS)], "linestyle": LINES[index % len(LINES)]}
-    ax.plot(x, np.mean([row[y] for row in runs], axis=0), label=label, **look)
+def on_every_seed(name: str, values: Floats, low: float = -np.inf, high: float = np.inf) -> Part:
+    """Every single value lies inside (low, high): for what is said of each run, not of their mean."""
+    part = _measured(name, values)
+    holds = bool(((values > low) & (values < high)).all())
+    return _decided(part, "reproduced" if holds else "not reproduced")
+
+
+def exact(name: str, holds: bool) -> Part:
+    """A part that nothing random is behind: a formula, a setting, a count."""
+    return Part(name, "reproduced" if holds else "not reproduced", None)
+
+
+def _measured(name: str, values: Floats) -> Part:
+    values = values[np.isfinite(values)]
+    found = estimate(values)
+    ends = (found.low, found.high) if found.n >= LEAST_SEEDS else (values.min(), values.max()) if found.n else (0, 0)
+    return Part(name, "not run", found.n, found.mean if found.n else 0.0, float(ends[0]), float(ends[1]))
+
+
+def _decided(part: Part, verdict: str) -> Part:
+    return part._replace(verdict=verdict) if part.n else part
+
+
+# ---------------------------------------------------------------- comparisons of cases
+
+
+def ahead(
+    rows: Sequence[Row],
+    high: str,
+    low: str,
+    value: Measure = final,
+    chance: Chance = TEN_CLASSES,
+    name: str = "",
+    by: float = 0.0,
+) -> Part:
+    """One case is more accurate than another, by more than `by`; `more` and `below` are for other numbers."""
+    part = inside(name or f"{high} > {low}", gap(rows, high, low, value), low=by)
+    return _guarded(part, learned(rows, high, chance) or learned(rows, low, chance))
+
+
+def more(rows: Sequence[Row], high: str, low: str, value: Measure, name: str = "") -> Part:
+    """One case has more of something than another that is no accuracy, so that chance does not count."""
+    return ahead(rows, high, low, value, None, name)
+
+
+def below(rows: Sequence[Row], low: str, high: str, value: Measure, name: str = "") -> Part:
+    """One case has less of something than another: staleness, age, loss, cost."""
+    return ahead(rows, high, low, value, None, name or f"{low} < {high}")
+
+
+def rising(
+    rows: Sequence[Row], keys: Sequence[str], value: Measure = final, chance: Chance = TEN_CLASSES
+) -> list[Part]:
+    """Every case ahead of the one before it."""
+    return [ahead(rows, later, earlier, value, chance) for earlier, later in pairwise(keys)]
+
+
+def wider(
+    rows: Sequence[Row],
+    lead: tuple[str, str],
+    other: tuple[str, str],
+    value: Measure = final,
+    name: str = "",
+) -> Part:
+    """The lead of one pair of cases is larger than that of another, seed by seed."""
+    leads = []
+    for high, low in (lead, other):
+        left, right = by_seed(rows, high, value), by_seed(rows, low, value)
+        leads.append({seed: left[seed] - right[seed] for seed in left.keys() & right.keys()})
+    common = sorted(leads[0].keys() & leads[1].keys())
+    return inside(
+        name or f"lead {' over '.join(lead)} > {' over '.join(other)}",
+        np.array([leads[0][seed] - leads[1][seed] for seed in common]),
+        low=0.0,
+    )
+
+
+def gain(
+    rows: Sequence[Row],
+    high: str,
+    low: str,
+    printed: float,
+    value: Measure = final,
+    chance: Chance = TEN_CLASSES,
+    name: str = "",
+) -> Part:
+    """One case is ahead of another by a printed margin."""
+    part = printed_margin(name or f"{high} over {low}", gap(rows, high, low, value), printed)
+    return _guarded(part, learned(rows, high, chance) or learned(rows, low, chance))
+
+
+def level(
+    rows: Sequence[Row],
+    one: str,
+    other: str,
+    margin: float,
+    value: Measure = final,
+    chance: Chance = TEN_CLASSES,
+    name: str = "",
+) -> Part:
+    """Two cases are equal up to a margin."""
+    part = inside(name or f"{one} ~ {other}", gap(rows, one, other, value), -margin, margin)
+    return _guarded(part, learned(rows, one, chance) or learned(rows, other, chance))
+
+
+def not_behind(
+    rows: Sequence[Row],
+    high: str,
+    low: str,
+    slack: float,
+    value: Measure = final,
+    chance: Chance = TEN_CLASSES,
+    name: str = "",
+) -> Part:
+    """One case is at most `slack` behind another."""
+    return ahead(rows, high, low, value, chance, name or f"{high} >= {low}", by=-slack)
+
+
+def above(rows: Sequence[Row], key: str, bound: float, value: Measure = final, name: str = "") -> Part:
+    """The number of a case is above a bound."""
+    return inside(name or f"{key} > {bound:g}", values_of(rows, key, value), low=bound)
+
+
+def under(rows: Sequence[Row], key: str, bound: float, value: Measure = final, name: str = "") -> Part:
+    """The number of a case is below a bound."""
+    return inside(name or f"{key} < {bound:g}", values_of(rows, key, value), high=bound)
+
+
+def near(
+    rows: Sequence[Row], key: str, printed: float, tolerance: float, value: Measure = final, name: str = ""
+) -> Part:
+    """The number of a case is a printed one, up to a tolerance."""
+    return within(name or key, values_of(rows, key, value), printed, tolerance)
+
+
+def steadier(rows: Sequence[Row], calm: str, other: str, chance: Chance = TEN_CLASSES, name: str = "") -> Part:
+    """One case swings less than another between evaluations; a run dead at chance is not steady."""
+    part = below(rows, calm, other, wobble, name or f"{calm} steadier than {other}")
+    return _guarded(part, learned(rows, calm, chance) and learned(rows, other, chance))
+
+
+def sooner(
+    rows: Sequence[Row],
+    first: str,
+    other: str,
+    when: Measure,
+    by: str = "rounds",
+    printed_share: float | None = None,
+    name: str = "",
+) -> Part:
+    """One case reaches something before another does.
+
+    Args:
+        when: `first_hit(...)` or `stays(...)`, infinite if never.
+        by: the column that `when` reads; a run that never gets there counts with its last entry, and not as sooner.
+        printed_share: the share of the other's time that is saved, judged as a printed margin; None: any.
+    """
+    share = saved(rows, first, other, when, by)
+    name = name or f"{first} before {other}"
+    part = inside(name, share, low=0.0) if printed_share is None else printed_margin(name, share, printed_share)
+    reached = [value for key in (first, other) for value in by_seed(rows, key, when).values()]
+    return _guarded(part, bool(np.isfinite(reached).any()))
+
+
+def saved(rows: Sequence[Row], first: str, other: str, when: Measure, by: str = "rounds") -> Floats:
+    """Share of the other's time that is saved, seed by seed: 1 - t / t_other, never flattering who does not arrive."""
+    mine, theirs = by_seed(rows, first, when), by_seed(rows, other, when)
+    ends = [by_seed(rows, key, lambda row: float(row[by][-1])) for key in (first, other)]
+    out = []
+    for seed in sorted(mine.keys() & theirs.keys()):
+        one, two = min(mine[seed], ends[0][seed]), min(theirs[seed], ends[1][seed])
+        if np.isinf(mine[seed]):
+            one = max(one, two)
+        elif np.isinf(theirs[seed]):
+            two = max(one, two)
+        out.append(1 - one / two)
+    return np.array(out)
+
+
+def _guarded(part: Part, decides: bool) -> Part:
+    return part if decides or not part.n else part._replace(verdict="cannot decide")

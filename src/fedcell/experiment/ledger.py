@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 from ..errors import BadInput
 from ..record.files import natural, read_json
-from .catalogue import PAPER, Entry, entries, load, opened, papers
-from .frame import Claim
+from .catalogue import PAPER, ExperimentFile, entries, load, opened, papers
+from .verdicts import RULES, UNDECIDED, Claim, Part
 
 NO_RESULT = "its experiment is not run yet"
-NO_FINDING = "no run decides it yet"
+OLDER = "not run again under the present rules; older, laxer ones said {verdict} on {n} seeds"
 
 
 class Listed(NamedTuple):
@@ -43,9 +43,10 @@ class Paper(NamedTuple):
     beyond: tuple[str, ...] = ()  # patterns of experiment or experiment/claim
     listed: tuple[Listed, ...] = ()
 
-    def goes_beyond(self, experiment: str, claim: str) -> bool:
-        """Whether a claim is a question of ours, or a second reading of one that is counted already."""
-        return any(fnmatchcase(name, one) for one in self.beyond for name in (experiment, f"{experiment}/{claim}"))
+    def kind_of(self, experiment: str, claim: Claim) -> str:
+        """claim; check; or beyond: a question of ours, or a second reading of a claim that is counted already."""
+        names = (experiment, f"{experiment}/{claim.key}")
+        return "beyond" if any(fnmatchcase(name, one) for one in self.beyond for name in names) else claim.kind
 
 
 class LedgerRow(NamedTuple):
@@ -61,7 +62,9 @@ class LedgerRow(NamedTuple):
     seeds: tuple[int, ...]  # of the runs behind the result; empty where none were needed or made
     verdict: str  # one of VERDICTS
     reason: str
-    beyond: bool  # a question of ours, or a second reading of a claim; not counted
+    kind: str  # claim; check: of our own settings or code; beyond: a question of ours or a second reading
+    n: int | None  # seeds behind this claim; None where nothing random is, or nothing was run
+    parts: tuple[Part, ...]  # its comparisons
     made_by: tuple[str, ...]  # versions and device behind the result
     result: Path | None  # the stored result; the figure lies beside it as .png
 
@@ -69,6 +72,11 @@ class LedgerRow(NamedTuple):
     def name(self) -> str:
         """What `fedcell reproduce` calls the experiment."""
         return f"{self.paper}/{self.experiment}"
+
+    @property
+    def counted(self) -> bool:
+        """Whether it is a claim of the paper, and not a check or a question of ours."""
+        return self.kind == "claim"
 
 
 def ledger(root: Path, out: Path | None = None) -> list[LedgerRow]:
@@ -93,7 +101,7 @@ def ledger(root: Path, out: Path | None = None) -> list[LedgerRow]:
 
 def totals(rows: Sequence[LedgerRow]) -> Counter[str]:
     """How many of the papers' own claims have each verdict."""
-    return Counter(row.verdict for row in rows if not row.beyond)
+    return Counter(row.verdict for row in rows if row.counted)
 
 
 def read_paper(folder: Path) -> Paper:
@@ -120,25 +128,35 @@ def _listed_claims(experiment: str, title: str, reason: str, claims: Sequence[Se
     return Listed(experiment, title, reason, tuple(Claim(*claim) for claim in claims))
 
 
-def _measured(paper: Paper, entry: Entry, results: Path) -> Iterator[LedgerRow]:
+def _measured(paper: Paper, entry: ExperimentFile, results: Path) -> Iterator[LedgerRow]:
     """The claims of an experiment's file, with the findings on file."""
     experiment = load(entry)
     path = results / f"{entry.name}.json"
     result = read_result(path)
-    found = {claim["key"]: claim for claim in result["claims"]} if result else {}
-    nothing = {"ours": "", "verdict": "not run", "reason": NO_FINDING if result else NO_RESULT}
+    found = {claim["key"]: present(claim, result) for claim in result["claims"]} if result else {}
+    nothing = {"ours": "", "verdict": "not run", "reason": UNDECIDED if result else NO_RESULT}
     for claim in experiment.claims:
         finding = found.get(claim.key, nothing)
         yield LedgerRow(
-            *(paper.name, entry.name, experiment.title, *claim),
+            *(paper.name, entry.name, experiment.title, *claim[:3]),
             ours=finding["ours"],
             seeds=tuple(result["seeds"]) if result else (),
             verdict=finding["verdict"],
             reason=finding["reason"],
-            beyond=paper.goes_beyond(entry.name, claim.key),
+            kind=paper.kind_of(entry.name, claim),
+            n=finding.get("n"),
+            parts=tuple(Part(**part) for part in finding.get("parts", ())),
             made_by=tuple(_maker(one) for one in result["made_by"]) if result else (),
             result=path if result else None,
         )
+
+
+def present(claim: dict[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
+    """A stored finding; a verdict by older rules is none."""
+    if result.get("rules") == RULES or claim["verdict"] == "not run":
+        return claim
+    reason = OLDER.format(verdict=claim["verdict"], n=len(result["seeds"]))
+    return {**claim, "verdict": "not run", "reason": reason}
 
 
 def _maker(values: Mapping[str, str]) -> str:
@@ -151,12 +169,14 @@ def _listed(paper: Paper, measured: Sequence[LedgerRow]) -> list[LedgerRow]:
     titles = {row.experiment: row.title for row in measured}
     return [
         LedgerRow(
-            *(paper.name, figure.experiment, titles.get(figure.experiment, figure.title), *claim),
+            *(paper.name, figure.experiment, titles.get(figure.experiment, figure.title), *claim[:3]),
             ours="",
             seeds=(),
             verdict="not run",
             reason=figure.reason,
-            beyond=paper.goes_beyond(figure.experiment, claim.key),
+            kind=paper.kind_of(figure.experiment, claim),
+            n=None,
+            parts=(),
             made_by=(),
             result=None,
         )

@@ -1,8 +1,15 @@
 """How the figures of experiments look."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from ..report.figure import COLOURS, LINES
+from ..report.paired import half_width
+from .measures import accuracies
+from .stores import Row
 
 
 def panels(n: int = 1, columns: int = 2, height: float = 4.0) -> tuple[Figure, list[Axes]]:
@@ -21,3 +28,27 @@ def dress(axes: Axes, x: str, y: str, title: str = "", legend: bool = True) -> N
     axes.spines[["top", "right"]].set_visible(False)
     if legend and axes.get_legend_handles_labels()[0]:
         axes.legend(frameon=False, fontsize="small")
+
+
+def curve(ax: Axes, rows: Sequence[Row], key: str, index: int, label: str, y: str = "accuracy") -> None:
+    """Mean over seeds of a column against the round, where the case was run."""
+    runs = [row for row in rows if row["case"] == key]
+    if not runs:
+        return
+    x = runs[0]["rounds"] if len(runs[0][y]) == len(runs[0]["rounds"]) else np.arange(1, len(runs[0][y]) + 1)
+    look = {"color": COLOURS[index % len(COLOURS)], "linestyle": LINES[index % len(LINES)]}
+    ax.plot(x, np.mean([row[y] for row in runs], axis=0), label=label, **look)
+
+
+def lead(ax: Axes, rows: Sequence[Row], high: str, low: str, index: int, label: str) -> None:
+    """The lead in accuracy of one case over another against the round: mean over seeds with its 95 % interval."""
+    own = {key: {row["seed"]: row for row in rows if row["case"] == key} for key in (high, low)}
+    seeds = sorted(own[high].keys() & own[low].keys())
+    if not seeds:
+        return
+    leads = 100 * np.array([accuracies(own[high][seed]) - accuracies(own[low][seed]) for seed in seeds])
+    at, mean, half = own[high][seeds[0]]["rounds"], leads.mean(axis=0), half_width(leads, 0.95)
+    colour = COLOURS[index % len(COLOURS)]
+    ax.plot(at, mean, label=label, color=colour, linestyle=LINES[index % len(LINES)])
+    ax.fill_between(at, mean - half, mean + half, color=colour, alpha=0.15, linewidth=0)
+    ax.axhline(0, color="#888888", linewidth=0.8)

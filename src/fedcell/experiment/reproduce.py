@@ -2,26 +2,33 @@
 
 import time
 import traceback
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
+
+import torch
 
 from ..effort import Effort
 from ..errors import FedcellError
 from ..report.table import TIMES, human
-from .catalogue import Entry, load, opened
-from .frame import Claim, Experiment, Finding, judge, refuse_unmatched, rows_of, store_of, text, write
-from .ledger import read_result
-from .runs import Row, missing_runs, seeds_of
+from .catalogue import ExperimentFile, load, opened
+from .frame import Experiment, judge, refuse_unmatched, rows_of, text, write
+from .ledger import present, read_result
+from .runs import seeds_of
+from .stores import Row
+from .times import CPU, GPU, Workload, clock, work
+from .verdicts import RULES, Claim, Finding, Part
 
 Say = Callable[[str], None]
 
 
-class Outcome(NamedTuple):
+class Reproduction(NamedTuple):
     """How it went with one experiment."""
 
-    entry: Entry
+    entry: ExperimentFile
     text: str = ""  # claims and verdicts for a person
     claims: Sequence[Claim] = ()
     findings: Sequence[Finding] = ()
@@ -37,7 +44,7 @@ class Outcome(NamedTuple):
         return {key: (old, now[key]) for key, old in self.on_file.items() if now.get(key, old) != old}
 
 
-def reproduce(chosen: Sequence[Entry], effort: Effort, out: Path | None, say: Say) -> Iterator[Outcome]:
+def reproduce(chosen: Sequence[ExperimentFile], effort: Effort, out: Path | None, say: Say) -> Iterator[Reproduction]:
     """Run, judge and write experiments; outcomes come as they end.
 
     Args:
@@ -49,33 +56,47 @@ def reproduce(chosen: Sequence[Entry], effort: Effort, out: Path | None, say: Sa
     groups = [list(group) for _, group in groupby(chosen, lambda entry: entry.path.parent)]
     if effort.only:
         refuse_unmatched([key for group in groups for key in _keys(group, effort)], effort)
-    tell = _Counted(sum(_n_missing(group, effort, out) for group in groups), say)
+    tell = _Counted(Workload({}, {}, clock(())) if effort.stored else work(chosen, effort, out), say)
     for group in groups:
         with opened(group[0].path.parent):
             yield from (_one(entry, effort, out, tell) for entry in group)
 
 
-def results_of(entry: Entry, out: Path | None) -> Path:
+def results_of(entry: ExperimentFile, out: Path | None) -> Path:
     """The folder that the results of an experiment go to."""
     return out / entry.paper if out else entry.results
 
 
 class _Counted:
-    """Says every run with its number among all of them and the time that is left."""
+    """Says every run with its number among all of them and the time that is left.
 
-    def __init__(self, total: int, say: Say) -> None:
-        self.total, self.say = total, say
-        self.done, self.began_s = 0, time.monotonic()
+    Runs of an experiment count with the mean of what they are expected to take; without any time on file all alike.
+    """
 
-    def run(self, entry: Entry, line: str) -> None:
-        self.done += 1
-        left = max(self.total - self.done, 0)
-        rest_s = (time.monotonic() - self.began_s) / self.done * left
-        rest = f", about {human(rest_s, TIMES)} left" if left else ""
+    def __init__(self, todo: Workload, say: Say) -> None:
+        device = GPU if torch.cuda.is_available() else CPU
+        expected = {run: todo.clock.expected_s(device, run) for run in todo.missing}
+        known = [seconds for seconds in expected.values() if seconds]
+        usual = fmean(known) if known else 1.0
+        own: dict[ExperimentFile, list[float]] = defaultdict(list)
+        for run, entry in todo.missing.items():
+            own[entry].append(expected[run] or usual)
+        self.each = {entry: fmean(weights) for entry, weights in own.items()}
+        self.total, self.left = len(expected), sum(seconds or usual for seconds in expected.values())
+        self.done, self.spent, self.usual, self.say = 0, 0.0, usual, say
+        self.began_s = time.monotonic()
+        if known:
+            say(f"{self.total} runs to do, about {human(self.left, TIMES)} one by one on this kind of device")
+
+    def run(self, entry: ExperimentFile, line: str) -> None:
+        weight = self.each.get(entry, self.usual)
+        self.done, self.spent, self.left = self.done + 1, self.spent + weight, max(self.left - weight, 0.0)
+        rest_s = (time.monotonic() - self.began_s) / self.spent * self.left
+        rest = f", about {human(rest_s, TIMES)} left" if self.total > self.done else ""
         self.say(f"{entry} {line} (run {self.done} of {max(self.total, self.done)}{rest})")
 
 
-def _keys(group: Sequence[Entry], effort: Effort) -> list[str]:
+def _keys(group: Sequence[ExperimentFile], effort: Effort) -> list[str]:
     """The names of all cases of a paper; what does not load is said when its turn comes."""
     with opened(group[0].path.parent):
         try:
@@ -84,34 +105,17 @@ def _keys(group: Sequence[Entry], effort: Effort) -> list[str]:
             return [effort.only]
 
 
-def _n_missing(group: Sequence[Entry], effort: Effort, out: Path | None) -> int:
-    """How many runs the experiments of a paper lack; runs that they share count once."""
-    missing: set[tuple[Path, str]] = set()
-    if effort.stored:
-        return 0
-    with opened(group[0].path.parent):
-        for entry in group:
-            try:
-                experiment = load(entry)
-                store = store_of(experiment, entry.name, results_of(entry, out), effort)
-                runs = missing_runs(experiment.cases(effort.quick), effort.numbers, store, effort.only)
-            except Exception:  # said when its turn comes
-                continue
-            missing |= {(store, key) for key in runs}
-    return len(missing)
-
-
-def _one(entry: Entry, effort: Effort, out: Path | None, tell: _Counted) -> Outcome:
+def _one(entry: ExperimentFile, effort: Effort, out: Path | None, tell: _Counted) -> Reproduction:
     try:
         return _carry_out(entry, effort, out, tell)
     except FedcellError as error:
-        return Outcome(entry, note=_why(error, str(error)), failed=True)
+        return Reproduction(entry, note=_why(error, str(error)), failed=True)
     except Exception as error:
         tell.say(traceback.format_exc().rstrip())
-        return Outcome(entry, note=_why(error, f"{type(error).__name__}: {error}"), failed=True)
+        return Reproduction(entry, note=_why(error, f"{type(error).__name__}: {error}"), failed=True)
 
 
-def _carry_out(entry: Entry, effort: Effort, out: Path | None, tell: _Counted) -> Outcome:
+def _carry_out(entry: ExperimentFile, effort: Effort, out: Path | None, tell: _Counted) -> Reproduction:
     experiment = load(entry)
     results = results_of(entry, out)
     rows = rows_of(experiment, entry.name, results, effort, lambda line: tell.run(entry, line))
@@ -129,11 +133,13 @@ def _carry_out(entry: Entry, effort: Effort, out: Path | None, tell: _Counted) -
     before = {claim["key"]: claim["verdict"] for claim in in_clone["claims"]}
     if not note:
         write(experiment, entry.name, rows, findings, results, effort)
-    return Outcome(entry, shown, experiment.claims, findings, seeds, {} if effort.quick else before, note)
+    return Reproduction(entry, shown, experiment.claims, findings, seeds, {} if effort.quick else before, note)
 
 
 def _richer(old: Mapping[str, Any], rows: Sequence[Row]) -> str:
-    """Why the result on file stays; empty where it may be replaced."""
+    """Why the result on file stays; empty where it may be replaced, as one by older rules may."""
+    if rows and old.get("rules") != RULES:
+        return ""
     for word, had, has in (
         ("seeds", len(old["seeds"]), len(seeds_of(rows))),
         ("runs", old.get("runs", 0), len(rows)),
@@ -144,9 +150,15 @@ def _richer(old: Mapping[str, Any], rows: Sequence[Row]) -> str:
 
 
 def _findings(experiment: Experiment, result: Mapping[str, Any]) -> list[Finding]:
-    stored = {claim["key"]: Finding(*(claim[name] for name in Finding._fields)) for claim in result["claims"]}
+    stored = {claim["key"]: _finding(present(claim, result)) for claim in result["claims"]}
     missing = Finding("", "", "not run", "not in the result on file")
     return [stored.get(claim.key, missing._replace(claim=claim.key)) for claim in experiment.claims]
+
+
+def _finding(claim: Mapping[str, Any]) -> Finding:
+    """A finding of a stored result; older ones have no parts."""
+    parts = tuple(Part(**part) for part in claim.get("parts", ()))
+    return Finding(claim["key"], claim["ours"], claim["verdict"], claim["reason"], claim.get("n"), parts)
 
 
 def _why(error: Exception, words: str) -> str:

@@ -1,7 +1,7 @@
 """Runs that decide claims: cases over seeds, kept in stores.
 
-A store is a file with one line of JSON per run. Files that are decided by the same runs name the same store and share
-them; several processes may add to one store, and a run that is on file with the same settings is not repeated.
+Experiments that are decided by the same runs name the same store and share them; a run that is on file with the same
+settings is not repeated.
 """
 
 import json
@@ -13,23 +13,22 @@ from functools import cache
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import torch
 
 from .. import methods
-from ..data import Dataset, load
+from ..data import Dataset, load, scaled
 from ..data.generated import GENERATORS
-from ..errors import BadInput, Diverged
-from ..learn.engines.pool import cores
-from ..options import override, to_dict
+from ..errors import Diverged
+from ..machine import cores
+from ..options import to_dict
 from ..record import made_by
 from ..scenarios import Config, build_problem
 from ..simulate import simulate
 from ..types import Problem
-
-Row = dict[str, Any]
-DEFAULTS = to_dict(Config())
+from .stores import Row, append, done, lasting, method_config
 
 
 class Case(NamedTuple):
@@ -41,6 +40,8 @@ class Case(NamedTuple):
     settings: Mapping[str, Any] = {}
     build: Callable[[Config], Problem] | None = None  # for a problem beyond settings; importable, for other processes
     most_seeds: int | None = None  # a costly case runs on the first so many seeds alone
+    seeds: Sequence[int] = ()  # its own instead of 1..N, such as fresh ones for a setting that was chosen after results
+    measure: Callable[[Config], Mapping[str, Any]] | None = None  # columns, computed without training; on all its seeds
 
 
 def run_case(case: Case, seed: int) -> Row:
@@ -49,8 +50,10 @@ def run_case(case: Case, seed: int) -> Row:
     A run that diverges is a result: `diverged` says how, and its curves go on as NaN, its columns as None.
     """
     config = replace(case.config, seed=seed)
+    if case.measure:
+        return {"case": case.key, "seed": seed, "made_by": maker("cpu"), **case.measure(config)}
     problem = (case.build or build)(config)
-    method = methods.load(case.method).build(_method_config(case.method, case.settings))
+    method = methods.load(case.method).build(method_config(case.method, case.settings))
     rows, how = [], {}
     try:
         for row, _ in simulate(problem, method):
@@ -81,13 +84,18 @@ def run_case(case: Case, seed: int) -> Row:
 
 def build(config: Config) -> Problem:
     """The problem of the settings; a data set is read once for all runs of a process."""
-    return build_problem(config, None if config.data.name in GENERATORS else read_once(config.data.name))
+    return build_problem(config, None if config.data.name in GENERATORS else data_of(config))
+
+
+def data_of(config: Config) -> Dataset:
+    """The data set of the settings, scaled as they say, kept."""
+    return read_once(config.data.name, config.data.scaling)
 
 
 @cache
-def read_once(name: str) -> Dataset:
+def read_once(name: str, scaling: str) -> Dataset:
     """A data set by its name or path, kept."""
-    return load(name)
+    return scaled(load(name), scaling, reuse=True)
 
 
 def run_cases(
@@ -102,7 +110,7 @@ def run_cases(
 
     Args:
         cases: what to run.
-        seeds: seeds of every case, as far as the case allows.
+        seeds: seeds of every case, as far as the case allows; a case with seeds of its own runs on as many of those.
         store: file that runs are read from and added to.
         say: told of every finished run.
         workers: processes side by side; 0: as many as there are cores.
@@ -112,83 +120,62 @@ def run_cases(
     """
     todo = missing_runs(cases, seeds, store, only)
     store.parent.mkdir(parents=True, exist_ok=True)
-    for number, (key, row) in enumerate(_play(todo, workers or cores()), 1):
-        how = row.get("diverged") or f"accuracy {row['final_accuracy']:.3f}"
+    for number, (key, (row, machine_s)) in enumerate(_play(todo, workers or cores()), 1):
+        how = row.get("diverged") or (f"accuracy {row['final_accuracy']:.3f}" if "accuracy" in row else "computed")
         say(f"[{number}/{len(todo)}] {row['case']}, seed {row['seed']}: {how}")
-        _append(store, {"key": key, "row": row})
-    return _on_file(_done(store), cases, seeds)  # other processes may have added runs meanwhile
+        append(store, {"key": key, "row": row, "machine_s": machine_s})
+    return _on_file(done(store), _wanted(cases, seeds, len(seeds)))  # other processes may have added runs meanwhile
 
 
 def stored_rows(cases: Sequence[Case], store: Path) -> list[Row]:
-    """The rows of all cases that `store` has, with the same settings, on any seed."""
-    done = _done(store)
-    return _on_file(done, cases, sorted({row["seed"] for row in done.values()}))
+    """The rows of all cases that `store` has, with the same settings, on any seed that the case allows."""
+    found = done(store)
+    return [found[same] for same in ids_of(cases, list(found.values())) if same in found]
 
 
-def _on_file(done: Mapping[str, Row], cases: Sequence[Case], seeds: Sequence[int]) -> list[Row]:
-    return [done[same] for same in map(_lasting, _wanted(cases, seeds)) if same in done]
+def ids_of(cases: Sequence[Case], rows: Sequence[Row]) -> list[str]:
+    """What the runs of all cases depend on, lastingly, on all seeds that rows have and the case allows."""
+    seeds = sorted({row["seed"] for row in rows})
+    return [lasting(key) for key in _wanted(cases, seeds, n_own=None)]
+
+
+def _on_file(found: Mapping[str, Row], wanted: Mapping[str, tuple[Case, int]]) -> list[Row]:
+    return [found[same] for same in map(lasting, wanted) if same in found]
 
 
 def missing_runs(
     cases: Sequence[Case], seeds: Sequence[int], store: Path, only: str = ""
 ) -> dict[str, tuple[Case, int]]:
     """The runs that `store` lacks, by what they depend on; `only` as for `run_cases`."""
-    done = _done(store)
-    wanted = _wanted(cases, seeds)
-    return {key: pair for key, pair in wanted.items() if only in pair[0].key and _lasting(key) not in done}
+    found = done(store)
+    return {key: pair for key, pair in wanted_runs(cases, seeds, only).items() if lasting(key) not in found}
 
 
-def _wanted(cases: Sequence[Case], seeds: Sequence[int]) -> dict[str, tuple[Case, int]]:
-    return {_key(case, seed): (case, seed) for case in cases for seed in seeds if seed <= (case.most_seeds or seed)}
+def wanted_runs(cases: Sequence[Case], seeds: Sequence[int], only: str = "") -> dict[str, tuple[Case, int]]:
+    """All runs of the cases, by what they depend on; `only` as for `run_cases`."""
+    return _wanted([case for case in cases if only in case.key], seeds, len(seeds))
 
 
-def _done(store: Path) -> dict[str, Row]:
-    return {_lasting(line["key"]): line["row"] for line in lines_of(store)}
+def _wanted(cases: Sequence[Case], seeds: Sequence[int], n_own: int | None) -> dict[str, tuple[Case, int]]:
+    """Every case with its seeds, of its own ones the first `n_own` (None: all)."""
+    return {_key(case, seed): (case, seed) for case in cases for seed in _seeds(case, seeds, n_own)}
+
+
+def _seeds(case: Case, seeds: Sequence[int], n_own: int | None) -> Sequence[int]:
+    if case.seeds:
+        return case.seeds if case.measure else case.seeds[:n_own]
+    return [seed for seed in seeds if seed <= (case.most_seeds or seed)]
 
 
 def _key(case: Case, seed: int) -> str:
     """What a run depends on, as a text: all settings of the world and of the method, also those that are not given."""
-    own = to_dict(_method_config(case.method, case.settings))
+    own = to_dict(method_config(case.method, case.settings))
     config = to_dict(replace(case.config, seed=seed))
     return json.dumps([case.key, seed, {"config": config, "method": case.method, **own}], sort_keys=True)
 
 
-def _lasting(key: str) -> str:
-    """A key without the settings that have their defaults.
-
-    A setting that did not exist when a run was stored had the effect of its default, so the run still counts.
-    """
-    case, seed, settings = json.loads(key)
-    defaults = {"config": DEFAULTS, **_method_defaults(settings["method"])}
-    return json.dumps([case, seed, _changed(settings, defaults)], sort_keys=True)
-
-
-def _method_config(method: str, settings: Mapping[str, Any]) -> Any:
-    return override(methods.load(method).Config(), settings, where=f"{method}.")
-
-
-@cache
-def _method_defaults(method: str) -> dict[str, Any]:
-    """None of a method that is gone: its runs stay on file and count for nothing."""
-    try:
-        return to_dict(_method_config(method, {}))
-    except BadInput:
-        return {}
-
-
-def _changed(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    sections = {name: _changed(value, defaults.get(name, {})) for name, value in values.items() if _is_section(value)}
-    plain = {name: value for name, value in values.items() if not _is_section(value)}
-    different = {name: value for name, value in plain.items() if name not in defaults or value != defaults[name]}
-    return different | {name: section for name, section in sections.items() if section}
-
-
-def _is_section(value: Any) -> bool:
-    return isinstance(value, Mapping)
-
-
-def _play(todo: Mapping[str, tuple[Case, int]], workers: int) -> Iterator[tuple[str, Row]]:
-    """(key, row) of every run as it ends; the first failure is raised when all others are through."""
+def _play(todo: Mapping[str, tuple[Case, int]], workers: int) -> Iterator[tuple[str, "Timed"]]:
+    """(key, timed row) of every run as it ends; the first failure is raised when all others are through."""
     failures: list[Exception] = []
     for key, result in _alone(todo) if workers == 1 else _side_by_side(todo, workers):
         if isinstance(result, Exception):
@@ -201,23 +188,36 @@ def _play(todo: Mapping[str, tuple[Case, int]], workers: int) -> Iterator[tuple[
         raise failures[0]
 
 
-def _alone(todo: Mapping[str, tuple[Case, int]]) -> Iterator[tuple[str, Row | Exception]]:
+class Timed(NamedTuple):
+    """A row, and the seconds of this machine that it took: those of n runs side by side count a n-th each."""
+
+    row: Row
+    machine_s: float
+
+
+def _timed(case: Case, seed: int, side_by_side: int = 1) -> Timed:
+    began_s = perf_counter()
+    row = run_case(case, seed)
+    return Timed(row, (perf_counter() - began_s) / side_by_side)
+
+
+def _alone(todo: Mapping[str, tuple[Case, int]]) -> Iterator[tuple[str, Timed | Exception]]:
     for key, pair in todo.items():
         try:
-            result: Row | Exception = run_case(*pair)
+            result: Timed | Exception = _timed(*pair)
         except Exception as error:
             result = error
         yield key, result
 
 
-def _side_by_side(todo: Mapping[str, tuple[Case, int]], workers: int) -> Iterator[tuple[str, Row | Exception]]:
+def _side_by_side(todo: Mapping[str, tuple[Case, int]], workers: int) -> Iterator[tuple[str, Timed | Exception]]:
     """Each run in a process and one thread of its own; none waits in a queue, so that Ctrl-C ends soon."""
     with ProcessPoolExecutor(workers, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
         rest = iter(todo.items())
-        under_way: dict[Future[Row], str] = {}
+        under_way: dict[Future[Timed], str] = {}
         while True:
             for key, pair in islice(rest, workers - len(under_way)):
-                under_way[pool.submit(run_case, *pair)] = key
+                under_way[pool.submit(_timed, *pair, min(workers, len(todo)))] = key
             if not under_way:
                 return
             for future in wait(under_way, return_when=FIRST_COMPLETED).done:
@@ -230,26 +230,6 @@ def _side_by_side(todo: Mapping[str, tuple[Case, int]], workers: int) -> Iterato
 def seeds_of(rows: Sequence[Row]) -> list[int]:
     """The seeds that have runs."""
     return sorted({row["seed"] for row in rows})
-
-
-def lines_of(store: Path) -> list[Row]:
-    """The finished runs on file; a line that a kill left half-written is passed over."""
-    lines = store.read_text().splitlines() if store.exists() else []
-    return [line for line in map(_line, lines) if line]
-
-
-def _line(text: str) -> Row:
-    try:
-        return dict(json.loads(text))
-    except ValueError:
-        return {}
-
-
-def _append(store: Path, line: Row) -> None:
-    """Add a run in one write, so that processes can share the file, on a line of its own even after a kill."""
-    broken = store.exists() and not store.read_bytes().endswith(b"\n")
-    with store.open("ab", buffering=0) as file:
-        file.write(b"\n" * broken + json.dumps(line).encode() + b"\n")
 
 
 def maker(device: str) -> dict[str, str]:

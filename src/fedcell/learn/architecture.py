@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from ..errors import BadInput
+from .norms import NORMS, adopt, batch_norms
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,9 @@ class Architecture:
     def of(module: nn.Module) -> "Architecture":
         """Lay out a module; refuses running statistics and parameters that are not float32."""
         _refuse_unusable(module)
-        return Architecture.around(deepcopy(module).cpu().train())
+        template = deepcopy(module).cpu().train()
+        adopt(template)
+        return Architecture.around(template)
 
     @staticmethod
     def around(template: nn.Module) -> "Architecture":
@@ -44,6 +47,11 @@ class Architecture:
     def stochastic(self) -> bool:
         """Whether the forward pass itself draws random numbers (dropout)."""
         return any(isinstance(part, _DropoutNd) and part.p > 0 for part in self.module.modules())
+
+    @property
+    def mixes_samples(self) -> bool:
+        """Whether what the network says of a sample depends on the batch that it is in (batch norm)."""
+        return bool(batch_norms(self.module))
 
     def replica(self, device: torch.device) -> nn.Module:
         """A private copy of the module on a device."""
@@ -73,9 +81,9 @@ class Architecture:
 
 def _is_plain(module: nn.Module) -> bool:
     """Whether dense layers and convolutions in sequence, each used as PyTorch has it, do all the products."""
-    whole = (nn.Sequential, nn.Linear, nn.Conv2d)
+    whole = (nn.Sequential, nn.Linear, nn.Conv2d, *NORMS)  # norms have no products
     return all(
-        type(part).__module__.startswith("torch.nn.") and (type(part) in whole or not [*part.parameters()])
+        type(part) in whole or (type(part).__module__.startswith("torch.nn.") and not [*part.parameters()])
         for part in module.modules()
     )
 

@@ -6,10 +6,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ..rng import SETUP, stream
 from ..types import Floats, Ints
 from .samples import Samples
 from .video_samples import RequestSamples
 
+MIXED = 512  # samples of a batch at most where each has a part in the scores of the others
 MOST = 2048  # samples that are put to a network at a time
 LAYER_BYTES = 48 << 20  # of the output of a layer on a CPU: more takes memory, and time to ask the system for it
 
@@ -35,6 +37,16 @@ def samples_at_once(module: nn.Module, sample: Tensor) -> int:
     for hook in hooks:
         hook.remove()
     return min(MOST, 1 << max(LAYER_BYTES // max(largest), 1).bit_length() - 1)
+
+
+def mixed_batches(n_samples: int, seed: int) -> list[Ints]:
+    """Sample numbers in a fixed random order, in batches of about equal size that depend on nothing else.
+
+    For networks whose scores of a sample depend on the batch: test sets may be sorted by label, and how many samples
+    fit into memory must not show in the results.
+    """
+    order = stream(seed, SETUP, "evaluation order").permutation(n_samples)
+    return np.array_split(order, -(-n_samples // MIXED))
 
 
 def places(scores: Tensor, y: Tensor) -> Tensor:

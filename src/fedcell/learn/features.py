@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from ..errors import BadInput
 from .architecture import Architecture
+from .norms import NORMS
 
 
 def split(module: nn.Module) -> tuple[list[nn.Module], nn.Linear]:
@@ -60,17 +61,21 @@ def class_means(module: nn.Module, x: Tensor, y: Tensor, n_classes: int) -> tupl
 
 
 def head_entries(architecture: Architecture, n_layers: int) -> Tensor:
-    """Which entries of the flat vector belong to the last dense layers, bool `[n_params]`.
+    """Which entries of the flat vector belong to the last dense layers and the norms behind them, bool `[n_params]`.
 
     Args:
         architecture: of any kind.
         n_layers: so many of them; one layer at least is left for the body, so a single layer is all body.
     """
-    layers = [name for name, part in architecture.module.named_modules() if isinstance(part, nn.Linear)]
-    weighted = {name.rpartition(".")[0] for name in architecture.names}
-    head = layers[max(len(layers) - n_layers, 1 if len(weighted) == len(layers) else 0) :]
+    parts = dict(architecture.module.named_modules())
+    owners: list[str] = []  # of every parameter: its layer, or the one before its norm
+    for name in architecture.names:
+        layer = name.rpartition(".")[0]
+        owners.append(owners[-1] if owners and isinstance(parts[layer], NORMS) else layer)
+    dense = [layer for layer in dict.fromkeys(owners) if isinstance(parts[layer], nn.Linear)]
+    head = dense[max(len(dense) - n_layers, 1 if len(dense) == len(set(owners)) else 0) :]
     mask = torch.zeros(architecture.n_params, dtype=torch.bool)
     ends = [*architecture.offsets[1:], architecture.n_params]
-    for name, first, last in zip(architecture.names, architecture.offsets, ends, strict=True):
-        mask[first:last] = name.rpartition(".")[0] in head
+    for layer, first, last in zip(owners, architecture.offsets, ends, strict=True):
+        mask[first:last] = layer in head
     return mask

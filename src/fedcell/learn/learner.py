@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..errors import BadInput
+from ..machine import cores, one_thread
 from ..rng import SETUP, stream
 from ..types import Ints, Start, Updates
 from .architecture import Architecture, trainable
@@ -20,8 +22,7 @@ from .engines import batched, sharded
 from .engines.cohort import Replays
 from .engines.common import Job
 from .engines.dispatch import train_with
-from .engines.pool import cores, one_thread
-from .evaluation import places, samples_at_once, spread_columns, top_columns
+from .evaluation import mixed_batches, places, samples_at_once, spread_columns, top_columns
 from .memory import keep_freed_memory
 from .samples import Samples
 from .settings import TrainConfig
@@ -56,16 +57,31 @@ class Learner:
         self.n_params = max(architecture.n_params for architecture in self.architectures)
         self.device = train.y.device
         self._buffers, self._replays = Buffers(), Replays()
+        self._others: dict[Architecture, Self] = {}  # learners of other networks, with the memory of their rounds
         self._probe = self.architectures[0].replica(self.device).eval()
+        self._mixes = self.architectures[0].mixes_samples  # scores of a sample depend on its batch
         self._at_once = 0  # samples of an evaluation that are put to the network together; 0: not looked at yet
         if settings.shards:
             sharded.check(settings.shards, self.device)
 
-    def with_network(self, architecture: Architecture) -> Self:
-        """The same learner for one other network, such as a part of its own; for training alone."""
+    def with_network(self, architecture: Architecture, once: bool = False) -> Self:
+        """The same learner for one other network, such as a part of its own; for training alone.
+
+        Args:
+            architecture: the network.
+            once: no later round has one of its shape. A GPU then trains one row after another by plain kernels:
+                batching over models and recorded steps pay if they serve again.
+        """
+        if not once and architecture in self._others:
+            return self._others[architecture]
         other = copy(self)
+        other._others = {}
+        if once and self.device.type != "cpu" and self.settings.engine == "auto":
+            other.settings = replace(self.settings, engine="sequential")
         other.architectures, other.of_device, other.n_params = (architecture,), None, architecture.n_params
         other._buffers, other._replays = Buffers(), Replays()
+        if not once:
+            self._others[architecture] = other
         return other
 
     def initial(self, architecture: int = 0) -> Tensor:
@@ -165,29 +181,42 @@ class Learner:
         `train.top` and `train.spread` add columns.
         """
         samples = samples or self.test_samples
-        for parameter, value in zip(trainable(self._probe), self.architectures[0].views(params), strict=True):
-            parameter.copy_(value)
-        right, loss, found = 0.0, 0.0, []
-        size = self._at_once = self._at_once or samples_at_once(self._probe, samples.take(np.arange(1))[0])
-        for first in range(0, len(samples), size):
-            index = np.arange(first, min(first + size, len(samples)))
-            y = samples.y[first : first + size]
-            with precision(self.settings.tf32):
-                scores = self._scores(samples, index)
+        right, loss, order, found = 0.0, 0.0, [], []
+        for index, scores in self.scores(params, samples):
+            y = samples.y[torch.from_numpy(index).to(self.device)]
             hit = scores.argmax(1) == y
             right += float(hit.sum())
             loss += float(functional.cross_entropy(scores, y, reduction="sum"))
+            order.append(index)
             found.append((hit, places(scores, y) if self.settings.top else hit))
         columns = {"accuracy": right / len(samples), "loss": loss / len(samples)}
         if self.settings.top:
             columns |= top_columns(torch.cat([place for _, place in found]).cpu().numpy(), self.settings.top)
         if self.settings.spread:
-            columns |= spread_columns(torch.cat([hit for hit, _ in found]).double().cpu().numpy(), samples)
+            hits = np.empty(len(samples))
+            hits[np.concatenate(order)] = torch.cat([hit for hit, _ in found]).cpu().numpy()
+            columns |= spread_columns(hits, samples)
         return columns
+
+    @torch.no_grad()
+    def scores(self, params: Tensor, samples: Samples) -> Iterator[tuple[Ints, Tensor]]:
+        """What one vector says of samples, batch by batch: their numbers, and class scores `[n, n_outputs]`."""
+        for parameter, value in zip(trainable(self._probe), self.architectures[0].views(params), strict=True):
+            parameter.copy_(value)
+        for index in self._judged_together(samples):
+            with precision(self.settings.tf32):
+                scores = self._scores(samples, index)
+            yield index, scores
+
+    def _judged_together(self, samples: Samples) -> list[Ints]:
+        if self._mixes:
+            return mixed_batches(len(samples), self.seed)
+        size = self._at_once = self._at_once or samples_at_once(self._probe, samples.take(np.arange(1))[0])
+        return [np.arange(first, min(first + size, len(samples))) for first in range(0, len(samples), size)]
 
     def _scores(self, samples: Samples, index: Ints) -> Tensor:
         """What the model says of samples; inputs that are known to repeat are put to it once."""
-        if samples.inputs is None:
+        if samples.inputs is None or self._mixes:
             return self._probe(samples.take(index)[0])
         _, first, place = np.unique(samples.inputs[index], return_index=True, return_inverse=True)
         return self._probe(samples.take(index[first])[0])[torch.from_numpy(place).to(self.device)]

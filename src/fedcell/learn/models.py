@@ -1,10 +1,11 @@
-"""Built-in networks, without batch normalisation or other running statistics.
+"""Built-in networks; norms come with `model.norm` and keep no running statistics.
 
 A new model is a function `name(settings, input_shape, n_classes) -> nn.Module` in `BUILDERS`.
 """
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from math import prod
 
 import torch
@@ -13,6 +14,7 @@ from torch.nn import functional
 
 from ..errors import BadInput, choose_one
 from .engines.batchable import lstm_cell
+from .norms import norm
 from .settings import ModelConfig
 
 Shape = tuple[int, ...]
@@ -45,7 +47,8 @@ def cnn(settings: ModelConfig, input_shape: Shape, n_classes: int) -> nn.Module:
     channels, height, width = _image(settings, input_shape)
     layers: list[nn.Module] = []
     for out in settings.channels:
-        layers += [nn.Conv2d(channels, out, settings.kernel, padding=settings.padding), nn.MaxPool2d(2), nn.ReLU()]
+        layers += [nn.Conv2d(channels, out, settings.kernel, padding=settings.padding), *norm(settings.norm, out)]
+        layers += [nn.MaxPool2d(2), nn.ReLU()]
         shrink = settings.kernel - 1 - 2 * settings.padding
         channels, height, width = out, (height - shrink) // 2, (width - shrink) // 2
     if min(height, width) < 1:
@@ -53,20 +56,25 @@ def cnn(settings: ModelConfig, input_shape: Shape, n_classes: int) -> nn.Module:
             f"model.kernel = {settings.kernel} in {len(settings.channels)} convolutions leaves no pixels of a "
             f"{input_shape} input: use a smaller kernel, fewer model.channels or more model.padding"
         )
-    return nn.Sequential(*layers, nn.Flatten(), *_dense((channels * height * width, *settings.hidden, n_classes)))
+    widths = channels * height * width, *settings.hidden, n_classes
+    return nn.Sequential(*layers, nn.Flatten(), *_dense(widths, settings.norm))
 
 
 def vgg11(settings: ModelConfig, input_shape: Shape, n_classes: int) -> nn.Module:
-    """VGG-11 features (3x3 convolutions, five max-pools) and `model.hidden` dense layers, no batch norm."""
+    """VGG-11 features (3x3 convolutions, five max-pools) and `model.hidden` dense layers."""
     channels, height, width = _image(settings, input_shape)
     if min(height, width) < 32:
         raise BadInput(f"model.name = 'vgg11' needs images of 32x32 or more, not {input_shape}: use cnn")
     layers: list[nn.Module] = []
     for out in (64, 0, 128, 0, 256, 256, 0, 512, 512, 0, 512, 512, 0):  # 0 is a max-pool
-        layers += [nn.Conv2d(channels, out, 3, padding=1), nn.ReLU()] if out else [nn.MaxPool2d(2)]
-        channels = out or channels
+        if not out:
+            layers.append(nn.MaxPool2d(2))
+            continue
+        layers += [nn.Conv2d(channels, out, 3, padding=1), *norm(settings.norm, out), nn.ReLU()]
+        channels = out
     pixels = (height // 32) * (width // 32)
-    net = nn.Sequential(*layers, nn.Flatten(), *_dense((channels * pixels, *settings.hidden, n_classes)))
+    widths = channels * pixels, *settings.hidden, n_classes
+    net = nn.Sequential(*layers, nn.Flatten(), *_dense(widths, settings.norm))
     _start_deep(net)
     return net
 
@@ -76,11 +84,11 @@ def squeezenet(settings: ModelConfig, input_shape: Shape, n_classes: int) -> nn.
     channels, height, width = _image(settings, input_shape)
     if min(height, width) < 32:
         raise BadInput(f"model.name = 'squeezenet' needs images of 32x32 or more, not {input_shape}: use cnn")
-    pool = nn.MaxPool2d(3, 2, ceil_mode=True)
+    pool, fire = nn.MaxPool2d(3, 2, ceil_mode=True), partial(Fire, norm_kind=settings.norm)
     net = nn.Sequential(
-        *(nn.Conv2d(channels, 64, 3, stride=2), nn.ReLU(), pool),
-        *(Fire(64, 16, 64), Fire(128, 16, 64), pool, Fire(128, 32, 128), Fire(256, 32, 128), pool),
-        *(Fire(256, 48, 192), Fire(384, 48, 192), Fire(384, 64, 256), Fire(512, 64, 256)),
+        *(nn.Conv2d(channels, 64, 3, stride=2), *norm(settings.norm, 64), nn.ReLU(), pool),
+        *(fire(64, 16, 64), fire(128, 16, 64), pool, fire(128, 32, 128), fire(256, 32, 128), pool),
+        *(fire(256, 48, 192), fire(384, 48, 192), fire(384, 64, 256), fire(512, 64, 256)),
         *(nn.Conv2d(512, n_classes, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()),
     )
     _start_deep(net)
@@ -88,17 +96,18 @@ def squeezenet(settings: ModelConfig, input_shape: Shape, n_classes: int) -> nn.
 
 
 class Fire(nn.Module):
-    """Squeeze to few channels, expand with 1x1 and 3x3 kernels side by side."""
+    """Squeeze to few channels, expand with 1x1 and 3x3 kernels side by side; a norm goes over what they find."""
 
-    def __init__(self, channels: int, squeeze: int, expand: int) -> None:
+    def __init__(self, channels: int, squeeze: int, expand: int, norm_kind: str = "none") -> None:
         super().__init__()
         self.squeeze = nn.Conv2d(channels, squeeze, 1)
         self.expand1 = nn.Conv2d(squeeze, expand, 1)
         self.expand3 = nn.Conv2d(squeeze, expand, 3, padding=1)
+        self.norm = nn.Sequential(*norm(norm_kind, 2 * expand))
 
     def forward(self, x: Tensor) -> Tensor:
         squeezed = functional.relu(self.squeeze(x))
-        return functional.relu(torch.cat([self.expand1(squeezed), self.expand3(squeezed)], dim=1))
+        return functional.relu(self.norm(torch.cat([self.expand1(squeezed), self.expand3(squeezed)], dim=1)))
 
 
 def lstm(settings: ModelConfig, input_shape: Shape, n_classes: int) -> nn.Module:
@@ -147,11 +156,12 @@ def _start_deep(net: nn.Module) -> None:
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
 
 
-def _dense(widths: Shape) -> list[nn.Module]:
-    """Linear layers between the widths, ReLU between the layers."""
+def _dense(widths: Shape, norm_kind: str = "none") -> list[nn.Module]:
+    """Linear layers between the widths, ReLU between the layers; a norm goes over the first hidden one."""
     layers: list[nn.Module] = []
-    for width_in, width_out in itertools.pairwise(widths):
-        layers += [nn.Linear(width_in, width_out), nn.ReLU()]
+    for place, (width_in, width_out) in enumerate(itertools.pairwise(widths)):
+        normed = norm(norm_kind, width_out) if place == 0 and len(widths) > 2 else []
+        layers += [nn.Linear(width_in, width_out), *normed, nn.ReLU()]
     return layers[:-1]
 
 

@@ -1,9 +1,9 @@
 """Width-pruned sub-models: which entries of a flat vector belong to a unit, and what is left when units are dropped.
 
-A *unit* is a filter of a convolution or a neuron of a dense layer: a row of weights and its bias. Dropping it also
-takes away what it feeds, a block of columns of the next layer. The inputs of the first layer and the class outputs are
-never dropped. An entry is kept where its row and its column are, so the kept entries of the flat vector, in their
-order, are the flat vector of the small dense network.
+A *unit* is a filter of a convolution or a neuron of a dense layer: a row of weights, its bias, and its entries of a
+batch norm behind the layer. Dropping it also takes away what it feeds, a block of columns of the next layer. The inputs
+of the first layer and the class outputs are never dropped. An entry is kept where its row and its column are, so the
+kept entries of the flat vector, in their order, are the flat vector of the small dense network.
 
 Reference: chen-ch6, sections 2.1 and 2.2
 """
@@ -22,8 +22,10 @@ from torch.nn.utils import skip_init
 from ..errors import BadInput
 from ..types import Bools, Floats, Ints
 from .architecture import Architecture
+from .norms import BatchNorm
 
 PASSING = (nn.ReLU, nn.MaxPool2d, nn.Flatten)  # map a unit that is all zero to zero
+MIXING = (nn.GroupNorm, nn.LayerNorm)  # their statistics are over the units of a layer
 
 
 class Layer(NamedTuple):
@@ -31,11 +33,12 @@ class Layer(NamedTuple):
 
     place: int  # in the sequence
     weight: int  # where its weights begin in the flat vector
-    bias: int | None
+    vectors: tuple[int, ...]  # where its bias, and scale and shift of a norm, begin: a number for each unit
     n_out: int
     n_in: int
     block: int  # pixels of a kernel, or of an image that was flattened
     positions: int  # outputs of a unit per sample: pixels of its map, 1 for a neuron
+    norm: int | None = None  # place of the batch norm behind it
 
     @property
     def weights(self) -> slice:
@@ -60,6 +63,11 @@ class Units:
         """Units of all these layers."""
         return sum(self.sizes)
 
+    @property
+    def last_norm(self) -> int:
+        """The last layer with a norm, 0 without any: how far layers before it are cut does not show in the outputs."""
+        return max((number for number, layer in enumerate(self.layers) if layer.norm is not None), default=0)
+
     def split(self, per_unit: np.ndarray) -> list[np.ndarray]:
         """`[..., n_units]` cut into one array per layer."""
         return np.split(per_unit, np.cumsum(self.sizes)[:-1], axis=-1) if self.sizes else []
@@ -78,7 +86,7 @@ def units_of(architecture: Architecture, input_shape: tuple[int, ...]) -> Units:
     """The units of a plain sequence of dense and convolutional layers.
 
     Args:
-        architecture: an `nn.Sequential` of Linear, Conv2d, ReLU, MaxPool2d and Flatten, each used once.
+        architecture: an `nn.Sequential` of Linear, Conv2d, BatchNorm, ReLU, MaxPool2d and Flatten, each used once.
         input_shape: of one sample, channels first.
 
     Raises:
@@ -91,13 +99,22 @@ def units_of(architecture: Architecture, input_shape: tuple[int, ...]) -> Units:
     for place, part in enumerate(parts):
         if isinstance(part, PASSING):
             continue
+        vectors = tuple(where[name] for name in (f"{place}.weight", f"{place}.bias") if name in where)
+        if isinstance(part, BatchNorm):
+            layers[-1] = _normed(layers, part, place, vectors)
+            continue
         shape = part.weight.shape
         n_in = layers[-1].n_out if layers else shape[1]
         n_out, block = shape[0], prod(shape[1:]) // n_in
-        layers.append(
-            Layer(place, where[f"{place}.weight"], where.get(f"{place}.bias"), n_out, n_in, block, positions[place])
-        )
+        layers.append(Layer(place, vectors[0], vectors[1:], n_out, n_in, block, positions[place]))
     return Units(architecture, tuple(layers))
+
+
+def _normed(layers: list[Layer], norm: BatchNorm, place: int, vectors: tuple[int, ...]) -> Layer:
+    """The last layer with the norm behind it."""
+    if not layers or layers[-1].norm is not None or norm.num_features != layers[-1].n_out or not vectors:
+        raise _cannot_cut("has a BatchNorm that does not scale the units of the one layer before it")
+    return layers[-1]._replace(vectors=layers[-1].vectors + vectors, norm=place)
 
 
 def _sequence(architecture: Architecture) -> list[Any]:
@@ -107,7 +124,12 @@ def _sequence(architecture: Architecture) -> list[Any]:
         raise _cannot_cut(f"is a {type(module).__name__}")
     parts = list(module)
     for part in parts:
-        if not isinstance(part, (nn.Linear, nn.Conv2d, *PASSING)):
+        if isinstance(part, MIXING):
+            raise BadInput(
+                f"the model has a {type(part).__name__}, whose statistics mix kept and pruned units, so its units "
+                "cannot be pruned: use model.norm=batch or none"
+            )
+        if not isinstance(part, (nn.Linear, nn.Conv2d, BatchNorm, *PASSING)):
             raise _cannot_cut(f"has a {type(part).__name__}")
         if isinstance(part, nn.Conv2d) and part.groups != 1:
             raise _cannot_cut(f"has a convolution in {part.groups} groups")
@@ -123,7 +145,7 @@ def _sequence(architecture: Architecture) -> list[Any]:
 def _cannot_cut(why: str) -> BadInput:
     return BadInput(
         f"the model {why}, so its units cannot be pruned: use mlp, cnn or vgg11, "
-        "or a Sequential of Linear, Conv2d, ReLU, MaxPool2d and Flatten"
+        "or a Sequential of Linear, Conv2d, BatchNorm without running statistics, ReLU, MaxPool2d and Flatten"
     )
 
 
@@ -158,8 +180,8 @@ def entry_masks(units: Units, keep: Bools, device: torch.device, whole_rows: boo
         if number and not whole_rows:
             entries = entries & kept[number - 1][:, None, :, None]
         masks[:, layer.weights] = entries.flatten(1)
-        if layer.bias is not None:
-            masks[:, layer.bias : layer.bias + layer.n_out] = rows
+        for start in layer.vectors:
+            masks[:, start : start + layer.n_out] = rows
     return masks
 
 
@@ -167,8 +189,8 @@ def kept_units(units: Units, masks: Tensor) -> Bools:
     """The unit masks `[n_rows, n_units]` behind entry masks: a unit stays where any entry of its row does."""
     parts = [torch.zeros(len(masks), 0, dtype=torch.bool)]
     for layer in units.layers[:-1]:
-        if layer.bias is not None:
-            parts.append(masks[:, layer.bias : layer.bias + layer.n_out])
+        if layer.vectors:
+            parts.append(masks[:, layer.vectors[0] : layer.vectors[0] + layer.n_out])
         else:
             parts.append(masks[:, layer.weights].view(-1, layer.n_out, layer.n_in * layer.block).any(dim=2))
     return torch.cat([part.cpu() for part in parts], dim=1).numpy()
@@ -177,7 +199,7 @@ def kept_units(units: Units, masks: Tensor) -> Bools:
 def load(units: Units, counts: Ints) -> tuple[Ints, Ints]:
     """Exact parameters, and floating-point operations of one forward pass, of sub-models.
 
-    `sum_l rows x columns x block + biases`, and two operations per multiply-add.
+    `sum_l rows x columns x block + biases`, scales and shifts, and two operations per multiply-add.
 
     Args:
         units: of the network.
@@ -191,7 +213,7 @@ def load(units: Units, counts: Ints) -> tuple[Ints, Ints]:
         rows = counts[..., number] if number < counts.shape[-1] else np.int64(layer.n_out)
         columns = counts[..., number - 1] if number else np.int64(layer.n_in)
         weights = rows * columns * layer.block
-        n_params += weights + rows * (layer.bias is not None)
+        n_params += weights + rows * len(layer.vectors)
         flops += 2 * weights * layer.positions
     return n_params, flops
 
@@ -218,11 +240,14 @@ def cut(units: Units, counts: Sequence[int], device: torch.device | None = None)
     """
     if min(counts, default=1) < 1:
         raise ValueError(f"a layer of a sub-model keeps none of its units: {tuple(counts)}")
-    parts = list(units.architecture.module.children())
+    parts: list[Any] = list(units.architecture.module.children())
+    place = device or torch.device("cpu")
     for number, layer in enumerate(units.layers):
         n_out = int(counts[number]) if number < len(counts) else layer.n_out
         n_in = int(counts[number - 1]) if number else layer.n_in
-        parts[layer.place] = _narrow(parts[layer.place], n_in * layer.block, n_in, n_out, device or torch.device("cpu"))
+        parts[layer.place] = _narrow(parts[layer.place], n_in * layer.block, n_in, n_out, place)
+        if layer.norm is not None:
+            parts[layer.norm] = _without_start(BatchNorm, n_out, eps=parts[layer.norm].eps, device=place)
     return Architecture.around(nn.Sequential(*parts))
 
 

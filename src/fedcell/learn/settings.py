@@ -25,6 +25,13 @@ class ModelConfig:
         "dense layer",
         choices=("products", "parameters"),
     )
+    norm: str = option(
+        "none",
+        "norm after every convolution, the first hidden dense layer and every fire module (cnn, vgg11, squeezenet): by "
+        "the statistics of the batch, in training and evaluation; or of groups of channels of a sample",
+        choices=("none", "batch", "group"),
+        needs="name=cnn|vgg11|squeezenet",
+    )
     channels: tuple[int, ...] = option((6, 16), "output channels of the convolutions (cnn)", least=1, needs="name=cnn")
     kernel: int = option(5, "kernel size of the convolutions (cnn)", least=1, needs="name=cnn")
     padding: int = option(0, "padding of the convolutions (cnn)", least=0, needs="name=cnn")

@@ -9,8 +9,8 @@ from functools import partial
 import numpy as np
 import torch
 
+from ..machine import for_each
 from ..types import Ints, Start, Updates
-from .engines.pool import for_each
 from .learner import Learner, precision
 from .pruning import Units, cut, kept_units, load
 from .work import Work, rows_of
@@ -45,7 +45,7 @@ def _train_extracted(learner: Learner, units: Units, start: Start, work: Work) -
         part = rows_of(work._replace(mask=None), rows)
         if part.shift is not None:
             part = part._replace(shift=part.shift[masks[at]].view(len(rows), -1))
-        small = learner.with_network(cut(units, counts[rows[0]].tolist(), masks.device))
+        small = learner.with_network(cut(units, counts[rows[0]].tolist(), masks.device), once=True)
         moved = small.train(Start(points, np.arange(len(rows))), part).delta
         for row, line in zip(rows, moved, strict=True):
             delta[row].masked_scatter_(masks[row], line)

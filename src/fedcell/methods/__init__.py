@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from .. import coding as codings
 from .. import pieces
 from ..errors import BadInput
-from ..idle import idle
 from ..options import override
 from ..pieces import summary
 from ..types import Method
+from ..unused_settings import unused_settings
 from . import pairing
 
 __all__ = ["Choice", "load", "names", "owns", "pairs", "parse", "summary", "without_effect", "word"]
@@ -30,11 +30,15 @@ class Choice(NamedTuple):
     module: ModuleType
     config: Any
 
+    @property
+    def source(self) -> str:
+        """The name or the file of the method."""
+        return self.label.partition(":")[0]
+
     def build(self) -> Method:
         method = self.module.build(self.config)
         if not isinstance(method, Method):
-            name = self.label.partition(":")[0]
-            raise BadInput(f"build() of {name!r} returned {str(method)[:50]!r}: return a fedcell.Method")
+            raise BadInput(f"build() of {self.source!r} returned {str(method)[:50]!r}: return a fedcell.Method")
         return method
 
 
@@ -108,7 +112,7 @@ def pairs(text: str) -> list[tuple[str, str]]:
 
 
 def without_effect(choice: Choice, given: Iterable[str] = ()) -> dict[str, str]:
-    """`idle` of the settings in a method's text, each text by itself, and of those given for the method."""
-    where, own = f"{word(choice.label.partition(':')[0])}.", dict(pairs(choice.label))
-    said = idle(choice.config, [key for key in given if key not in own], where)
-    return said | {f"{choice.label} {key}": text for key, text in idle(choice.config, own, where).items()}
+    """`unused_settings` of the settings in a method's text, each text by itself, and of those given for the method."""
+    where, own = f"{word(choice.source)}.", dict(pairs(choice.label))
+    said = unused_settings(choice.config, [key for key in given if key not in own], where)
+    return said | {f"{choice.label} {key}": text for key, text in unused_settings(choice.config, own, where).items()}

@@ -25,14 +25,15 @@ from torch.nn.utils import vector_to_parameters
 
 from ..labels import histogram
 from ..learn.architecture import Architecture, trainable
+from ..learn.prediction import probabilities
 from ..learn.work import cross_entropy
 from ..options import option
 from ..rng import SETUP, stream
-from ..types import Decision, Ints, Method, Observation, Problem, Round, Start, Updates
+from ..types import Decision, Floats, Ints, Method, Observation, Problem, Round, Start, Updates
 from . import defaults, fedavg
 from .contributions import Contributions, nothing, rows_of
 from .defaults import mean_update, work_of
-from .personal import judge, remembered
+from .personal import chance, judge, remembered
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ def build(config: Config) -> Method:
         local=partial(local, config),
         aggregate=partial(aggregate, config),
         evaluate=partial(evaluate, config),
+        foretell=partial(foretell, config),
     )
 
 
@@ -153,13 +155,23 @@ def evaluate(config: Config, problem: Problem, params: Tensor, state: State) -> 
     for device in np.flatnonzero(state.labels.sum(axis=1)):
         own = state.origin + rows_of(state.own, np.array([device]), params)[0]
         vector_to_parameters(a * own + (1 - a) * params, trainable(network))
-        found.append([accuracy(problem, network, index) for index in judged(config, problem, state, int(device))])
-    personal, overall = np.mean(found, axis=0) if found else (0.0, 0.0)
+        like, any_ = judged(config, problem, state, int(device))
+        luck = chance(learner.test_samples.labels[like], np.zeros_like(like))
+        found.append([accuracy(problem, network, like), accuracy(problem, network, any_), luck])
+    personal, overall, luck = np.mean(found, axis=0) if found else (0.0, 0.0, 0.0)
     return {
         **learner.evaluate(params),
         "personal_accuracy": float(personal),
         "personal_overall_accuracy": float(overall),
+        "personal_chance": float(luck),
     }
+
+
+def foretell(config: Config, problem: Problem, params: Tensor, state: State, x: Tensor) -> Floats:
+    """What the mixtures say, `[n_devices, n_classes]`."""
+    device = np.arange(len(x))
+    own = state.origin + rows_of(state.own, device, params)
+    return probabilities(problem.learner, Start(config.mixture * own + (1 - config.mixture) * params, device), x)
 
 
 def _judge_split(config: Config, problem: Problem, params: Tensor, state: State) -> Mapping[str, float]:

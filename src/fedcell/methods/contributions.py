@@ -90,9 +90,10 @@ def remember(
 def rows_of(kept: Contributions, device: Ints, like: Tensor) -> Tensor:
     """What was last heard from each of `device`, `[n_rows, n_params]`, made where `like` lies."""
     out = like.new_zeros((len(device), len(like)))
-    for number, page in _written(kept):
-        mine = np.flatnonzero(device // kept.height == number)
-        if len(mine):
+    for number in np.unique(device // kept.height):
+        page = kept.pages[number]
+        if page is not None:
+            mine = np.flatnonzero(device // kept.height == number)
             place = torch.from_numpy(device[mine] - number * kept.height).to(page.device)
             out[torch.from_numpy(mine).to(out.device)] = page[place]
     return out
@@ -106,11 +107,10 @@ def row_of(kept: Contributions, device: int) -> Tensor | None:
 
 def weighted_sum(kept: Contributions, weights: Floats, like: Tensor) -> Tensor:
     """`sum_u weights[u] * row[u]` over the devices heard, `[n_params]`, made where `like` lies."""
-    heard = np.where(kept.seen, weights, 0.0).astype(np.float32)
+    heard = torch.from_numpy(np.where(kept.seen, weights, 0.0).astype(np.float32)).to(like.device)
     total = torch.zeros_like(like)
     for number, page in _written(kept):
-        part = heard[number * kept.height :][: len(page)]
-        total.addmv_(page.T, torch.from_numpy(part).to(page.device))
+        total.addmv_(page.T, heard[number * kept.height :][: len(page)])
     return total
 
 

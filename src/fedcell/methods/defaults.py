@@ -12,7 +12,7 @@ from .. import radio
 from ..learn.work import Objective, Rule, Work
 from ..options import option
 from ..types import Decision, Floats, Method, Observation, Problem, Round, Start, Store, Updates, stateless
-from .resources import plan
+from .resources import BLOCKS, plan
 from .schedulers import SCHEDULERS, schedule
 
 
@@ -37,6 +37,12 @@ class LocalConfig(TrainingConfig):
     effort: str = option(
         "fixed", "fixed: `steps`; fit: as many as deadline and energy allow, `steps` at most", choices=("fixed", "fit")
     )
+    blocks: str = option(
+        "first",
+        "who gets which resource block: the first device the first; the largest sum of rates; or the least sum of "
+        "upload times",
+        choices=tuple(BLOCKS),
+    )
 
 
 def setting(config: Any, problem: Problem, name: str) -> Any:
@@ -52,11 +58,12 @@ def decide(config: LocalConfig, problem: Problem, state: Any, observation: Obser
     """Pick devices, share the band equally, compute and send at full speed."""
     steps, batch_size = setting(config, problem, "steps"), _batch(config, problem)
     selected = schedule(config.scheduler, config.n_selected, problem, observation, steps, batch_size)
-    decision = plan(problem, observation, selected, steps, batch_size)
+    decision = plan(problem, observation, selected, steps, batch_size, config.blocks)
     if config.effort == "fixed":
         return decision
     most = np.minimum(decision.steps, radio.most_steps(problem.world, observation, decision))
-    decision = plan(problem, observation, selected & (most >= 1), decision.steps, decision.samples_per_step)
+    able = selected & (most >= 1)
+    decision = plan(problem, observation, able, decision.steps, decision.samples_per_step, config.blocks)
     return decision._replace(steps=np.maximum(most, 1))
 
 

@@ -18,15 +18,21 @@ BATCH = 2048
 
 @torch.no_grad()
 def client_losses(problem: Problem, params: Tensor, store: Store) -> Floats:
-    """`f_u(w | D_u)`, mean cross-entropy on what each client holds, `[n_devices]`; 0 without data."""
+    """`f_u(w | D_u)`, mean cross-entropy on what each client holds, `[n_devices]`; 0 without data.
+
+    With batch norm a client is one batch.
+    """
     learner, architecture = problem.learner, problem.learner.architectures[0]
     module = architecture.replica(learner.device).eval()
     torch.nn.utils.vector_to_parameters(params[: architecture.n_params], trainable(module))
     owner = np.repeat(np.arange(len(store.size)), store.size)
     items = store.items[np.arange(store.items.shape[1]) < store.size[:, None]]
     parts = [np.zeros(0)]
-    for first in range(0, len(items), BATCH):
-        x, y = learner.train_samples.take(items[first : first + BATCH])
+    ends = np.cumsum(store.size) if architecture.mixes_samples else np.arange(BATCH, len(items), BATCH)
+    for some in np.split(items, ends):
+        if not len(some):
+            continue
+        x, y = learner.train_samples.take(some)
         parts.append(functional.cross_entropy(module(x), y, reduction="none").double().cpu().numpy())
     total = np.bincount(owner, weights=np.concatenate(parts), minlength=len(store.size))
     return np.asarray(total / np.maximum(store.size, 1))

@@ -1,11 +1,13 @@
 """KFL: devices with networks of their own share the mean features of each class, under energy budgets.
 
-With `h_k` the feature extractor of device `k` and `Omega_c` the shared mean feature of class `c`, local steps lower
+With `h_k` the feature extractor of device `k`, `p` its width and `Omega_c` the shared mean feature of class `c`, local
+steps lower
 
-    F_k(w_k) + (lambda / D_k) sum_(x, y) ||h_k(x) - Omega_y||^2 / 2
+    F_k(w_k) + (lambda / D_k) sum_(x, y) ||h_k(x) - Omega_y||^2 / p
 
-A device uploads its own class means, whatever its network; the server averages them by samples of the class. Who trains
-trades samples now for energy later: a queue per device holds what it spent beyond its mean budget, and each round
+or, as printed, the same with 1/2 for 1/p (`pull_scale=sum`). A device uploads its own class means, whatever its
+network; the server averages them by samples of the class. Who trains trades samples now for energy later: a queue per
+device holds what it spent beyond its mean budget, and each round
 
     -V gamma_t sum_S D_k + sum_S q_k E_k
 
@@ -31,7 +33,7 @@ from ..types import Bools, Decision, Floats, Ints, Method, Observation, Problem,
 from . import knowledge_schedule as energy
 from .contributions import Contributions, nothing
 from .defaults import LocalConfig, setting, work_of
-from .knowledge_means import held, knowledge_width, means_of, merged, payload_bit, pulled_loss
+from .knowledge_means import held, knowledge_width, means_of, merged, payload_bit, pull_strength, pulled_loss
 from .personal import judge_own, models_of, n_classes_of, own_starts, remembered, starts
 from .resources import plan
 from .schedulers import SCHEDULERS, schedule
@@ -57,6 +59,13 @@ class Config(LocalConfig):
 
     batch_size: int | None = option(0, "samples per local step; 0: the whole store", least=0)
     pull: float = option(1.0, "strength of the pull of features to the shared class means, lambda", least=0)
+    pull_scale: str = option(
+        "mean",
+        "squared distance of features: mean over them, as in nn.MSELoss; or half their sum, as printed",
+        choices=("mean", "sum"),
+        needs="pull!=0",
+        before="sum",
+    )
     initial: str = option(
         "none",
         "shared means before the first upload: none, so that a class pulls once it was heard of; zero; or the means of "
@@ -226,7 +235,7 @@ def _unlimited(
     """A simple scheduler, equal shares and full power; budgets play no part."""
     n = COUNTS[config.pattern](observation.round, problem.n_rounds, config.n_selected)
     selected = schedule(config.scheduler, n, problem, observation)
-    full = plan(problem, observation, selected, draft.steps, draft.samples_per_step)
+    full = plan(problem, observation, selected, draft.steps, draft.samples_per_step, config.blocks)
     decision = full._replace(payload_bit=draft.payload_bit, deadline_s=config.deadline_s or full.deadline_s)
     uplink = radio.transmit(problem.world, observation, decision, problem.seed)  # no draw changes what is spent
     return decision._replace(info=_columns(state, budget, uplink.compute_joule + uplink.radio_joule))
@@ -264,7 +273,8 @@ def local(
     objective = None
     if config.pull > 0 and known.any():
         mask = torch.from_numpy(known.astype(np.float32)).to(knowledge.device)
-        objective = partial(pulled_loss, config.pull, knowledge, mask)
+        strength = pull_strength(config.pull, config.pull_scale, knowledge.shape[1])
+        objective = partial(pulled_loss, strength, knowledge, mask)
     updates = problem.learner.train(start, work_of(config, problem, observation, decision, objective=objective))
     models = start.points + updates.delta
     means = means_of(problem, models, updates.device, observation)

@@ -32,6 +32,24 @@ def payload_bit(problem: Problem) -> float:
     return n_classes_of(problem) * knowledge_width(problem) * problem.world.settings.bits_per_parameter
 
 
+def pull_strength(pull: float, scale: str, n_features: int) -> float:
+    """`lambda` of `pulled_loss` for a pull that is meant with some scale.
+
+    Eq. (4.6) is `(1 / D_k) sum ||h - Omega||^2 / 2` over samples, while `nn.MSELoss` is the mean over samples and
+    features, `(1 / (D_k p)) sum ||h - Omega||^2`: the second with `lambda` is the first with `2 lambda / p`.
+
+    Args:
+        pull: `lambda`.
+        scale: `sum` as in Eq. (4.6), `mean` as in `nn.MSELoss`.
+        n_features: `p`.
+
+    >>> pull_strength(1.0, "mean", 64)
+    0.03125
+    """
+    # Deviation: Eq. (4.6) is a sum; with lambda = 1 and 64 features it outweighs the loss, so that the mean is default
+    return pull * {"sum": 1.0, "mean": 2.0 / n_features}[scale]
+
+
 def pulled_loss(
     pull: float, knowledge: Tensor, known: Tensor, module: nn.Module, x: Tensor, y: Tensor, weight: Tensor | None
 ) -> Tensor:

@@ -76,12 +76,31 @@ def owners(labels: Ints, held: Ints, seed: int) -> Ints:
     return owner
 
 
+def chance(labels: Ints, owner: Ints) -> float:
+    """Accuracy of the best constant answer of every device on its test samples; 0 if nobody has any.
+
+    With `n_kc` the test samples of class `c` that belong to device `k`: `sum_k max_c n_kc / sum_kc n_kc`.
+    Who is not above it has learned nothing but which class its device holds most of.
+
+    Args:
+        labels: of the test samples.
+        owner: `[n_samples]`, the device that each belongs to, or -1.
+    """
+    judged = owner != NOBODY
+    if not judged.any():
+        return 0.0
+    cell = owner[judged] * (labels.max() + 1) + labels[judged]
+    counts = np.bincount(cell, minlength=(owner.max() + 1) * (labels.max() + 1)).reshape(owner.max() + 1, -1)
+    return float(counts.max(axis=1).sum() / judged.sum())
+
+
 @torch.no_grad()
 def judge(problem: Problem, held: Ints, trained: Bools, model_of: Callable[[int], Tensor]) -> Mapping[str, float]:
     """Columns of the models of all devices, each on its own test samples.
 
     `accuracy` and `loss` over all; `covered`, the share of the test samples whose device has trained;
-    `covered_accuracy` over those alone. `train.top` and `train.spread` add columns: all test samples belong to devices.
+    `covered_accuracy` over those alone; `chance`, the accuracy of one constant answer per device. `train.top` and
+    `train.spread` add columns: all test samples belong to devices.
 
     Args:
         problem: data, networks and seed.
@@ -103,7 +122,7 @@ def judge(problem: Problem, held: Ints, trained: Bools, model_of: Callable[[int]
         if top:
             place.append(places(scores, y))
     if not len(judged):
-        return {"accuracy": 0.0, "loss": 0.0, "covered": 0.0, "covered_accuracy": 0.0}
+        return {"accuracy": 0.0, "loss": 0.0, "covered": 0.0, "covered_accuracy": 0.0, "chance": 0.0}
     hits = torch.stack(right).cpu().numpy()  # one transfer for all devices
     size, through = np.bincount(owner[owner != NOBODY], minlength=len(trained))[judged], trained[judged]
     columns = {
@@ -111,6 +130,7 @@ def judge(problem: Problem, held: Ints, trained: Bools, model_of: Callable[[int]
         "loss": float(torch.stack(loss).sum()) / float(size.sum()),
         "covered": float(size[through].sum() / size.sum()),
         "covered_accuracy": float(hits[through].sum() / max(size[through].sum(), 1)),
+        "chance": chance(learner.test_samples.labels, owner),
     }
     if top:
         columns |= top_columns(torch.cat(place).cpu().numpy(), top)

@@ -67,9 +67,15 @@ class Config(TrainingConfig):
     ties: str = option("random", "which of units equally old come first", choices=("random", "index"))
     cache: str = option(
         "auto",
-        "old gradients stand for what was not trained; off: the mean over the devices heard, 0 where they were pruned; "
-        "auto: on for mask_rule=oldest",
+        "old gradients stand for what was not trained; off: the mean over devices (mean_over), 0 where they were "
+        "pruned; auto: on for mask_rule=oldest",
         choices=("auto", "on", "off"),
+    )
+    mean_over: str = option(
+        "heard",
+        "without old gradients, the mean is over the devices heard, or over all with 0 for those not heard",
+        choices=("heard", "all"),
+        needs="cache!=on",
     )
     row_overwrite: bool = option(False, "a kept unit replaces its whole row, with 0 where its inputs were pruned")
     min_one_unit: bool = option(False, "keep one unit in layers that would lose all, even where that is late")
@@ -232,7 +238,7 @@ def columns(units: Units, found: Offers, plan: Decision, counts: Ints, share: Fl
         "load_parameters": float((n_params / all_params).mean()),
         "load_flops": float((flops / all_flops).mean()),
         "exact_payload_bit": float((n_params / all_params).sum() * plan.payload_bit[0]),
-        "output_scale": float(output_scale(counts[:, : len(sizes)] / sizes).mean()),
+        "output_scale": float(output_scale((counts[:, : len(sizes)] / sizes)[:, units.last_norm :]).mean()),
     }
 
 
@@ -258,7 +264,9 @@ def aggregate(config: Config, problem: Problem, params: Tensor, state: State, pl
     if config.row_overwrite and masks is not None:
         masks = entry_masks(units, kept_units(units, masks), masks.device, whole_rows=True)
     if state.kept is None:
-        params = mean_update(params, np.full(len(device), 1 / max(len(device), 1)), rows)
+        # Deviation: the printed update divides by K; for rules without cache the source says "averaged", no more
+        n_mean = len(device) if config.mean_over == "heard" else problem.world.n_devices
+        params = mean_update(params, np.full(len(device), 1 / max(n_mean, 1)), rows)
     else:
         params, state = compensated(lr, params, state, played, masks)
     return params, state._replace(score=scores(config, units, params))

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from .. import radio
+from ..errors import Diverged
 from ..options import option
 from ..rng import stream
 from ..theory.recycling import expected_square_staleness, next_staleness
@@ -60,6 +61,7 @@ class Config(LocalConfig):
     )
     n_selected: int = option(10, "devices picked per cell and round in a world without resource blocks", least=1)
     effort: str = option("fixed", "every device does `steps`", choices=("fixed",))
+    blocks: str = option("matched", "who gets which resource block: the scheduler's matching", choices=("matched",))
     prox: float = option(0.0, "strength of the pull to the global model; with rule=received it is FedProx", least=0)
     diagnose: bool = option(False, "record the errors of reusing gradients and models; trains every device each round")
 
@@ -134,6 +136,8 @@ def by_gradient(config: Config, problem: Problem, state: State, observation: Obs
         norm = np.where(state.norm > 0, state.norm, state.norm.max() or 1.0)
     else:
         norm = diagnostics.gradient_norms(config, problem, state.model, observation)
+    if not np.isfinite(norm).all():
+        raise Diverged(f"round {observation.round}: gradients left the finite numbers: lower the learning rate")
     return norm[:, None] * found.success
 
 

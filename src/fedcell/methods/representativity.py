@@ -6,12 +6,12 @@ With `d_kh` the distance between the last gradients of devices `k` and `h`, a se
 
 of the gradient of all, and takes `T*(S)` seconds with the band divided so that all end together. Policies: greedy on
 `T*`, greedy on `H`, both for a given number of devices, or double greedy on `rho1 H + rho2 T*`, which finds the number.
-The server steps by
+The server steps by the plain mean over `S`, or by
 
     w <- w - lr (1/K) sum_{h in S} gamma_h g_h
 
-with `gamma_h` the number of devices that `h` is nearest to, or by the plain mean over `S`. Baselines (random, largest
-loss, largest gradient) are policies, too, so that all share bands, draws and memory.
+with `gamma_h` the number of devices that `h` is nearest to. Baselines (random, largest loss, largest gradient) are
+policies, too, so that all share bands, draws and memory.
 
 Reference: chen-ch3 (Chen, Efficient Federated Learning over Wireless Networks, chapter 3), Eqs. (3.3)-(3.29)
 """
@@ -60,10 +60,10 @@ class Config(TrainingConfig):
         needs="policy=both",
     )
     weights: str = option(
-        "policy",
-        "weight of a device: how many it stands for (gamma), the same with the gradients just heard (gamma_refreshed), "
-        "equal (mean); policy: gamma where the policy looks at representativity, else mean",
-        choices=("policy", "gamma", "mean", "gamma_refreshed"),
+        "mean",
+        "weight of a device: equal (mean), how many it stands for (gamma), the same with the gradients just heard "
+        "(gamma_refreshed); policy: gamma if the policy looks at representativity, else mean",
+        choices=("mean", "gamma", "gamma_refreshed", "policy"),
     )
     estimate: str = option(
         "previous",

@@ -11,14 +11,15 @@ Reference: streaming (Wang, Bian, Xu: On the Local Cache Update Rules in Streami
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
+from torch.nn import functional
 
 from ..labels import histogram
-from ..learn.samples import Samples
 from ..options import option
 from ..theory.streaming import deviation
 from ..types import Decision, Method, Observation, Problem
@@ -60,29 +61,24 @@ def label_columns(problem: Problem, observation: Observation) -> Mapping[str, fl
 
 def evaluate(problem: Problem, params: Tensor, state: Any) -> Mapping[str, float]:
     """Accuracy and loss; where the long-term law is known, also with classes weighted by it, and equally."""
-    law, settings = problem.world.stream.law, problem.learner.settings
+    law, learner = problem.world.stream.law, problem.learner
     if law is None:
-        return problem.learner.evaluate(params)
-    parts = _by_class(problem.learner.test_samples)
-    scores = [problem.learner.evaluate(params, samples) for _, samples in parts]
-    size = np.array([len(samples) for _, samples in parts])
-    right = np.array([score["accuracy"] for score in scores])
-    share = law.long_term.mean(axis=0)[[label for label, _ in parts]]
-    more = problem.learner.evaluate(params) if settings.top or settings.spread else {}  # columns over all classes
+        return learner.evaluate(params)
+    test, loss = learner.test_samples, 0.0
+    size = np.bincount(test.labels)
+    right = np.zeros(len(size))
+    for index, scores in learner.scores(params, test):
+        y = test.y[torch.from_numpy(index).to(scores.device)]
+        hits = (scores.argmax(1) == y).cpu().numpy()
+        right += np.bincount(test.labels[index], weights=hits, minlength=len(size))
+        loss += float(functional.cross_entropy(scores, y, reduction="sum"))
+    tested = np.flatnonzero(size)
+    of_class, share = right[tested] / size[tested], law.long_term.mean(axis=0)[tested]
+    more = learner.evaluate(params) if learner.settings.top or learner.settings.spread else {}
     return {
         **more,
-        "accuracy": float(np.rint(right * size).sum() / size.sum()),
-        "loss": float(np.array([score["loss"] for score in scores]) @ size / size.sum()),
-        "weighted_accuracy": float(right @ share / share.sum()),
-        "balanced_accuracy": float(right.mean()),
+        "accuracy": float(right.sum() / len(test)),
+        "loss": loss / len(test),
+        "weighted_accuracy": float(of_class @ share / share.sum()),
+        "balanced_accuracy": float(of_class.mean()),
     }
-
-
-@lru_cache(maxsize=1)
-def _by_class(test: Samples) -> list[tuple[int, Samples]]:
-    """The test samples of each class that has any."""
-    out = []
-    for label in np.unique(test.labels):
-        x, y = test.take(np.flatnonzero(test.labels == label))
-        out.append((int(label), Samples(x.cpu().numpy(), y.cpu().numpy(), y.device)))
-    return out

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -48,12 +48,17 @@ class Template(NamedTuple):
         return Template(tree.classes(snapshot), snapshot.params.device)
 
 
-def save(folder: Path, snapshot: Snapshot, template: Template) -> None:
-    """Write a checkpoint and remove all but the newest two, and those ahead of it, whose rows were lost."""
+def save(folder: Path, snapshot: Snapshot, template: Template, scaling: Mapping[str, Any] | None = None) -> None:
+    """Write a checkpoint and remove all but the newest two, and those ahead of it, whose rows were lost.
+
+    `scaling` says how inputs must be scaled for the model; it is for readers of the file, a run computes it anew.
+    """
     node, tensors = tree.pack(snapshot, *template)
-    about = json.dumps({"format": 1, "crc32": tree.digest(node, tensors), "tree": node})
+    about: dict[str, Any] = {"format": 1, "crc32": tree.digest(node, tensors), "tree": node}
+    if scaling:
+        about["scaling"] = scaling
     path = folder / f"checkpoint-{snapshot.round:06d}.safetensors"
-    write_atomic(path, *serialize(tensors, about))
+    write_atomic(path, *serialize(tensors, json.dumps(about)))
     found = _oldest_first(folder)
     end = found.index(path) + 1
     for other in found[: max(end - KEPT, 0)] + found[end:]:

@@ -29,10 +29,10 @@ from .folder import (
     write_comparison,
     write_run,
 )
-from .prepare import Asked, Job, check_own, check_same, fingerprint, prepare, rebuild, reconfigure
+from .prepare import MethodRequest, PreparedRun, check_own, check_same, fingerprint, prepare, rebuild, reconfigure
 from .recorder import PERIOD, Period, Recorder
 from .rows import Journal
-from .stop import Requests
+from .stop import StopRequests
 
 
 class Progress(NamedTuple):
@@ -58,7 +58,7 @@ def silent(progress: Progress) -> None:
 
 def execute(
     config: Config,
-    methods: Sequence[Asked],
+    methods: Sequence[MethodRequest],
     out: str | Path | None = None,
     *,
     dataset: Any = None,
@@ -114,7 +114,7 @@ def resume(
         if _ended(path, spec, watch):
             continue
         check_own(folder, spec, dataset, model, own)
-        jobs.append(Job(path, spec, rebuild(spec, own)))
+        jobs.append(PreparedRun(path, spec, rebuild(spec, own)))
     if jobs:
         problem = build_problem(reconfigure(jobs[0].spec), dataset, model)  # runs of one folder share it
         with locked(folder) if folder != jobs[0].folder else nullcontext():
@@ -178,7 +178,7 @@ def run_real(
     _, jobs = prepare(config, [method], problem=problem)
     if begun(folder):
         ((_, spec),) = specs(folder)
-        check_same(folder, spec, config, jobs[0].spec)
+        check_same(folder, spec, config, method)
         if _ended(folder, spec, watch):
             return
         jobs[0] = jobs[0]._replace(spec=spec)
@@ -187,12 +187,12 @@ def run_real(
     _run(_at(folder, jobs.pop()), problem, folder, watch, Period(rounds=1), play)
 
 
-def _in(folder: Path, job: Job) -> Job:
+def _in(folder: Path, job: PreparedRun) -> PreparedRun:
     """A job of a comparison in its folder."""
     return job._replace(folder=folder / job.spec.folder)
 
 
-def _at(folder: Path, job: Job, label: str = "") -> Job:
+def _at(folder: Path, job: PreparedRun, label: str = "") -> PreparedRun:
     """A job that has a folder to itself."""
     return job._replace(folder=folder, spec=job.spec._replace(folder=folder.name, label=label or job.spec.label))
 
@@ -240,7 +240,7 @@ def _ended(folder: Path, spec: Spec, watch: Watch) -> bool:
     return True
 
 
-def _run(job: Job, problem: Problem, top: Path, watch: Watch, period: Period, play: Play = simulate) -> None:
+def _run(job: PreparedRun, problem: Problem, top: Path, watch: Watch, period: Period, play: Play = simulate) -> None:
     """Run one method from where its folder stands to its end."""
     spec, total, again = job.spec, problem.n_rounds, how_to_resume(top, job.spec.own)
 
@@ -259,10 +259,10 @@ def _run(job: Job, problem: Problem, top: Path, watch: Watch, period: Period, pl
         template = checkpoint.Template.of(first)
         with explained(job.folder, f"then go on with `{again}`"):
             _tidy(job, str(template.home), say)
-            requests = Requests(job.folder)
+            requests = StopRequests(job.folder)
             journal = Journal(job.folder, say)
         with closing(journal), closing(requests):
-            recorder = Recorder(job.folder, journal, template, period, total, again)
+            recorder = Recorder(job.folder, journal, template, period, total, again, spec.scaling)
             start = checkpoint.newest(job.folder, template, len(journal.lines), say) or first
             if FEDERATION in spec.own and (dropped := journal.cut(start.round)):
                 say(f"{dropped} rows of {job.folder} had no state any more: their rounds are played again")
@@ -271,7 +271,7 @@ def _run(job: Job, problem: Problem, top: Path, watch: Watch, period: Period, pl
             _play(recorder, job, rounds, watch, requests)
 
 
-def _tidy(job: Job, device: str, say: Callable[[str], None]) -> None:
+def _tidy(job: PreparedRun, device: str, say: Callable[[str], None]) -> None:
     """Remove what a killed process left half-written, and say what this run is."""
     for left in job.folder.glob("*.tmp"):
         left.unlink()
@@ -282,7 +282,7 @@ def _tidy(job: Job, device: str, say: Callable[[str], None]) -> None:
 
 
 def _play(
-    recorder: Recorder, job: Job, rounds: Iterator[tuple[Row, Snapshot]], watch: Watch, requests: Requests
+    recorder: Recorder, job: PreparedRun, rounds: Iterator[tuple[Row, Snapshot]], watch: Watch, requests: StopRequests
 ) -> None:
     """Play and record; leave a status and a checkpoint however it ends."""
     label, total = job.spec.label, recorder.total

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from ..errors import BadInput, FedcellError, did_you_mean
 from ..version import __version__
 from .files import in_use, present, read_json, write_json
+from .served import COLUMNS as SERVED
 
 FORMAT = 1  # of all files that say what to run
 COMPARISON, RUN, STATUS, SWEEP = "comparison.json", "run.json", "status.json", "sweep.json"
@@ -39,6 +40,7 @@ class Spec(NamedTuple):
     config: Mapping[str, Any]  # every option of world, data, model and training
     own: tuple[str, ...]  # which of "model", "dataset", "method", "federation" were the caller's own objects
     start: str  # checksum of the state before round 0
+    scaling: Mapping[str, Any] = {}  # kind, shift and scale of all inputs; empty: as they were loaded
 
 
 class Status(NamedTuple):
@@ -63,6 +65,17 @@ class Record(NamedTuple):
     own: tuple[str, ...] = ()  # which of "model", "dataset", "method" were the caller's own objects
     sha256: str = ""  # of the method's file; empty for a built-in method
     made_by: Mapping[str, str] = {}  # versions and machine; empty before the run began
+    scaling: Mapping[str, Any] = {}  # kind, shift and scale of all inputs; empty: as they were loaded
+
+    @property
+    def clock(self) -> str:
+        """Whether seconds are simulated, or measured on real devices."""
+        return clock_of(self.own)
+
+
+def clock_of(own: Collection[str]) -> str:
+    """The clock of a run, by the caller's own objects in it."""
+    return "measured" if FEDERATION in own else "simulated"
 
 
 def read(folder: str | Path, wanted: Collection[str] | None = None) -> Record:
@@ -77,7 +90,7 @@ def read(folder: str | Path, wanted: Collection[str] | None = None) -> Record:
         raise _no_run(folder)
     values = versioned(folder / RUN)
     record = _record(folder, _spec(values, folder / RUN), wanted)
-    unknown = [name for name in wanted or () if name not in (*record.columns, *SCORES)]
+    unknown = [name for name in wanted or () if name not in (*record.columns, *SCORES, *SERVED)]
     if unknown and record.status.rounds:
         raise _no_column(folder, unknown[0])
     return record._replace(made_by=values.get("made_by", {}))
@@ -216,7 +229,18 @@ def _record(folder: Path, spec: Spec, wanted: Collection[str] | None = None) -> 
     if short := shortage(folder, status, n_rounds):
         status = status._replace(state="damaged", message=short)
     status = status._replace(rounds=n_rounds)
-    return Record(folder, spec.label, spec.method, spec.settings, spec.config, status, columns, spec.own, spec.sha256)
+    return Record(
+        folder=folder,
+        label=spec.label,
+        method=spec.method,
+        settings=spec.settings,
+        config=spec.config,
+        status=status,
+        columns=columns,
+        own=spec.own,
+        sha256=spec.sha256,
+        scaling=spec.scaling,
+    )
 
 
 def made_by(device: str) -> dict[str, str]:
@@ -230,7 +254,7 @@ def made_by(device: str) -> dict[str, str]:
 
 def _spec(values: Any, path: Path) -> Spec:
     try:
-        known = {name: values[name] for name in Spec._fields}
+        known = {name: values[name] for name in Spec._fields if name in values or name not in Spec._field_defaults}
         return Spec(**known | {"own": tuple(known["own"])})
     except (KeyError, TypeError) as error:
         raise FedcellError(

@@ -21,10 +21,10 @@ from .checkpoint import Template
 from .folder import FEDERATION, Spec, how_to_resume
 
 PROBED = 256  # samples in the checksum of a data set
-Asked = str | Choice | tuple[str, Method]  # `NAME[:key=value,...]`, read or not, or a label and a method object
+MethodRequest = str | Choice | tuple[str, Method]  # `NAME[:key=value,...]`, read or not, or a label and a method object
 
 
-class Job(NamedTuple):
+class PreparedRun(NamedTuple):
     """One run that is ready to start or to go on."""
 
     folder: Path
@@ -35,11 +35,11 @@ class Job(NamedTuple):
 
 def prepare(
     config: Config,
-    asked: Sequence[Asked],
+    asked: Sequence[MethodRequest],
     dataset: Any = None,
     model: Any = None,
     problem: Problem | None = None,
-) -> tuple[Problem, list[Job]]:
+) -> tuple[Problem, list[PreparedRun]]:
     """Build the problem and every method, and begin each; raises BadInput on the first thing that does not fit.
 
     `problem` is that of a federation, whose devices have the data. The folders of the jobs are names.
@@ -50,7 +50,7 @@ def prepare(
     if problem is not None:
         own = (FEDERATION,)
     problem = problem or build_problem(config, dataset, model)
-    jobs: list[Job] = []
+    jobs: list[PreparedRun] = []
     for one in asked:
         spec, method = _one(one, config)
         if spec.label in (job.spec.label for job in jobs):
@@ -58,17 +58,23 @@ def prepare(
         first = begin(problem, method)
         folder = _free(_slug(spec.label), [job.spec.folder for job in jobs])
         start, written = fingerprint(problem, first), options.to_dict(config)
-        spec = spec._replace(folder=folder, config=written, own=own + spec.own, start=start)
-        jobs.append(Job(Path(folder), spec, method, first))
+        spec = spec._replace(folder=folder, config=written, own=own + spec.own, start=start, scaling=_scaling(problem))
+        jobs.append(PreparedRun(Path(folder), spec, method, first))
     return problem, jobs
 
 
 def fingerprint(problem: Problem, first: Snapshot) -> str:
-    """A checksum of what a run starts from: the first state, and samples from all over the training set."""
+    """A checksum of what a run starts from: the first state, samples from all over the training set, their scaling."""
     samples = problem.learner.train_samples
     x, y = samples.take(np.linspace(0, len(samples) - 1, PROBED).astype(np.int64))
     template = Template.of(first)
-    return tree.digest(*tree.pack((first, x, y, samples.y), *template))
+    scaling = _scaling(problem)
+    return tree.digest(*tree.pack((first, x, y, samples.y, *([scaling] if scaling else [])), *template))
+
+
+def _scaling(problem: Problem) -> dict[str, Any]:
+    """What was done to every input; empty if nothing was."""
+    return problem.scaling.record() if problem.scaling else {}
 
 
 def rebuild(spec: Spec, own: Mapping[str, Method]) -> Method:
@@ -106,24 +112,24 @@ def check_own(folder: Path, spec: Spec, dataset: Any, model: Any, own: Mapping[s
         )
 
 
-def check_same(folder: Path, spec: Spec, config: Config, asked: Spec) -> None:
+def check_same(folder: Path, spec: Spec, config: Config, method: Choice) -> None:
     """Refuse to go on with other settings than those that a run of real devices began with."""
-    pairs = zip(options.keys(reconfigure(spec)), options.keys(config), strict=True)
-    changed = [key for (key, _, old), (_, _, new) in pairs if old != new]
-    if asked.source != spec.source or asked.settings != spec.settings:
-        changed.append(f"method {asked.method!r}")
+    changed = [key for key, _, _ in options.differences(reconfigure(spec), config)]
+    same = method.source == spec.source
+    if not same or options.differences(options.from_dict(type(method.config)(), spec.settings), method.config):
+        changed.append(f"method {method.label!r}")
     if changed:
         raise BadInput(f"{folder} began with another {', '.join(changed)}: set it back, or name another folder")
 
 
-def _one(asked: Asked, config: Config) -> tuple[Spec, Method]:
+def _one(asked: MethodRequest, config: Config) -> tuple[Spec, Method]:
     if isinstance(asked, str):
         known = config.scenario in scenarios.names()
         asked = library.parse(asked, scenarios.get(config.scenario).methods if known else {})
     if not isinstance(asked, Choice):
         label, method = _pair(asked)
         return Spec("", label, label, "", "", {}, {}, ("method",), ""), method
-    source, settings = absolute(asked.label.partition(":")[0]), options.to_dict(asked.config)
+    source, settings = absolute(asked.source), options.to_dict(asked.config)
     return Spec("", asked.label, asked.label, source, _sha256(source), settings, {}, (), ""), asked.build()
 
 

@@ -1,6 +1,7 @@
 """The open record of one run: rows as they come, checkpoints when due, a status at every turn."""
 
 import time
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ from . import checkpoint
 from .files import explained, write_json
 from .folder import STATUS, Status
 from .rows import Journal, columns, decode
+from .served import served
 from .totals import total
 
 THRIFT = 20.0  # writing checkpoints takes at most a twentieth of the time
@@ -29,10 +31,17 @@ class Recorder:
     """Writes what a run yields; every OSError becomes a sentence that says how to go on."""
 
     def __init__(
-        self, folder: Path, journal: Journal, template: checkpoint.Template, period: Period, total: int, resume: str
+        self,
+        folder: Path,
+        journal: Journal,
+        template: checkpoint.Template,
+        period: Period,
+        total: int,
+        resume: str,
+        scaling: Mapping[str, Any] | None = None,
     ) -> None:
         self.folder, self.journal, self.template = folder, journal, template
-        self.period, self.total, self.resume = period, total, resume
+        self.period, self.total, self.resume, self.scaling = period, total, resume, scaling
         self.last: Snapshot | None = None
         self.saved_round = 0
         self.due_s = time.monotonic() + period.seconds
@@ -52,7 +61,7 @@ class Recorder:
         begun_s = time.monotonic()
         with self._explained():
             self.journal.sync()
-            checkpoint.save(self.folder, self.last, self.template)
+            checkpoint.save(self.folder, self.last, self.template, self.scaling)
         self.saved_round, ended_s = self.last.round, time.monotonic()
         self.due_s = ended_s + max(self.period.seconds, THRIFT * (ended_s - begun_s))
 
@@ -60,8 +69,10 @@ class Recorder:
         """Say how far the run is and, when it stops, what it came to."""
         values: dict[str, Any] = Status(state, len(self.journal.lines), self.total, message)._asdict()
         if state != "running":
-            reached = total(columns([decode(line) for line in self.journal.lines]))
-            values["totals"] = {"rows_byte": self.journal.size, **reached._asdict()}
+            table = columns([decode(line) for line in self.journal.lines])
+            values["totals"] = {"rows_byte": self.journal.size, **total(table)._asdict()}
+            if found := served(table):
+                values["served"] = found
         with self._explained():
             write_json(self.folder / STATUS, values)
 

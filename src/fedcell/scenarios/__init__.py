@@ -15,20 +15,20 @@ import torch
 from torch import nn
 
 from .. import rng
-from ..data import Dataset, load, partition
+from ..data import Dataset, load, partition, scaled
 from ..data.generated import GENERATORS, Drawn
 from ..data.settings import DataConfig
 from ..data.video import VideoConfig
 from ..errors import BadInput, did_you_mean
-from ..idle import idle
 from ..learn import models
 from ..learn.architecture import Architecture
-from ..learn.engines.pool import cores
 from ..learn.learner import Learner, check_fits, initialise, pick_device
 from ..learn.samples import Samples
 from ..learn.settings import ModelConfig, TrainConfig
+from ..machine import cores
 from ..options import check, keys, option, written
 from ..types import Ints, Problem, Stream
+from ..unused_settings import unused_settings
 from ..world import binomial_stream, build_world, markov_stream, static_stream
 from ..world.settings import StreamConfig, WorldConfig
 
@@ -88,7 +88,7 @@ def build_problem(config: Config, dataset: Dataset | None = None, model: nn.Modu
     _check_used(config, dataset)
     cores()  # refuses a FEDCELL_CORES that is no number before anything is done
     device = pick_device(config.train.device)
-    train, test, stream, n_classes = _samples(config, dataset, device)
+    train, test, stream, n_classes, scaling = _samples(config, dataset, device)
     architectures = [Architecture.of(model)] if model else _architectures(config, train.shape, n_classes)
     for architecture in architectures:
         check_fits(architecture, train, n_classes)
@@ -100,7 +100,7 @@ def build_problem(config: Config, dataset: Dataset | None = None, model: nn.Modu
         flops = np.array([one.flops_per_sample(sample, config.model.flops) for one in architectures])
     each = flops[0] if of_device is None else flops[of_device]
     world = build_world(config.world, stream, learner.n_params, each, config.seed)
-    return Problem(world, learner, config.train, config.seed, config.rounds, config.eval_every)
+    return Problem(world, learner, config.train, config.seed, config.rounds, config.eval_every, scaling)
 
 
 def _check_own(dataset: object, model: object) -> None:
@@ -113,9 +113,9 @@ def _check_own(dataset: object, model: object) -> None:
 
 
 def without_effect(config: Config, given: Iterable[str], dataset: Dataset | None = None) -> dict[str, str]:
-    """`idle` of given keys; those of sections that nothing looks at are refused when the problem is built."""
+    """`unused_settings` of given keys; keys of sections that nothing looks at are refused with the problem."""
     unused = _unused(config, dataset)
-    return idle(config, [key for key in given if key.partition(".")[0] not in unused])
+    return unused_settings(config, [key for key in given if key.partition(".")[0] not in unused])
 
 
 def _check_used(config: Config, dataset: Dataset | None) -> None:
@@ -124,18 +124,20 @@ def _check_used(config: Config, dataset: Dataset | None) -> None:
     usual = [{key: value for key, _, value in keys(one)} for one in (Config(), preset)]
     unused = _unused(config, dataset)
     for key, _, value in keys(config):
-        cause = unused.get(key.partition(".")[0])
-        if cause and key != "data.name" and all(value != one[key] for one in usual):
+        cause = unused.get(key, unused.get(key.partition(".")[0]))
+        if cause and all(value != one[key] for one in usual):
             raise BadInput(f"{key} = {written(value)} changes nothing with {cause}: drop the one or change the other")
 
 
 def _unused(config: Config, dataset: Dataset | None) -> dict[str, str]:
-    """Sections that nothing looks at, and for which cause; `data.name` is always looked at."""
+    """Sections that nothing looks at, and for which cause; keys without one are looked at."""
     name, kind = f"data.name = {config.data.name}", f"stream.kind = {config.stream.kind}"
     if dataset is None and config.data.name in GENERATORS:
-        return {"data": name, "stream": name}
+        return {"data": name, "data.name": "", "stream": name}
     unused = dict.fromkeys(GENERATORS, name if dataset is None else "a data set of your own")
-    return unused | {"markov": {"data": kind}, "static": {"stream": kind}}.get(config.stream.kind, {})
+    if config.stream.kind == "markov":  # draws labels itself
+        unused |= {"data": kind, "data.name": "", "data.scaling": ""}
+    return unused | {"stream": kind} if config.stream.kind == "static" else unused
 
 
 def _architectures(config: Config, shape: tuple[int, ...], n_classes: int) -> list[Architecture]:
@@ -160,13 +162,14 @@ def _of_device(config: Config, n_architectures: int) -> Ints | None:
 
 
 def _samples(config: Config, dataset: Dataset | None, device: torch.device) -> Drawn:
-    """Training samples, test samples, how they reach the devices, and the number of classes."""
+    """Training samples, test samples, how they reach the devices, the number of classes, and how inputs are scaled."""
     if dataset is None and (generate := GENERATORS.get(config.data.name)):
         settings = getattr(config, config.data.name)
         return generate(settings, config.world.n_devices, config.rounds, config.seed, device)
-    dataset = dataset or load(config.data.name)
+    own = dataset is None  # nobody else holds what is loaded here
+    dataset = scaled(dataset or load(config.data.name), config.data.scaling, reuse=own)
     train, test = Samples(dataset.x_train, dataset.y_train, device), Samples(dataset.x_test, dataset.y_test, device)
-    return train, test, build_stream(config, dataset), dataset.n_classes
+    return train, test, build_stream(config, dataset), dataset.n_classes, dataset.scaling
 
 
 def build_stream(config: Config, dataset: Dataset) -> Stream:

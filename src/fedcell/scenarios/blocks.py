@@ -23,7 +23,7 @@ CONFIG = Config(
         power_dbm=Law((14.8,)),
         cycles_per_sample=Law((1e6,)),
     ),
-    data=DataConfig(name="digits", partition="shards", shards_per_device=2),
+    data=DataConfig(name="digits", scaling="unit", partition="shards", shards_per_device=2),
     model=ModelConfig(name="mlp", hidden=(64,)),
     train=TrainConfig(lr=0.1, steps=5, batch_size=16),
 )

@@ -12,7 +12,7 @@ CONFIG = Config(
     world=WorldConfig(
         n_devices=100, access="own_band", bandwidth_hz=1e6, response="exponential", deadline_s=0.5, clock="deadline"
     ),
-    data=DataConfig(name="mnist", partition="classes", classes_per_device=3),
+    data=DataConfig(name="mnist", scaling="unit", partition="classes", classes_per_device=3),
     model=ModelConfig(name="mlp", hidden=(256, 128, 64)),
     train=TrainConfig(lr=0.1, steps=1, batch_size=32),
 )

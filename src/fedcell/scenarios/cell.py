@@ -16,7 +16,7 @@ CONFIG = Config(
         cpu_hz=Law((0.5e9, 1.8e9), "uniform"),
         deadline_s=2.0,
     ),
-    data=DataConfig(name="digits", partition="dirichlet", alpha=0.3),
+    data=DataConfig(name="digits", scaling="unit", partition="dirichlet", alpha=0.3),
     model=ModelConfig(name="mlp", hidden=(64,)),
     train=TrainConfig(lr=0.1, steps=10, batch_size=32),
 )

@@ -19,7 +19,7 @@ CONFIG = Config(
         battery_joule=Law((3.0, 30.0), "uniform"),
         deadline_s=2.5,
     ),
-    data=DataConfig(name="digits", partition="classes", classes_per_device=2),
+    data=DataConfig(name="digits", scaling="unit", partition="classes", classes_per_device=2),
     model=ModelConfig(name="mlp", hidden=(64,)),
     train=TrainConfig(lr=0.1, steps=10, batch_size=16),
 )

@@ -26,7 +26,7 @@ CONFIG = Config(
         deadline_s=1.0,
         clock="deadline",
     ),
-    data=DataConfig(name="mnist", partition="shards", shards_per_device=2),
+    data=DataConfig(name="mnist", scaling="standard", partition="shards", shards_per_device=2),
     model=ModelConfig(name="mlp", hidden=(512, 256, 64), widths=(128, 192, 256, 320, 384), flops="parameters"),
     train=TrainConfig(lr=0.05, steps=5, batch_size=0, momentum=0.9),
 )

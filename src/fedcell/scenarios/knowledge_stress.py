@@ -20,7 +20,7 @@ CONFIG = replace(
         noise_dbm_per_hz=-112.0,
         cycles_per_sample=Law((1e5, 2e5), "uniform"),
     ),
-    data=DataConfig(name="digits", partition="shards", shards_per_device=2),
+    data=DataConfig(name="digits", scaling="unit", partition="shards", shards_per_device=2),
     model=ModelConfig(name="mlp", hidden=(48, 16), widths=(24, 48, 64), flops="parameters"),
 )
 METHODS = {"knowledge": {"mean_energy_joule": 0.1}}

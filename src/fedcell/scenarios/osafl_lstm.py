@@ -22,9 +22,9 @@ METHODS = {
     "osafl": {"lr": 0.2, "server_lr": 35.0},
     "m_fedavg": {"lr": 0.6},
     "m_fedprox": {"lr": 0.5, "mu": 0.1},
-    "m_fednova": {"lr": 0.5, "server_lr": 2.0},
+    "m_fednova": {"lr": 0.5, "server_lr": 6.0},
     "m_afa_cd": {"lr": 0.5, "server_lr": 1.0},
     "m_feddisco": {"lr": 0.5, "a": 0.2, "b": 0.1},
-    "central": {"lr": 1.0, "batch_size": 16000},
+    "central": {"lr": 10.0, "batch_size": 16000},
 }
 PRINTED = {"m_fednova": {"lr": 0.5, "server_lr": 0.12}}

@@ -1,8 +1,8 @@
 """AMP-FL's setting: 100 devices, 10 interfered resource blocks, MNIST shards, a CNN whose parts must fit 0.1 s.
 
-The deadline is that of the pruned methods; rounds of the full model last as long as their slowest device. Computing is
-charged as printed, 782,816 FLOPs a sample. Devices stay where they are; `world.geometry=redraw_hardware` draws places
-and clocks anew in every round.
+The deadline is that of the pruned methods. Rounds of the full model last as long as their slowest device, so the
+devices with the strongest channels train it. Computing is charged as printed, 782,816 FLOPs a sample. Devices stay
+where they are; `world.geometry=redraw_hardware` draws places and clocks anew in every round.
 """
 
 from ..data.settings import DataConfig
@@ -33,15 +33,16 @@ CONFIG = Config(
         power_dbm=Law((30.0,)),
         bits_per_parameter=32.0,
     ),
-    data=DataConfig(name="mnist", partition="shards", shards_per_device=2),
+    data=DataConfig(name="mnist", scaling="standard", partition="shards", shards_per_device=2),
     model=ModelConfig(name="cnn", channels=(6, 16), kernel=5, hidden=(128,)),
     train=TrainConfig(lr=0.05, steps=8, batch_size=64),
 )
+STRONGEST = {"scheduler": "best-channel", "n_selected": 10, "blocks": "time"}
 METHODS = {
     "pruning": {"deadline_s": 0.1},
-    "fedavg": {"scheduler": "random", "n_selected": 10, "weights": "equal"},
-    "fedprox": {"scheduler": "random", "n_selected": 10, "weights": "equal", "effort": "fixed", "mu": 0.01},
-    "apfl": {"scheduler": "random", "n_selected": 10},
+    "fedavg": {**STRONGEST, "weights": "equal"},
+    "fedprox": {**STRONGEST, "weights": "equal", "effort": "fixed", "mu": 0.01},
+    "apfl": STRONGEST,
 }
 COMPARE = (
     "pruning",

@@ -14,8 +14,8 @@ CONFIG = replace(
     rounds=1500,
     eval_every=25,
     world=replace(pruning.CONFIG.world, cycles_per_sample=Law((FLOPS / pruning.FLOPS_PER_CYCLE,))),
-    data=DataConfig(name="cifar10", partition="shards", shards_per_device=2),
-    model=ModelConfig(name="vgg11", hidden=(128,)),
+    data=DataConfig(name="cifar10", scaling="standard", partition="shards", shards_per_device=2),
+    model=ModelConfig(name="vgg11", hidden=(128,), norm="batch"),
 )
 METHODS = pruning.METHODS | {"pruning": {"deadline_s": 20.0}}
 COMPARE = pruning.COMPARE

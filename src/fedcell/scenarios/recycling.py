@@ -35,7 +35,7 @@ CONFIG = Config(
         deadline_s=0.3,
         clock="deadline",
     ),
-    data=DataConfig(name="cifar10", partition="shards", shards_per_device=2),
+    data=DataConfig(name="cifar10", scaling="standard", partition="shards", shards_per_device=2),
     model=ModelConfig(name="cnn", channels=(6, 16), hidden=(256, 64)),
     train=TrainConfig(lr=0.05, steps=5, batch_size=64, momentum=0.9),
 )

@@ -22,5 +22,5 @@ CONFIG = replace(
         energy_per_round_joule=Law((250.0,)),
         deadline_s=45.0,
     ),
-    model=ModelConfig(name="vgg11", hidden=(256,)),
+    model=ModelConfig(name="vgg11", hidden=(256,), norm="batch"),
 )

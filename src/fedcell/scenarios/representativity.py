@@ -8,7 +8,7 @@ from . import Config
 
 CONFIG = Config(
     scenario="representativity",
-    rounds=500,
+    rounds=1000,
     eval_every=5,
     world=WorldConfig(
         n_devices=100,
@@ -27,7 +27,7 @@ CONFIG = Config(
         power_dbm=Law((10.0,)),
         bits_per_parameter=16.0,
     ),
-    data=DataConfig(name="cifar10", partition="shards", shards_per_device=2),
+    data=DataConfig(name="cifar10", scaling="standard", partition="shards", shards_per_device=2),
     model=ModelConfig(name="cnn", channels=(64, 64), hidden=(120, 64)),
     train=TrainConfig(lr=0.05, steps=8, batch_size=64, momentum=0.9),
 )

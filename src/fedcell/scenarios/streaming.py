@@ -15,7 +15,7 @@ CONFIG = Config(
     rounds=300,
     eval_every=4,
     world=WorldConfig(n_devices=10, access="own_band", bandwidth_hz=1e6),
-    data=DataConfig(name="fashion-mnist"),
+    data=DataConfig(name="fashion-mnist", scaling="standard"),
     stream=StreamConfig(
         kind="markov", cache="drsr", capacity=Law((300.0,)), batch=Law((150.0,)), theta=2 / 3, initial="prefill"
     ),

@@ -16,22 +16,22 @@ from typing import Any, NamedTuple
 from .. import methods as library
 from .. import options, scenarios
 from ..errors import BadInput
-from ..idle import notices
 from ..methods.pairing import absolute, files
 from ..resolve import Keys, choose, sort_keys
 from ..scenarios import Config, Scenario
-from .task import Task
+from ..unused_settings import notices
+from .task import SweepRun
 
 LONGEST = 100  # characters of a folder name
 MOST_RUNS = 100_000  # of a sweep
 Values = Mapping[str, Any]
 
 
-class Plan(NamedTuple):
+class SweepPlan(NamedTuple):
     """The runs of a sweep, in the order in which they are begun."""
 
     folder: Path | None  # None: the next free one in runs/
-    tasks: tuple[Task, ...]
+    tasks: tuple[SweepRun, ...]
     notices: tuple[str, ...] = ()  # settings that change nothing in any run
 
 
@@ -41,7 +41,7 @@ def expand(
     seeds: Sequence[int] | None,
     settings: Values,
     grid: Mapping[str, Sequence[Any]],
-) -> tuple[tuple[Task, ...], tuple[str, ...]]:
+) -> tuple[tuple[SweepRun, ...], tuple[str, ...]]:
     """Every run of the grid, all methods on the first seed, then all on the next; and settings that change nothing."""
     for key, values in grid.items():
         if isinstance(values, str) or not isinstance(values, Collection) or not len(values):
@@ -53,14 +53,14 @@ def expand(
     if n_runs > MOST_RUNS:
         raise BadInput(f"the grid has {n_runs} runs and a sweep at most {MOST_RUNS}: give fewer seeds or values")
     points = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
-    found: dict[str, Task] = {}
+    found: dict[str, SweepRun] = {}
     said: list[dict[str, str]] = []
     worlds = [(preset, point) for preset in presets for point in points]
     for n, seed in enumerate([None] if seeds is None else seeds):
         for preset, point in worlds:
-            for task, idle in _world(preset, methods or preset.compare, seed, settings, point):
+            for task, unused in _world(preset, methods or preset.compare, seed, settings, point):
                 found.setdefault(task.name, task)  # a method that a point does not concern is run once
-                said += [idle] * (n == 0)  # alike on every seed
+                said += [unused] * (n == 0)  # alike on every seed
     return tuple(found.values()), tuple(notices(said))
 
 
@@ -72,13 +72,13 @@ def _preset(name: str) -> Scenario:
 
 def _world(
     preset: Scenario, methods: Sequence[str], seed: int | None, settings: Values, point: Values
-) -> Iterator[tuple[Task, dict[str, str]]]:
-    """The runs of all methods in one world, each with what `idle` says of its settings."""
+) -> Iterator[tuple[SweepRun, dict[str, str]]]:
+    """The runs of all methods in one world, each with what `unused_settings` says of its settings."""
     common, own = _sort(settings, methods, preset), _sort(point, methods, preset)
     changes = common.config | own.config | ({} if seed is None else {"seed": seed})
     config: Config = options.override(preset.config, changes)
     world = _world_name(preset.config, config)
-    idle = scenarios.without_effect(config, [*common.config, *own.config])
+    unused = scenarios.without_effect(config, [*common.config, *own.config])
     for text in methods:
         word, _, written = text.partition(":")
         fixed = {key for key, _ in library.pairs(text)}
@@ -93,8 +93,8 @@ def _world(
         values = {key: _plain(value) for key, _, value in options.keys(choice.config)}
         path = absolute(word)
         name = f"{world}/{_method_name(path, library.pairs(label))}"
-        task = Task(name, label, text.replace(word, path, 1), values, options.to_dict(config))
-        yield task, idle | library.without_effect(choice, given)
+        task = SweepRun(name, label, text.replace(word, path, 1), values, options.to_dict(config))
+        yield task, unused | library.without_effect(choice, given)
 
 
 def _sort(values: Values, methods: Sequence[str], preset: Scenario) -> Keys:

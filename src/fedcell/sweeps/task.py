@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .. import options
+from .. import methods, options
 from ..errors import FedcellError
-from ..loggers import Log
+from ..loggers import LogWatcher
 from ..record import Period, Watch, run_one
 from ..record.stop import Stopped
 from ..scenarios import Config
 
 
-class Task(NamedTuple):
+class SweepRun(NamedTuple):
     """What one run is asked to do."""
 
     name: str  # folder of the run inside the folder of the sweep, such as `cell-seed1/fedavg`
@@ -39,32 +39,33 @@ class Orders(NamedTuple):
     log: tuple[str, ...] = ()  # `tensorboard=DIR`, `mlflow=URI`
 
 
-class Outcome(NamedTuple):
+class RunEnd(NamedTuple):
     """How the work on a task ended."""
 
-    task: Task
+    task: SweepRun
     code: int = 0  # exit code of the error that stopped it; 0 for a run that ended, diverged or not
     message: str = ""
 
 
-def play(task: Task, orders: Orders, watch: Watch) -> Outcome:
+def play(task: SweepRun, orders: Orders, watch: Watch) -> RunEnd:
     """Do one run, or what is left of it; an error ends this run alone."""
     try:
         config: Config = options.from_dict(Config(), task.config)
-        with Log(orders.log, watch, base=Path(orders.folder)) as told:
+        before = options.earlier(methods.load(task.source).Config())  # a task on file may be from before an option
+        with LogWatcher(orders.log, watch, base=Path(orders.folder)) as told:
             run_one(
                 config,
                 task.method,
                 Path(orders.folder) / task.name,
                 label=task.label,
-                defaults={task.source: task.settings},
+                defaults={task.source: {**before, **task.settings}},
                 watch=told,
                 period=Period(seconds=orders.checkpoint_s),
             )
     except Stopped:
-        return Outcome(task, 1, "stopped on request")
+        return RunEnd(task, 1, "stopped on request")
     except FedcellError as error:
-        return Outcome(task, error.exit_code, str(error))
+        return RunEnd(task, error.exit_code, str(error))
     except Exception as error:
-        return Outcome(task, 1, f"{type(error).__name__}: {error}")
-    return Outcome(task)
+        return RunEnd(task, 1, f"{type(error).__name__}: {error}")
+    return RunEnd(task)

@@ -39,7 +39,7 @@ class Rates:
     body: float  # eta_u
     head: float  # eta_v
     steps: int  # tau
-    pull: float  # lambda
+    pull: float  # lambda of Eq. (4.6), which sums over features
 
 
 def highest_rates(constants: Constants, steps: int) -> tuple[float, float]:

@@ -36,7 +36,7 @@ class CellLearner(Learner):
 
     def __init__(self, whole: Learner, device: Ints, evaluations: Evaluations) -> None:
         self.__dict__.update(whole.__dict__)
-        self._real, self._evaluations = device, evaluations
+        self._real, self._evaluations, self._others = device, evaluations, {}
 
     def train(self, start: Start, work: Work) -> Updates:
         updates = super().train(start, work._replace(device=self._real[work.device]))

@@ -17,6 +17,7 @@ from ...types import Floats, Ints
 from ..checks import as_array, features, labels
 from ..datasets import UNREADABLE
 from ..fetch import cache_dir
+from ..scaling import UNIT, Scaling, apply, fit
 from .settings import VideoConfig
 
 IMAGE = (3, 32, 32)
@@ -33,6 +34,7 @@ class Catalogue(NamedTuple):
     similar_share: Floats  # [F, K], law of the next file among them
     popular: Ints  # [G, n], the files of a genre, most popular first
     popularity: Floats  # [n], law of the popularity rank of a file asked for from another genre
+    scaling: Scaling = UNIT  # of the content
 
     @property
     def n_genres(self) -> int:
@@ -54,7 +56,7 @@ def build_catalogue(settings: VideoConfig, seed: int) -> Catalogue:
         settings: sizes and laws.
         seed: of the run; fixes drawn features and the popularity order.
     """
-    content = file_features(settings, seed)
+    content, scaling = file_features(settings, seed)
     cosine = similarity(content, settings.n_genres)
     similar, share = most_similar(cosine, settings.similar)
     draw = stream(seed, SETUP, "video.popularity")
@@ -63,7 +65,7 @@ def build_catalogue(settings: VideoConfig, seed: int) -> Catalogue:
     popularity = zipf_mandelbrot(settings.files_per_genre, settings.skew, settings.shift)
     if settings.explore == "top":
         popularity = np.eye(settings.files_per_genre)[0]
-    return Catalogue(content, cosine, similar, share, first + order, popularity)
+    return Catalogue(content, cosine, similar, share, first + order, popularity, scaling)
 
 
 def zipf_mandelbrot(n: int, skew: float, shift: float) -> Floats:
@@ -108,14 +110,18 @@ def most_similar(cosine: Floats, k: int) -> tuple[Ints, Floats]:
 # ---------------------------------------------------------------- features of the files
 
 
-def file_features(settings: VideoConfig, seed: int) -> NDArray[np.float32]:
-    """One row per file: synthetic, uniform, or from a user's images."""
+def file_features(settings: VideoConfig, seed: int) -> tuple[NDArray[np.float32], Scaling]:
+    """One row per file: synthetic, uniform, or from a user's images; scaled over all files, channel by channel."""
     draw = stream(seed, SETUP, "video.content")
     if settings.content == "synthetic":
-        return synthetic_images(settings.n_files, draw).reshape(settings.n_files, -1)
-    if settings.content == "uniform":
-        return draw.random((settings.n_files, settings.content_width), dtype=np.float32)
-    return read_images(settings.content, settings.n_files)
+        content = synthetic_images(settings.n_files, draw)
+    elif settings.content == "uniform":
+        content = draw.random((settings.n_files, settings.content_width), dtype=np.float32)
+    else:
+        content = read_images(settings.content, settings.n_files)
+    what, key = f"video.content = {settings.content!r}", "video.scaling"
+    scaling = fit(settings.scaling, content, what, key)
+    return apply(scaling, content, what, key).reshape(settings.n_files, -1), scaling
 
 
 def synthetic_images(n: int, draw: np.random.Generator) -> NDArray[np.float32]:
@@ -129,7 +135,7 @@ def synthetic_images(n: int, draw: np.random.Generator) -> NDArray[np.float32]:
 
 
 def read_images(name: str, n_files: int) -> NDArray[np.float32]:
-    """The first image of each of the labels `0 .. n_files - 1` of an .npz file, flattened channels first.
+    """The first image of each of the labels `0 .. n_files - 1` of an .npz file, `[n_files, ...]`, channels first.
 
     Args:
         name: path of a file with `x` (images; bytes are scaled to [0, 1]) and `y` (labels), looked up as given,
@@ -147,7 +153,7 @@ def read_images(name: str, n_files: int) -> NDArray[np.float32]:
     found, first = np.unique(y, return_index=True)
     if found[:n_files].tolist() != list(range(n_files)):
         raise BadInput(f"{name!r} has images of {len(found)} labels: give one of each label 0 .. {n_files - 1}")
-    return np.ascontiguousarray(x[first[:n_files]].reshape(n_files, -1))
+    return np.ascontiguousarray(x[first[:n_files]])
 
 
 def _read(path: Path) -> tuple[NDArray[np.float32], Ints]:

@@ -48,6 +48,7 @@ class Shape(NamedTuple):
     momentum: float
     prox: float
     masked: bool
+    padded: bool  # whether a row may have fewer samples than others
     shifted: bool
     together: bool  # whether all rows start from one point
 
@@ -91,6 +92,7 @@ def train_rows(job: Job, kernel: Callable[[], Kernel], batches: Batches, rows: I
         momentum=work.momentum,
         prox=work.prox,
         masked=work.mask is not None,
+        padded=batches.full,
         shifted=work.shift is not None,
         together=len(job.points) == 1,
     )

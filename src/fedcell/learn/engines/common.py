@@ -63,7 +63,8 @@ class Batches:
     def __init__(self, job: Job) -> None:
         work = job.work
         self._samples = job.samples
-        self._inputs = job.samples.inputs if work.objective is None else None
+        alike = work.objective is None and not job.architecture.mixes_samples  # whoever else is in the batch
+        self._inputs = job.samples.inputs if alike else None
         self._growth = 1 if job.device.type == "cpu" else GROWTH
         self.full = work.batch_size == 0
         self.size = work.store.size if self.full else np.full(len(work.steps), work.batch_size)

@@ -9,8 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ..norms import NORMS
+
 WIDE = 100_000  # weights from which on the saved write outweighs the cost of a Python backward
-SIMPLE = (nn.Flatten, nn.ReLU, nn.Tanh, nn.Sigmoid, nn.GELU, nn.Identity, nn.Conv2d, nn.MaxPool2d, nn.AvgPool2d)
+POOLS = (nn.MaxPool2d, nn.AvgPool2d)
+SIMPLE = (nn.Flatten, nn.ReLU, nn.Tanh, nn.Sigmoid, nn.GELU, nn.Identity, nn.Conv2d, *POOLS, *NORMS)
 
 
 class Anchor:

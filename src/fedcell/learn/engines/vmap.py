@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from ..architecture import Architecture
+from ..norms import batch_norms, counting
 from ..work import Objective, cross_entropy
 from .batchable import rewrite
 from .chunks import in_chunks
@@ -59,7 +60,8 @@ def _kernel(job: Job, alone: bool) -> Kernel:
     module, objective = job.architecture.replica(job.device), job.work.objective
     held = Held(objective) if isinstance(objective, partial) and signature(objective) is not None else None
     split = partial(_split, job.architecture)
-    loss = _Loss(module, held or objective or cross_entropy, job.architecture.names)
+    padded = job.work.batch_size == 0
+    loss = _Loss(module, held or objective or cross_entropy, job.architecture.names, padded)
     if alone:
         return Kernel(split, _Beside(loss, job.device), grain=1, held=held)
     rewrite(module)
@@ -91,10 +93,10 @@ class _Beside:
 
 
 class _Loss:
-    """The objective as a function of a tuple of parameters."""
+    """The objective as a function of a tuple of parameters; batches are padded, or not."""
 
-    def __init__(self, module: nn.Module, objective: Objective, names: tuple[str, ...]) -> None:
-        self.wrapped = _WithObjective(module, objective)
+    def __init__(self, module: nn.Module, objective: Objective, names: tuple[str, ...], padded: bool) -> None:
+        self.wrapped = _WithObjective(module, objective, padded)
         self.names = [f"module.{name}" for name in names]
 
     def __call__(self, parameters: tuple[Tensor, ...], x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
@@ -102,14 +104,19 @@ class _Loss:
 
 
 class _WithObjective(nn.Module):
-    """Hands the objective a real module whose parameters `functional_call` has swapped."""
+    """Hands the objective a real module whose parameters `functional_call` has swapped.
 
-    def __init__(self, module: nn.Module, objective: Objective) -> None:
+    Padding has no part in the statistics of batch norms.
+    """
+
+    def __init__(self, module: nn.Module, objective: Objective, padded: bool) -> None:
         super().__init__()
         self.module, self._objective = module, objective
+        self._norms = batch_norms(module) if padded else []
 
     def forward(self, x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
-        return self._objective(self.module, x, y, weight)
+        with counting(self._norms, weight):
+            return self._objective(self.module, x, y, weight)
 
 
 def _split(architecture: Architecture, rows: Tensor) -> list[Tensor]:

@@ -1,0 +1,74 @@
+"""Flower's SuperExec with everything imported beforehand: a message costs a fork instead of seconds of imports.
+
+Flower starts a new Python process for every message, which imports PyTorch anew. This one imports it once and forks:
+
+    flower-supernode --isolation process --port 9094 ...
+    python -m fedcell.deploy.prefork --insecure --runtime-api-address 127.0.0.1:9094
+
+Flags are those of `flower-superexec`. `FEDCELL_PRELOAD` names further modules to import, separated by commas.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+
+PRELOAD = "FEDCELL_PRELOAD"
+
+
+def main() -> None:
+    """Import, then be a SuperExec."""
+    for name in (
+        "fedcell.deploy.client",
+        "fedcell.deploy.flower",
+        *filter(None, os.environ.get(PRELOAD, "").split(",")),
+    ):
+        import_module(name)
+    from flwr.supercore.cli import flower_superexec
+    from flwr.supercore.superexec.executor import subprocess_executor
+
+    # The executor starts processes by the name of their command, as seen with flwr 1.41.
+    forking: Any = SimpleNamespace(Popen=forked, DEVNULL=subprocess.DEVNULL)
+    subprocess_executor.subprocess = forking  # type: ignore[attr-defined,unused-ignore]
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the children
+    flower_superexec()
+
+
+def forked(args: Sequence[str], **streams: Any) -> object:
+    """Run one of Flower's commands in a child of this process."""
+    command = commands().get(args[0])
+    if command is None:
+        return subprocess.Popen(args, **streams)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            sys.argv = list(args)
+            command()
+            code = 0
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 1
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+    return child
+
+
+def commands() -> dict[str, Callable[[], None]]:
+    """What can run in a fork, by its name."""
+    from flwr.superlink.cli import flwr_serverapp
+    from flwr.supernode.cli import flwr_clientapp
+
+    return {"flwr-clientapp": flwr_clientapp, "flwr-serverapp": flwr_serverapp}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""Layers that normalise: by the statistics of a batch, or of groups of channels of each sample.
+
+Neither keeps running statistics. What a network with `BatchNorm` says of a sample depends on the batch that it is in,
+in training and in evaluation.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+EPS = 1e-5  # added to variances
+CHANNELS, GROUPS = 4, 32  # of a group at least, of a layer at most
+BUILT_IN = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+
+
+def norm(kind: str, n_channels: int) -> list[nn.Module]:
+    """The norm of a layer with so many outputs, as `model.norm` says: one layer, or none."""
+    if kind == "none":
+        return []
+    return [BatchNorm(n_channels) if kind == "batch" else nn.GroupNorm(n_groups(n_channels), n_channels, EPS)]
+
+
+def n_groups(n_channels: int) -> int:
+    """As many groups as divide the channels: 32 at most, with 4 channels or more in each if there are as many.
+
+    >>> [n_groups(n) for n in (1, 6, 7, 12, 16, 64, 512)]
+    [1, 1, 1, 3, 4, 16, 32]
+    """
+    most = max(1, min(GROUPS, n_channels // CHANNELS))
+    return next(n for n in range(most, 0, -1) if n_channels % n == 0)
+
+
+class BatchNorm(nn.Module):
+    """`gamma (x - mean) / sqrt(variance + eps) + beta`, mean and variance of every channel over the batch at hand.
+
+    A channel of a single value, such as a dense unit in a batch of one sample, has no variance: it is passed on as
+    `gamma x + beta`.
+    """
+
+    weight: nn.Parameter | None  # None, as the bias, of somebody's own layer without scale and shift
+    bias: nn.Parameter | None
+    share: Tensor | None = None  # [n], of every sample in the statistics; None: all alike
+
+    def __init__(self, num_features: int, eps: float = EPS, device: torch.device | None = None) -> None:
+        super().__init__()
+        self.num_features, self.eps = num_features, eps
+        self.weight = nn.Parameter(torch.ones(num_features, device=device))
+        self.bias = nn.Parameter(torch.zeros(num_features, device=device))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.share is not None:
+            return self._weighted(x, self.share)
+        if x.numel() == x.shape[1]:
+            return self._affine(x)
+        return functional.batch_norm(x, None, None, self.weight, self.bias, True, 0.0, self.eps)
+
+    def _weighted(self, x: Tensor, share: Tensor) -> Tensor:
+        per_sample, every = (-1, *[1] * (x.dim() - 1)), (0, *range(2, x.dim()))
+        values = x[0, 0].numel()  # of a channel in one sample
+        weight = share.view(per_sample) / values
+        mean = (x * weight).sum(every, keepdim=True)
+        apart = x - mean
+        found = apart * ((apart.square() * weight).sum(every, keepdim=True) + self.eps).rsqrt()
+        if values == 1:
+            found = torch.where(share.amax() > 0.75, x, found)  # one sample, and padding
+        return self._affine(found)
+
+    def _affine(self, x: Tensor) -> Tensor:
+        if self.weight is None or self.bias is None:
+            return x
+        per_channel = (1, -1, *[1] * (x.dim() - 2))
+        return x * self.weight.view(per_channel) + self.bias.view(per_channel)
+
+    def extra_repr(self) -> str:
+        return f"{self.num_features}"
+
+
+NORMS = (BatchNorm, nn.GroupNorm, nn.LayerNorm)
+
+
+def adopt(module: nn.Module) -> None:
+    """Have PyTorch's batch norms without running statistics count as ours, in a module that nobody else uses."""
+    for part in module.modules():
+        if type(part) in BUILT_IN and getattr(part, "running_mean", None) is None:
+            part.__class__ = BatchNorm
+
+
+def batch_norms(module: nn.Module) -> list[BatchNorm]:
+    """The batch norms of a module."""
+    return [part for part in module.modules() if isinstance(part, BatchNorm)]
+
+
+@contextmanager
+def counting(norms: Sequence[BatchNorm], share: Tensor) -> Iterator[None]:
+    """For as long as the context lasts, norms count samples by their share, `[n]`: zero on padding, one in all."""
+    for part in norms:
+        part.share = share
+    try:
+        yield
+    finally:
+        for part in norms:
+            part.share = None

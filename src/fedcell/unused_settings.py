@@ -1,0 +1,36 @@
+"""Detect settings that have no effect given the others, and warn about each in one sentence."""
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import Field
+from typing import Any
+
+from .options import keys, written
+
+
+def unused_settings(settings: Any, given: Collection[str], where: str = "") -> dict[str, str]:
+    """For each given key why it changes nothing, by what its option `needs`; an empty text where it counts."""
+    found = {key: (entry, value) for key, entry, value in keys(settings)}
+    return {where + key: _why(found, key, where) for key in given}
+
+
+def _why(found: Mapping[str, tuple[Field[Any], Any]], key: str, where: str) -> str:
+    entry, value = found[key]
+    if not (needs := entry.metadata.get("needs")):
+        return ""
+    name, equals, listed = re.split("(!?=)", needs)
+    other, words = key.removesuffix(entry.name) + name, listed.split("|")
+    switch, now = found[other]
+    if (written(now) in words) == (equals == "="):
+        return ""
+    fits = words if equals == "=" else [one for one in switch.metadata["choices"] if one not in words]
+    fix = f"set {where}{other}={' or '.join(fits)}" if fits else f"change {where}{other}"
+    return f"{where}{key} = {written(value)} changes nothing while {where}{other} = {written(now)}: {fix}"
+
+
+def notices(found: Iterable[Mapping[str, str]]) -> list[str]:
+    """The sentences about keys that count in none of the runs that `unused_settings` looked at."""
+    every: dict[str, str] = {}
+    for said in found:
+        every |= {key: every.get(key, text) and text for key, text in said.items()}
+    return [text for text in every.values() if text]
