@@ -3,8 +3,8 @@
     python benchmarks/flower.py [--devices 3] [--rounds 5] [--hidden 64] [--method fedavg] [--cold]
 
 The same method, model, data and mini-batches: in this process; on real Flower processes of this machine whose
-executors have everything imported (`fedcell.deploy.warm`); and, with --cold, on those that Flower starts by itself, one
-new Python for every message. A relay between the nodes and the server counts bytes. All listen on 127.0.0.1 alone.
+executors have everything imported (`fedcell.deploy.prefork`); and, with --cold, on those that Flower starts by itself,
+one new Python for every message. A relay between the nodes and the server counts bytes. All listen on 127.0.0.1 alone.
 """
 
 import argparse
@@ -20,8 +20,9 @@ from pathlib import Path
 
 import numpy as np
 
-from fedcell import methods, record
+from fedcell import record
 from fedcell.deploy import example, settings
+from fedcell.resolve import choose
 from fedcell.scenarios import build_problem
 from fedcell.simulate import simulate
 
@@ -118,7 +119,7 @@ def start(processes: Processes, warm: bool, port: int, *command: str) -> None:
     owner = processes.run(*command, "--port", str(port))
     if warm:
         address = f"127.0.0.1:{port}"
-        runner = [sys.executable, "-m", "fedcell.deploy.warm", "--insecure", "--runtime-api-address", address]
+        runner = [sys.executable, "-m", "fedcell.deploy.prefork", "--insecure", "--runtime-api-address", address]
         processes.run(*runner, "--parent-pid", str(owner))
 
 
@@ -160,7 +161,7 @@ def main() -> None:
     found = settings.read(asked)
     problem = build_problem(found.config)
     begun_s = time.perf_counter()
-    rows = [row for row, _ in simulate(problem, methods.parse(args.method, found.defaults).build())]
+    rows = [row for row, _ in simulate(problem, choose(args.method, found.preset, {}).build())]
     simulated_s = (time.perf_counter() - begun_s) / args.rounds
     n_params = problem.learner.n_params
     print(f"{args.method}, {args.devices} devices, {args.rounds} rounds, {n_params} parameters ({4 * n_params} bytes)")

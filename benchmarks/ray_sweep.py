@@ -14,7 +14,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import fedcell
-from fedcell.learn.engines.cluster import connect
+from fedcell.machine import connect
 from fedcell.sweeps import on_ray
 
 BAR = 1.2  # times the local sweep

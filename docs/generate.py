@@ -1,4 +1,4 @@
-"""Write the pages that must agree with the code and with stored results: settings, the papers, the ledger.
+"""Write what must agree with code and stored results: settings, papers, the ledger, the rooms of CONTRIBUTING.md.
 
     python docs/generate.py
 
@@ -6,18 +6,20 @@ A test compares the pages on file with `PAGES` and fails when one is stale.
 """
 
 import re
+import runpy
 from collections.abc import Callable
 from functools import cache, partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from fedcell import methods, options, scenarios
+from fedcell import coding, methods, options, scenarios
 from fedcell.experiment import VERDICTS, catalogue, pages
 from fedcell.experiment.ledger import LedgerRow, Paper, read_paper, totals
 from fedcell.experiment.ledger import ledger as read_ledger
 
 HERE = Path(__file__).parent
+CONTRIBUTING, ROOMS = HERE.parent / "CONTRIBUTING.md", ("<!-- rooms -->", "<!-- end of rooms -->")
 EXPERIMENTS = HERE.parent / "experiments"
 MOST_INTERVALS = 8  # of a claim in the ledger's page; the lists for programs have all
 
@@ -48,9 +50,18 @@ a ratio or a word.
 METHODS = """\
 ## Settings of the methods
 
-Write them after the name, `fedprox:mu=0.5,scheduler=random`, or as `--set fedprox.mu=0.5` for every `fedprox` of the
-run. A setting after the name wins. `none` for `lr`, `steps`, `batch_size` and `momentum` takes the value of the `train`
-section.
+Write them after the name, `fedprox:mu=0.5,scheduler=random`, or as `--set fedprox.mu=0.5` (in Python
+`settings={"fedprox.mu": 0.5}`) for every `fedprox` of the run. A setting after the name wins. `none` for `lr`,
+`steps`, `batch_size` and `momentum` takes the value of the `train` section.
+"""
+
+CODINGS = """\
+## Settings of the codings
+
+A coding stands between training and sending, behind any method whose devices send updates:
+`fedavg+topk:fraction=0.01,scheduler=random` has the settings of both. `--set topk.fraction=0.01` counts for every
+method of the run with that coding, `--set fedavg.lr=0.1` for FedAvg with and without one, `--set fedavg+topk.lr=0.1`
+for the pair alone. [method-api.md](method-api.md#encode-what-goes-on-the-air) says how to write one.
 """
 
 SCENARIOS = """\
@@ -142,6 +153,10 @@ def configuration() -> str:
         module = methods.load(name)
         rows = _described(module.Config())
         parts.append(f"### method {name}\n\n{methods.summary(module)}\n\n{_table(rows)}\n")
+    parts.append(CODINGS)
+    for name in coding.names():
+        module = coding.load(name)
+        parts.append(f"### coding {name}\n\n{methods.summary(module)}\n\n{_table(_described(module.Config()))}\n")
     parts.append(SCENARIOS)
     for name in scenarios.names():
         preset = scenarios.get(name)
@@ -234,7 +249,20 @@ def _read_papers() -> list[Paper]:
     return [read_paper(folder) for folder in catalogue.papers(EXPERIMENTS)]
 
 
-PAGES: dict[str, Callable[[], str]] = {"configuration.md": configuration, "claims.md": claims, **_papers()}
+def contributing() -> str:
+    """CONTRIBUTING.md with the rooms as they are."""
+    drawing = runpy.run_path(str(HERE / "rooms.py"))["drawing"]
+    text, (begin, end) = CONTRIBUTING.read_text(encoding="utf-8"), ROOMS
+    before, _, rest = text.partition(begin)
+    return f"{before}{begin}\n```\n{drawing()}```\n{end}{rest.partition(end)[2]}"
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "configuration.md": configuration,
+    "claims.md": claims,
+    "../CONTRIBUTING.md": contributing,
+    **_papers(),
+}
 
 if __name__ == "__main__":
     for name, write in PAGES.items():

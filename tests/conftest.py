@@ -8,7 +8,9 @@ import hypothesis
 import pytest
 from small_config import SMALL
 
-from fedcell.learn.engines import cluster
+from fedcell import machine
+from fedcell.learn import deferred
+from fedcell.learn.engines import batched
 from fedcell.options import override
 from fedcell.scenarios import build_problem
 
@@ -31,12 +33,26 @@ def small():
     return build
 
 
+@pytest.fixture
+def in_blocks(monkeypatch):
+    """Make all cohorts large ones, trained in blocks of so many rows per worker."""
+
+    def make(rows):
+        monkeypatch.setattr(deferred, "BLOCK_BYTES", 0)
+        monkeypatch.setattr(deferred, "PER_WORKER", rows)
+        monkeypatch.setattr(deferred, "GROUP", 2)
+
+    monkeypatch.setattr(batched, "rows_per_chunk", lambda architecture: 2)
+
+    return make
+
+
 @pytest.fixture(scope="session")
 def ray_cluster():
     """A local Ray cluster of two CPUs, started once for all tests that need one."""
     if find_spec("ray") is None:
         missing = pytest.fail if "FEDCELL_REQUIRE_RAY" in os.environ else pytest.skip
         missing("Ray is not installed: pip install 'fedcell[ray]'")
-    leave = cluster.connect(None, cpus=2, store_bytes=200 << 20)
+    leave = machine.connect(None, cpus=2, store_bytes=200 << 20)
     yield
     leave()

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 import fedcell
-from fedcell import methods, report
+from fedcell import methods, report, scenarios
 from fedcell.errors import BadInput
+from fedcell.methods import fedavg
 
 SMALL = {"rounds": 1, "world.n_devices": 4, "model.name": "logistic", "train.steps": 1}
 FEDAVG = methods.parse("fedavg").build()
@@ -42,7 +43,9 @@ def test_what_is_no_method_is_refused_with_the_fix(tmp_path, wrong):
 @pytest.mark.parametrize(
     ("key", "words"),
     [
-        ("fedprox.mu", "'fedprox.mu' is a setting of a method: write it in the method's text, 'fedprox:mu=1'"),
+        ("osafl.steps", "osafl.steps: method 'osafl' is not part of this run: name it, or drop the setting"),
+        ("fedprox.nu", "unknown key 'fedprox.nu': did you mean 'fedprox.mu'?"),
+        ("scenario", "scenario = 1 is no setting: use --scenario 1, or scenario=1 in Python"),
         ("world.radus_m", "unknown key 'world.radus_m': did you mean 'world.radius_m'?"),
         ("qqqqqq", "unknown key 'qqqqqq' (fedcell list keys shows all)"),
     ],
@@ -50,6 +53,39 @@ def test_what_is_no_method_is_refused_with_the_fix(tmp_path, wrong):
 def test_a_key_that_is_no_setting_says_what_to_write(key, words):
     with pytest.raises(BadInput, match=re.escape(words) + "$"):
         fedcell.run("fedprox", settings={key: 1})
+
+
+def test_a_key_of_a_method_is_that_of_its_text():
+    by_key, by_text = (
+        fedcell.run(text, settings=SMALL | more)[0]
+        for text, more in (("fedprox", {"fedprox.mu": 0.5}), ("fedprox:mu=0.5", {}))
+    )
+    assert by_key.settings == by_text.settings
+    assert by_key.settings["mu"] == 0.5
+    assert by_key.columns["accuracy"].tolist() == by_text.columns["accuracy"].tolist()
+
+
+def test_a_setting_in_the_text_wins_and_the_scenario_names_methods_and_their_settings():
+    (record,) = fedcell.run("fedprox:mu=0.25", settings=SMALL | {"fedprox.mu": 0.5, "fedprox.lr": 0.2})
+    assert (record.settings["mu"], record.settings["lr"]) == (0.25, 0.2)
+    records = fedcell.run(scenario="blocks", settings=SMALL)
+    assert [one.label for one in records] == list(scenarios.get("blocks").compare)
+
+
+def test_a_method_is_read_and_begun_once_per_run(monkeypatch):
+    calls = []
+
+    def counted(name, function):
+        def call(*arguments):
+            calls.append(name)
+            return function(*arguments)
+
+        return call
+
+    monkeypatch.setattr(fedavg, "Config", counted("read", fedavg.Config))
+    monkeypatch.setattr(fedavg, "build", lambda config: FEDAVG._replace(init=counted("begin", FEDAVG.init)))
+    fedcell.run(["fedavg", "fedavg:lr=0.2"], settings=SMALL)
+    assert sorted(calls) == ["begin", "begin", "read", "read"]
 
 
 @pytest.mark.parametrize(

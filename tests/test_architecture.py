@@ -1,61 +1,96 @@
-"""Rooms import one way only."""
+"""Rooms import one way only, and their graph has no cycle."""
 
 import ast
+import runpy
+from collections import Counter
+from graphlib import CycleError
 from pathlib import Path
 
-import fedcell
+import pytest
 
-SOURCE = Path(fedcell.__file__).parent
+ROOMS = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "rooms.py"))
+SOURCE, GRAPH = ROOMS["SOURCE"], ROOMS["graph"]()
 FLOORS = [  # a room may import from its own floor and the floors below
-    {"types", "units", "version", "errors", "options", "idle", "rng", "effort"},
+    {
+        "types",
+        "units",
+        "version",
+        "errors",
+        "options",
+        "labels",
+        "machine",
+        "unused_settings",
+        "rng",
+        "effort",
+        "pieces",
+        "sealing",
+    },
     {"solve"},
-    {"world", "radio", "data", "learn", "theory"},
-    {"tiers"},
+    {"world", "radio", "learn"},
+    {"data", "theory", "tiers", "coding"},
     {"methods", "plan"},
     {"scenarios"},
-    {"screening", "simulate"},
+    {"resolve"},
+    {"foretelling", "screening", "simulate"},
     {"record", "report", "loggers", "sweeps", "experiment", "web", "api", "deploy", "cli", "__main__", "__init__"},
 ]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
 
-def room_of(path):
-    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
-
-
-def imported_rooms(path):
-    """Rooms imported at run time; imports for annotations alone do not count."""
-    tree = ast.parse(path.read_text())
-    skipped = {
-        inner
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
-        for inner in ast.walk(node)
-    }
-    package = path.relative_to(SOURCE).parts[:-1]
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node not in skipped:
-            target = list(package[: len(package) - node.level + 1]) if node.level else []
-            target += (node.module or "").split(".") if node.module else []
-            if not node.level:
-                if target[:1] != ["fedcell"]:
-                    continue
-                target = target[1:]
-            yield from [target[0]] if target else [alias.name for alias in node.names]
-
-
 def test_every_room_has_a_floor():
-    assert {room_of(path) for path in SOURCE.rglob("*.py")} <= set(FLOOR_OF)
+    assert set(GRAPH) == set(FLOOR_OF)
 
 
 def test_imports_go_down_only():
     wrong = [
-        f"{path.relative_to(SOURCE)} imports {room}"
-        for path in SOURCE.rglob("*.py")
-        for room in imported_rooms(path)
-        if room in FLOOR_OF and FLOOR_OF[room] > FLOOR_OF[room_of(path)]
+        f"{room} imports {other}"
+        for room, others in GRAPH.items()
+        for other in others
+        if FLOOR_OF[other] > FLOOR_OF[room]
     ]
     assert not wrong
+
+
+def test_rooms_have_no_cycle():
+    ROOMS["floors"](GRAPH)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from ..world import observe",
+        "from .. import world",
+        "import fedcell.world.build",
+        "def late():\n    from ..world import observe",
+        "def late():\n    import_module('fedcell.world')",
+    ],
+)
+def test_a_cycle_is_found_however_it_is_imported(tmp_path, line):
+    for room, text in {"data": line, "world": "from ..data import load", "types": ""}.items():
+        (tmp_path / room).mkdir()
+        (tmp_path / room / "__init__.py").write_text(text)
+    assert ROOMS["graph"](tmp_path) == {"data": {"world"}, "world": {"data"}, "types": set()}
+    with pytest.raises(CycleError):
+        ROOMS["floors"](ROOMS["graph"](tmp_path))
+
+
+def test_annotations_alone_make_no_import(tmp_path):
+    (tmp_path / "data.py").write_text("if TYPE_CHECKING:\n    from .world import observe")
+    (tmp_path / "world.py").write_text("from .data import load")
+    assert ROOMS["floors"](ROOMS["graph"](tmp_path)) == [["data"], ["world"]]
+
+
+def test_one_class_per_name():
+    """Every method has a Config and a State, and each paper its own words; elsewhere a name means one thing."""
+    found = Counter(
+        node.name
+        for path in SOURCE.rglob("*.py")
+        if path.relative_to(SOURCE).parts[0] not in ("methods", "theory")
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef)
+    )
+    sinks = {"Sink"}  # of every logger, as the protocol says
+    assert {name for name, count in found.items() if count > 1} - sinks == set()
 
 
 def test_loop_stays_on_one_page():

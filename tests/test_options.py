@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from fedcell import methods, scenarios
 from fedcell.errors import BadInput
-from fedcell.idle import idle, notices
 from fedcell.options import Law, check, describe, from_dict, keys, option, override, to_dict
 from fedcell.scenarios import Config
+from fedcell.unused_settings import notices, unused_settings
 from fedcell.world.settings import WorldConfig
 
 
@@ -177,14 +177,14 @@ def test_limits_that_may_be_missing_take_infinity() -> None:
 
 def test_a_setting_that_changes_nothing_says_what_to_set() -> None:
     given = ["world.n_blocks", "world.n_fast", "world.edge_weights", "world.radius_m", "rounds"]
-    said = idle(override(Config(), {"world.n_blocks": 3}), given)
+    said = unused_settings(override(Config(), {"world.n_blocks": 3}), given)
     assert said["world.n_blocks"] == (
         "world.n_blocks = 3 changes nothing while world.access = fdma: set world.access=block"
     )
     assert said["world.n_fast"].endswith(": set world.response=exponential or trace")
     assert said["world.edge_weights"].endswith("while world.edge_rounds = 0: change world.edge_rounds")
     assert (said["world.radius_m"], said["rounds"]) == ("", "")
-    counts = idle(override(Config(), {"world.access": "block"}), given)
+    counts = unused_settings(override(Config(), {"world.access": "block"}), given)
     for order in ([said, counts], [counts, said]):  # n_blocks counts in one of two runs
         assert notices(order) == [said["world.n_fast"], said["world.edge_weights"]]
 
@@ -192,7 +192,7 @@ def test_a_setting_that_changes_nothing_says_what_to_set() -> None:
 def test_what_an_option_needs_can_be_had() -> None:
     for settings in (Config(), *(methods.load(name).Config() for name in methods.names())):
         found = {key: entry for key, entry, _ in keys(settings)}
-        idle(settings, list(found))  # every name is that of a setting
+        unused_settings(settings, list(found))  # every name is that of a setting
         for key, entry in found.items():
             name, words = re.split("!?=", entry.metadata["needs"] or "=")
             choices = found[key.removesuffix(entry.name) + name].metadata["choices"] if name else ()

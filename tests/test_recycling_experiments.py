@@ -212,12 +212,11 @@ def test_contrast():
 
 
 def test_reach():
+    levels = {"Uniform p=0.2": 0.6, "Proposed p=0.12": 0.55, "Proposed p=0.2": 0.5, "Proposed p=0.5": 0.3}
+    levels |= {"Proposed unequal": 0.55, "Uniform unequal": 0.5, "Proposed": 0.55, "Random": 0.5}
+
     def made(world, label):
-        who, how = label.split(" ", 1)
-        level = 0.6 if who == "Uniform" else 0.58 - 0.5 * float(how.removeprefix("p=") if how != "unequal" else 0)
-        if how == "unequal":
-            level = 0.5 + 0.05 * (who == "Proposed")
-        return {"level": level, "stale": 5.0 if who == "Proposed" else 9.0}
+        return {"level": levels[label], "stale": 5.0 if label.startswith("Proposed") else 9.0}
 
     assert set(verdicts("reach", rows_of("reach", made)).values()) == {"reproduced"}
     turned = verdicts("reach", rows_of("reach", lambda *of: {"level": 0.9 - made(*of)["level"]}))

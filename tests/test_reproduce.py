@@ -148,7 +148,7 @@ def test_modules_of_papers_do_not_meet(clone):
     titles = []
     for paper in ("first", "second"):
         with catalogue.opened(clone / paper):
-            titles.append(catalogue.load(catalogue.Entry(paper, "fig1", clone / paper / "fig1.py")).title)
+            titles.append(catalogue.load(catalogue.ExperimentFile(paper, "fig1", clone / paper / "fig1.py")).title)
             assert paper == sys.modules["setting"].PAPER
     assert titles == ["first fig1", "second fig1"]
     assert "setting" not in sys.modules

@@ -11,7 +11,7 @@ from fedcell.cli import main
 from fedcell.errors import BadInput
 from fedcell.record.stop import NAME, Stopped, request
 from fedcell.scenarios import Config
-from fedcell.sweeps.task import Orders, Task, play
+from fedcell.sweeps.task import Orders, SweepRun, play
 
 SMALL = ["--set", "world.n_devices=4", "--set", "model.name=logistic", "--set", "train.steps=1"]
 
@@ -76,7 +76,7 @@ def test_only_a_running_run_is_asked_and_old_requests_are_forgotten(tmp_path):
 def test_a_sweep_goes_on_with_its_other_runs(tmp_path, monkeypatch):
     monkeypatch.setattr("fedcell.record.stop.LOOK_EVERY_S", 0.0)
     config = options.override(Config(), {"rounds": 5, "world.n_devices": 4, "model.name": "logistic", "train.steps": 1})
-    task = Task("one/fedavg", "fedavg", "fedavg", {}, options.to_dict(config))
+    task = SweepRun("one/fedavg", "fedavg", "fedavg", {}, options.to_dict(config))
 
     def ask(progress):
         if progress.row and progress.done == 2:

@@ -13,7 +13,7 @@ import numpy as np
 import osafl_setting as setting
 from matplotlib.figure import Figure
 
-from fedcell.data.settings import DataConfig, StreamConfig
+from fedcell.data.settings import DataConfig
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, finding, main
 from fedcell.experiment.judging import Measure, ahead, below, more, told_all
 from fedcell.experiment.plots import dress, panels
@@ -21,7 +21,7 @@ from fedcell.learn.settings import ModelConfig, TrainConfig
 from fedcell.options import Law
 from fedcell.report.figure import COLOURS
 from fedcell.scenarios import Config
-from fedcell.world.settings import WorldConfig
+from fedcell.world.settings import StreamConfig, WorldConfig
 
 EPISODES, N_USERS, TRAIN, MEAN_STORE = 100, 50, 50_000, 210
 LAST = 20  # episodes

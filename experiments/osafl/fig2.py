@@ -6,11 +6,11 @@ import numpy as np
 import osafl_setting as setting
 from matplotlib.figure import Figure
 
-from fedcell.data.partition import histogram
 from fedcell.data.video.problem import video_problem_parts
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, finding, main
 from fedcell.experiment.judging import inside, spread
 from fedcell.experiment.plots import dress, panels
+from fedcell.labels import histogram
 from fedcell.options import override
 from fedcell.report.figure import COLOURS
 from fedcell.scenarios import Config, get

@@ -59,7 +59,7 @@ GRIDS = {
         chosen=0.15,
         printed=10.0,
         sizes={"Representativity": SIZES, "Latency": SIZES},
-        rounds={0.25: 100, 0.3: 100, 10.0: 100},
+        rounds={0.25: 100, 0.3: 100, 10.0: 60},
     ),
     "cifar": Grid(
         ratios={2: (0.01, 0.03, 1.0), 3: (0.03,)},

@@ -149,7 +149,7 @@ def from_dict(settings: Any, values: Mapping[str, Any]) -> Any:
 
     A key that is missing came later: it is as in `settings`, or what `option(before=...)` says.
     """
-    return override(settings, earlier(settings) | dict(_flatten(values)))
+    return override(settings, earlier(settings) | flat(values))
 
 
 def earlier(settings: Any) -> dict[str, Any]:
@@ -177,12 +177,22 @@ def describe(settings: Any) -> list[tuple[str, str, str, str]]:
     return rows
 
 
-def _flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested values by dotted key.
+
+    >>> flat({"rounds": 3, "world": {"radius_m": 400.0}})
+    {'rounds': 3, 'world.radius_m': 400.0}
+    """
+    found: dict[str, Any] = {}
     for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _flatten(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
+        found |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
+    return found
+
+
+def differences(was: Any, now: Any, where: str = "") -> list[tuple[str, Any, Any]]:
+    """Key, old and new value of every setting in which two objects of one class differ."""
+    pairs = zip(keys(was), keys(now), strict=True)
+    return [(where + key, before, after) for (key, _, before), (_, _, after) in pairs if before != after]
 
 
 def _apply(settings: Any, changes: Mapping[str, Any], where: str) -> Any:

@@ -1,5 +1,6 @@
 """Screening: uploads with numbers that are not finite never reach a method, and what it returns is checked."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -7,23 +8,30 @@ from torch import Tensor
 
 from . import radio
 from .errors import ContractError, Diverged
-from .types import Method, Problem, Round, Uplink, is_deferred
+from .learn.deferred import Deferred
+from .learn.sums import Answered, questions_of
+from .tiers.cell_views import each
+from .types import Method, Problem, Round, Updates, Uplink
 
 
 def aggregate(problem: Problem, method: Method, params: Tensor, state: Any, sent: Round) -> tuple[Tensor, Any, Uplink]:
     """The model and the state that the method makes of the finite uploads, and the uplink without the others.
 
-    A large cohort whose updates the method adds up is trained on the way, and who is not finite is known at the end
-    only. As weights depend on who is heard, it is then done again without those.
+    Of a large cohort that it takes sums of alone, updates never lie in memory together. Who is not finite is then known
+    only when all are added up. As weights depend on who is heard, such a round is trained once more without those.
     """
-    if method.adds_up and is_deferred(sent.updates.rows):
-        found = method.aggregate(problem, params, state, sent)
-        played = refuse_invalid(sent)
-        if np.array_equal(played.uplink.outcome, sent.uplink.outcome):
-            return *checked(params, found), sent.uplink
-    else:
-        played = refuse_invalid(sent._replace(updates=sent.updates._replace(rows=sent.updates.delta)))
-    return *checked(params, method.aggregate(problem, params, state, played)), played.uplink
+    check_kept(sent.updates)
+    final = partial(method.aggregate, problem, params, state)
+    if isinstance(rows := sent.updates.rows, Deferred):
+        while (questions := questions_of(final, sent, rows)) is not None:
+            known = Answered(rows, questions, rows.add_all(questions))
+            played = refuse_invalid(sent)
+            if np.array_equal(played.uplink.outcome, sent.uplink.outcome):
+                found = final(sent._replace(updates=sent.updates._replace(rows=known)))
+                return *checked(params, found), sent.uplink
+            sent = played
+    played = refuse_invalid(sent._replace(updates=sent.updates._replace(rows=sent.updates.delta)))
+    return *checked(params, final(played)), played.uplink
 
 
 def checked(params: Tensor, found: object) -> tuple[Tensor, Any]:
@@ -32,6 +40,17 @@ def checked(params: Tensor, found: object) -> tuple[Tensor, Any]:
         case (Tensor(shape=params.shape) as model, state):
             return model, state
     raise ContractError(f"aggregate() returned {str(found)[:50]!r}: return (params {list(params.shape)}, state)")
+
+
+def check_kept(updates: Updates) -> None:
+    """Raise ContractError unless what devices keep has one row per trained device."""
+    n_rows = len(updates.device)
+
+    def check(part: Any) -> None:
+        if len(part) != n_rows:
+            raise ContractError(f"kept of local() has {len(part)} rows and {n_rows} devices trained: keep one for each")
+
+    each(check, updates.kept)
 
 
 def refuse_invalid(sent: Round) -> Round:

@@ -12,6 +12,7 @@ import torch
 
 from . import radio, world
 from .errors import Diverged
+from .foretelling import foretold_by
 from .screening import aggregate
 from .tiers.hierarchy import over_edges, relayed
 from .types import Decision, Environment, Method, Observation, Problem, Round, Row, Snapshot, Start, Uplink
@@ -22,8 +23,10 @@ HOPELESS_LOSS = 1e6  # nats per sample; guessing costs a few
 def carry_out(
     problem: Problem, method: Method, state: object, start: Start, observation: Observation, decision: Decision
 ) -> Round:
-    """Train and send in the simulated world."""
-    updates = method.local(problem, state, start, observation, decision)
+    """Train, encode and send in the simulated world."""
+    trained = method.local(problem, state, start, observation, decision)
+    updates = method.encode(problem, state, trained, observation, decision)
+    decision = radio.as_sent(decision, updates)
     uplink = radio.transmit(problem.world, observation, decision, problem.seed)
     return Round(observation, decision, updates, uplink)
 
@@ -59,16 +62,17 @@ def begin(problem: Problem, method: Method) -> Snapshot:
 def play_round(environment: Environment, problem: Problem, method: Method, before: Snapshot) -> tuple[Row, Snapshot]:
     """One round, of a method as `over_edges` gives it; the order is the same wherever it is played."""
     params, state = before.params, before.method
-
     observation, world_state = environment.observe(problem, before)
+    ask = foretold_by(problem, method, params, state, observation)
+    world_state, served = world.serve(problem.world, before.world, world_state, observation, problem.seed, ask)
     decision = radio.as_decision(method.decide(problem, state, observation))
     start = method.broadcast(problem, params, state, observation, decision)
     sent = environment.carry_out(problem, method, state, start, observation, decision)
     params, state, uplink = aggregate(problem, method, params, state, sent)
-    world_state = environment.settle(problem, world_state, uplink)
+    after = Snapshot(before.round + 1, params, state, environment.settle(problem, world_state, uplink))
 
-    after = Snapshot(before.round + 1, params, state, world_state)
-    return measure(problem, method, after, sent.decision, uplink), after
+    decision = sent.decision._replace(info={**served, **sent.decision.info})
+    return measure(problem, method, after, decision, uplink), after
 
 
 def measure(problem: Problem, method: Method, after: Snapshot, decision: Decision, uplink: Uplink) -> Row:

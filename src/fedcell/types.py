@@ -7,17 +7,18 @@ the selected devices, so `Start` and `Updates` hold one float32 row per *trained
 
 from collections.abc import Callable, Mapping
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .errors import ContractError
 
 if TYPE_CHECKING:  # annotations only: nothing below imports upwards at run time
     from torch import Tensor
     from typing_extensions import TypeIs
 
     from .data.scaling import Scaling
-    from .learn.deferred import Deferred
     from .learn.learner import Learner
     from .learn.settings import TrainConfig
     from .world.settings import WorldConfig
@@ -39,12 +40,25 @@ class Store(NamedTuple):
     size: Ints  # [n_devices]
 
 
+class Arrived(NamedTuple):
+    """What a stream is told once the samples of a round have arrived."""
+
+    seed: int
+    round: int
+    before: Any  # the stream's memory before they came
+    after: Any  # and with them
+    cell: Ints  # [n_devices], this round's base stations
+    ask: "Callable[[Tensor], Floats]"  # one input per device -> class probabilities of the model that it has
+
+
 class Stream(NamedTuple):
     """How samples reach the stores. `memory` is the stream's own state, any tree of arrays."""
 
     start: Callable[[int], tuple[Store, Any]]  # seed -> store, memory
     arrive: Callable[[int, int, Store, Any], tuple[Store, Any]]  # seed, round, store, memory -> both
     law: Any = None  # the long-term label law where there is one
+    serve: Callable[[Arrived], tuple[Any, Mapping[str, float]]] | None = None  # -> memory, columns of the row
+    at: "Callable[[Topology], Stream] | None" = None  # the stream of devices at these places, if places matter
 
 
 class Devices(NamedTuple):
@@ -130,7 +144,7 @@ class Decision(NamedTuple):
     round_s: float | None = None  # fixes the length of the round; None: as the world's clock says
     mask: "Tensor | None" = None  # [n_selected, n_params] or [n_params], entries that train; others stay
     info: Mapping[str, float] = {}  # extra columns for the row
-    unbounded: bool = False  # a paper's upper bound: deadline and energy budgets stop nobody; costs are counted
+    budget_joule: float | None = None  # energy at which each device stops; None: its budget of the round or its charge
 
 
 class Start(NamedTuple):
@@ -149,8 +163,9 @@ class Updates(NamedTuple):
     """
 
     device: Ints  # [n_rows], ascending
-    rows: "Tensor | Deferred"  # [n_rows, n_sent] float32; those of a large cohort are trained when asked for
+    rows: "Tensor | Rows"  # [n_rows, n_sent] float32; those of a large cohort are trained when asked for
     kept: Any = None  # tensors or arrays [n_rows, ...], or a tree of them: NamedTuples, tuples, lists, dicts
+    bit: Floats | None = None  # [n_rows], bits of each row on the air; None: `payload_bit` of the decision
 
     @property
     def delta(self) -> "Tensor":
@@ -162,8 +177,18 @@ class Updates(NamedTuple):
         return self.rows.finite() if is_deferred(self.rows) else finite_rows(self.rows)
 
 
-def is_deferred(rows: "Tensor | Deferred") -> "TypeIs[Deferred]":
-    """Whether rows are trained when they are asked for."""
+class Rows(Protocol):
+    """Rows that are trained, or decoded, when they are asked for."""
+
+    def matrix(self) -> "Tensor": ...
+
+    def finite(self) -> Bools: ...
+
+    def add_up(self, chosen: Bools, weights: Floats) -> "Tensor": ...
+
+
+def is_deferred(rows: "Tensor | Rows") -> "TypeIs[Rows]":
+    """Whether rows are made when they are asked for."""
     return hasattr(rows, "add_up")
 
 
@@ -235,11 +260,27 @@ class Round(NamedTuple):
         return self.updates.device[self.uplink.delivered[self.updates.device]]
 
     def add_up(self, weights: Floats) -> "Tensor":
-        """`sum_k weights[k] * row[k]` over the devices heard, of whom there is one; may be what trains them."""
+        """`sum_k weights[k] * row[k]` over the devices heard (at least one). Training may happen here.
+
+        Args:
+            weights: `[n_heard]`, or `[m, n_heard]` for as many sums, which have the bits that each has alone.
+
+        Returns: `[n_sent]`, or `[m, n_sent]`.
+        """
+        n_heard = int(np.count_nonzero(self.uplink.delivered[self.updates.device]))
+        if weights.shape[-1] != n_heard:
+            what = f"add_up() got weights of {weights.shape[-1]} devices and {n_heard} were heard"
+            raise ContractError(f"{what}: give one for each of heard()")
         if is_deferred(self.updates.rows):
             return self.updates.rows.add_up(self.uplink.delivered[self.updates.device], weights)
         _, rows = self.received()
-        return rows.new_tensor(weights.astype(np.float32)) @ rows
+        factor = rows.new_tensor(weights.astype(np.float32))
+        if factor.dim() == 1:
+            return factor @ rows
+        sums = rows.new_empty((len(factor), rows.shape[1]))
+        for total, one in zip(sums, factor, strict=True):
+            total.copy_(one @ rows)
+        return sums
 
 
 class Row(NamedTuple):
@@ -281,8 +322,13 @@ class Problem(NamedTuple):
     scaling: "Scaling | None" = None  # what was done to every sample; None: nothing
 
 
+def as_is(problem: Problem, state: Any, updates: Updates, observation: Observation, decision: Decision) -> Updates:
+    """The `encode` of methods that send rows as they are, in the bits that were decided."""
+    return updates
+
+
 class Method(NamedTuple):
-    """A federated-learning method: six pure functions around an explicit state.
+    """A federated-learning method: seven pure functions around an explicit state.
 
     Start from `fedcell.methods.defaults.default(config)` and replace what the paper changes. The state is
     any tree of NamedTuples, tuples, lists and dicts with tensors, arrays, numbers, texts and None, so that a run can
@@ -293,11 +339,17 @@ class Method(NamedTuple):
     once and gets the tuple of their states, everything else is done cell by cell; `server`: there are no
     edge models, base stations relay to the one server.
 
-    `adds_up` says that `aggregate` takes nothing but sums from the updates (`Round.add_up`), so that those of a large
-    cohort need not lie in memory together.
+    The updates of a large cohort lie in memory together only if `aggregate` asks for them (`Round.received`). If it
+    asks for sums alone (`Round.add_up`), they are added up as they are trained; `aggregate` is then called once
+    beforehand, with zeros for sums, to learn which sums those are.
+
+    `sends` says what the rows of `local` are: `updates` of the shared model, which codings go with, or other words.
 
     `own_networks` says that devices may have networks of different architectures (`model.widths`): no model of one is
     ever used by another.
+
+    `foretell(problem, params, state, x)` gives class probabilities `[n_devices, n_classes]` for one input per device. A
+    method says so only if devices predict by anything but the model that `broadcast` gives them.
     """
 
     init: Callable[[Problem, "Tensor"], Any]
@@ -306,9 +358,11 @@ class Method(NamedTuple):
     local: Callable[[Problem, Any, Start, Observation, Decision], Updates]
     aggregate: Callable[[Problem, "Tensor", Any, Round], tuple["Tensor", Any]]
     evaluate: Callable[[Problem, "Tensor", Any], Mapping[str, float]]
+    encode: Callable[[Problem, Any, Updates, Observation, Decision], Updates] = as_is
     scope: str = "cell"
+    sends: str = "updates"
     own_networks: bool = False
-    adds_up: bool = False
+    foretell: "Callable[[Problem, Tensor, Any, Tensor], Floats] | None" = None
 
 
 Seam = TypeVar("Seam", bound=Callable[..., Any])

@@ -12,9 +12,9 @@ from sklearn.datasets import load_digits
 
 from fedcell.data import datasets, from_arrays, load
 from fedcell.data.catalog import CIFAR_FILES, IDX_FILES
-from fedcell.data.datasets import rank_in_class
 from fedcell.data.fetch import EMBEDDED, cache_dir, is_fetched
 from fedcell.errors import BadInput
+from fedcell.labels import rank_in_class
 
 
 def good(**changes):

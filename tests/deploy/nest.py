@@ -14,7 +14,7 @@ COMMANDS = {
     "flower-superlink": "flwr.superlink.cli:flower_superlink",
     "flower-supernode": "flwr.supernode.cli:flower_supernode",
     "flwr": "flwr.cli.app:app",
-    "warm": "fedcell.deploy.warm:main",
+    "prefork": "fedcell.deploy.prefork:main",
 }
 MORE = ("fedcell.deploy.client", "fedcell.deploy.flower", "sklearn.datasets")
 for place in (*COMMANDS.values(), *MORE):

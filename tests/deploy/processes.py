@@ -195,7 +195,9 @@ class Federation:
         link = self.start("link", "flower-superlink", *self.link_flags, *flags)
         until(lambda: listens(self.port))
         own = ["--insecure"] if "--insecure" in self.link_flags else ["--root-certificates", self.connection_file()]
-        self.start("link-exec", "warm", *own, "--runtime-api-address", f"127.0.0.1:{self.port}", "--parent-pid", link)
+        self.start(
+            "link-exec", "prefork", *own, "--runtime-api-address", f"127.0.0.1:{self.port}", "--parent-pid", link
+        )
 
     def connection_file(self):
         return self.connection["root-certificates"]
@@ -208,7 +210,7 @@ class Federation:
         about = ["--node-config", f'partition-id={device} state-dir="{state}"']
         node = self.start(name, "flower-supernode", *(flags or self.node_flags), *own, *about)
         self.start(
-            f"{name}-exec", "warm", "--insecure", "--runtime-api-address", f"127.0.0.1:{port}", "--parent-pid", node
+            f"{name}-exec", "prefork", "--insecure", "--runtime-api-address", f"127.0.0.1:{port}", "--parent-pid", node
         )
 
     def run(self, **config):

@@ -8,6 +8,7 @@ import pytest
 
 from fedcell.cli import main
 from fedcell.deploy import settings
+from fedcell.deploy.refusals import deployable
 from fedcell.errors import BadInput
 
 
@@ -55,7 +56,18 @@ def test_the_example_needs_no_flower(tmp_path):
     assert (tmp_path / "fedcell-digits" / "pyproject.toml").exists()
 
 
-@pytest.mark.parametrize(("text", "reason"), [("rounds", "without a value"), ("round=3", "did you mean 'rounds'")])
+@pytest.mark.parametrize(
+    ("text", "reason"), [("rounds", "settings .rounds. has no value"), ("round=3", "did you mean 'rounds'")]
+)
 def test_settings_of_a_run_configuration(text, reason):
     with pytest.raises(BadInput, match=reason):
         settings.read({"settings": text})
+
+
+def test_a_run_configuration_takes_the_keys_of_its_method():
+    asked = settings.read({"method": "fedprox:lr=0.1", "settings": "fedprox.mu=0.5 rounds=3"})
+    assert asked.config.rounds == 3
+    _, choice = deployable(asked)
+    assert (choice.config.mu, choice.config.lr) == (0.5, 0.1)
+    with pytest.raises(BadInput, match="method 'fedprox' is not part of this run"):
+        settings.read({"method": "fedavg", "settings": "fedprox.mu=0.5"})

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from processes import Commands, Federation, children, consecutive_ports, finished, kill, listens, rows, until
 
-from fedcell import methods, report
+from fedcell import report
 from fedcell.cli import main
 from fedcell.deploy import example, flower, settings
+from fedcell.resolve import choose
 from fedcell.scenarios import build_problem
 from fedcell.simulate import simulate
 
@@ -65,7 +66,7 @@ def config(out, method="fedavg", **changes):
 def simulated(asked):
     found = settings.read({"scenario": "cell", **asked})
     problem = build_problem(found.config)
-    return list(simulate(problem, methods.parse(found.method, found.defaults).build()))
+    return list(simulate(problem, choose(found.method, found.preset, found.settings).build()))
 
 
 def test_a_server_killed_in_mid_round_goes_on_and_ends_where_the_simulation_ends(federation, trouble, tmp_path, capsys):

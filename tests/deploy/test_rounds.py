@@ -20,6 +20,7 @@ from fedcell.deploy.wire import Facts
 from fedcell.errors import BadInput, FedcellError
 from fedcell.learn.samples import Samples
 from fedcell.record import checkpoint, prepare
+from fedcell.resolve import choose
 from fedcell.scenarios import build_problem
 from fedcell.simulate import begin, simulate
 from fedcell.types import Outcome
@@ -42,6 +43,10 @@ SETTINGS = (
     "cafe:scheme=agu,quorum=3",
     "fedavg:scheduler=random,n_selected=2",
     "osafl:score=kkt",
+    "fedavg+topk:fraction=0.1",
+    "fedprox+topk:fraction=0.1,feedback=false",
+    "scaffold+topk:fraction=0.3",
+    "m_fedavg+topk:fraction=1",
 )
 DEPLOYED = (*(name for name in methods.names() if name not in (*REFUSED, "knowledge")), *SETTINGS)
 TOLERANCE = 2e-5  # one row and several are multiplied in different orders
@@ -50,15 +55,20 @@ TOLERANCE = 2e-5  # one row and several are multiplied in different orders
 def simulated(config):
     asked = settings.read(config)
     problem = build_problem(asked.config)
-    return problem, list(simulate(problem, methods.parse(asked.method, asked.defaults).build()))
+    return problem, list(simulate(problem, choose(asked.method, asked.preset, asked.settings).build()))
 
 
 def last_state(config):
     """The snapshot that a deployed run ended with."""
     asked = settings.read(config)
     problem = federated_problem(asked.config)
-    first = begin(problem, methods.parse(asked.method, asked.defaults).build())
+    first = begin(problem, choose(asked.method, asked.preset, asked.settings).build())
     return checkpoint.newest(record.read(config["out"]).folder, checkpoint.Template.of(first), 10**6, print)
+
+
+def own_nodes(tmp_path):
+    """Four devices, each with a folder of its own."""
+    return {100 + k: {"partition-id": k, "state-dir": str(tmp_path / f"device{k}")} for k in range(4)}
 
 
 def is_train(message):
@@ -76,7 +86,7 @@ def round_of(message):
 def test_a_deployed_method_is_the_simulated_one(method, tmp_path):
     """Bit-identical mini-batches; the pages, ages and queues of its state are those of the simulation, too."""
     config = run_config(method, tmp_path / "run")
-    found = play(config)
+    found = play(config, federation(config, nodes=own_nodes(tmp_path)))
     _, history = simulated(config)
     assert found.status.state == "finished"
     assert found.columns["outcome"] == [row.outcome for row, _ in history]
@@ -401,8 +411,8 @@ def test_the_simulation_does_not_go_on_with_real_devices(tmp_path):
 
 
 def test_a_node_that_restarts_in_mid_run_takes_its_place(tmp_path):
-    config = run_config(out=tmp_path / "run", **{"rounds": "4"})
-    nodes = {100 + k: {"partition-id": k, "state-dir": str(tmp_path / f"device{k}")} for k in range(4)}
+    config = run_config(out=tmp_path / "run", **{"rounds": "4", "world.deadline_s": "0.5"})
+    nodes = own_nodes(tmp_path)
 
     def restart(node, message, reply):
         if is_train(message) and round_of(message) == 1 and node == 101:
@@ -410,7 +420,6 @@ def test_a_node_that_restarts_in_mid_run_takes_its_place(tmp_path):
             return None
         return reply
 
-    config["settings"] += " world.deadline_s=0.5"
     grid = federation(config, restart, nodes=nodes)
     found = play(config, grid)
     assert found.columns["outcome"] == ["DDDD", "DTDD", "DDDD", "DDDD"]
@@ -427,7 +436,7 @@ def test_devices_with_caches_say_what_they_hold(tmp_path):
         return x[part], y[part]
 
     config = run_config("streaming", tmp_path / "run")
-    nodes = {100 + k: {"partition-id": k, "state-dir": str(tmp_path / f"device{k}")} for k in range(4)}
+    nodes = own_nodes(tmp_path)
     app = client_app(data, cache=CacheSettings(capacity=15, rule="fifo"))
     found = play(config, federation(config, app=app, nodes=nodes))
     assert found.status.state == "finished"
@@ -441,10 +450,6 @@ def test_devices_with_caches_say_what_they_hold(tmp_path):
 
 
 # ---------------------------------------------------------------- models that stay on devices
-
-
-def own_nodes(tmp_path):
-    return {100 + k: {"partition-id": k, "state-dir": str(tmp_path / f"device{k}")} for k in range(4)}
 
 
 @pytest.mark.parametrize("restart", [False, True])
@@ -492,5 +497,5 @@ def test_a_model_of_ones_own_needs_a_folder(tmp_path):
 def test_prepare_marks_a_run_of_real_devices(tmp_path):
     asked = settings.read(run_config(out=tmp_path / "run"))
     problem = federated_problem(asked.config)
-    _, ((spec, _),) = prepare.prepare(asked.config, ["fedavg"], {}, None, None, problem)
-    assert spec.own == ("federation",)
+    _, (job,) = prepare.prepare(asked.config, ["fedavg"], problem=problem)
+    assert job.spec.own == ("federation",)

@@ -54,7 +54,7 @@ def test_devices_with_models_of_their_own_are_tested_on_scaled_samples(tmp_path)
 
 
 def test_statistics_travel_with_every_task_and_nothing_if_inputs_stay_as_they_are(tmp_path):
-    for kind, arrays in (("unit", {"start"}), ("standard", {"start", "shift", "scale"})):
+    for kind, arrays in (("unit", {"start"}), ("standard", {"start", "input_shift", "input_scale"})):
         config = run_config("fedavg", tmp_path / kind, **{"data.scaling": kind, "rounds": "1"})
         grid = federation(config)
         play(config, grid)
@@ -102,9 +102,9 @@ def test_a_scaling_comes_back_as_it_went():
 @pytest.mark.parametrize(
     "changes",
     [
-        {"scale": np.zeros(4)},
-        {"shift": np.full(4, np.nan)},
-        {"shift": np.zeros(3)},
+        {"input_scale": np.zeros(4)},
+        {"input_shift": np.full(4, np.nan)},
+        {"input_shift": np.zeros(3)},
         {"kind": "other"},
         {"kind": "unit"},
     ],

@@ -26,15 +26,17 @@ def facts(**changes):
     ),
     st.booleans(),
     st.booleans(),
+    st.booleans(),
 )
-def test_tasks_and_updates_come_back_as_they_went(entries, masked, pruned):
+def test_tasks_and_updates_come_back_as_they_went(entries, masked, pruned, shifted):
     start = np.array([value for value, _ in entries], dtype=np.float32)
     mask = np.array([kept for _, kept in entries]) if masked else None
     if pruned and mask is not None:
         start[~mask] = 0
-    sent = task(len(start), mask, start)
+    sent = task(len(start), mask, start)._replace(shift=start[::-1] if shifted else None)
     got = wire.unpack_task(wire.pack_task(sent))
-    assert got._replace(start=None, mask=None) == sent._replace(start=None, mask=None)
+    assert got._replace(start=None, mask=None, shift=None) == sent._replace(start=None, mask=None, shift=None)
+    assert np.array_equal(got.shift, start[::-1]) if shifted else got.shift is None
     assert np.array_equal(got.start, start)
     assert (got.mask is None) == (mask is None)
     assert mask is None or np.array_equal(got.mask, mask)

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from fedcell.errors import BadInput
-from fedcell.learn.engines.pool import cores
+from fedcell.machine import cores
 
 
 def test_cores_are_those_of_the_process_or_fewer(monkeypatch):

@@ -6,29 +6,14 @@ import torch
 from test_engines import learner, points, work
 
 from fedcell import methods
-from fedcell.errors import Diverged
+from fedcell.errors import ContractError, Diverged
 from fedcell.learn import deferred
-from fedcell.learn.engines import batched
 from fedcell.methods import fedavg
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
 from fedcell.types import Start, finite_rows, is_deferred
 
 N_ROWS = 23
-ADDING = [name for name in methods.names() if methods.parse(name).build().adds_up]
-
-
-@pytest.fixture
-def in_blocks(monkeypatch):
-    """Make all cohorts large ones, trained in blocks of so many rows per worker."""
-
-    def make(rows):
-        monkeypatch.setattr(deferred, "BLOCK_BYTES", 0)
-        monkeypatch.setattr(deferred, "PER_WORKER", rows)
-        monkeypatch.setattr(deferred, "GROUP", 2)
-
-    monkeypatch.setattr(batched, "rows_per_chunk", lambda architecture: 2)
-
-    return make
+ADDING = ["fedavg", "fedprox", "fednova", "h_fedavg", "rawhfl", "cafe", "streaming"]
 
 
 def mask_of(n_params):
@@ -114,24 +99,41 @@ def test_methods_that_add_up_end_alike(name, small, in_blocks):
         assert row.metrics == pytest.approx(other.metrics, rel=1e-4)
 
 
-def test_who_adds_up():
-    assert {"fedavg", "fedprox", "fednova", "h_fedavg", "rawhfl", "cafe", "streaming"} <= set(ADDING)
-    assert "osafl" not in ADDING
-    assert not methods.parse("cafe:scheme=agu").build().adds_up
+@pytest.mark.parametrize("text", ["osafl", "recycling", "cafe:scheme=agu,quorum=1"])
+def test_the_matrix_is_made_where_rows_are_asked_for(text, small, in_blocks, monkeypatch):
+    problem, made = small({"world.n_devices": "9", "world.access": "own_band"}), []
+    matrix, method = deferred.Deferred.matrix, methods.parse(text).build()
+    monkeypatch.setattr(deferred.Deferred, "matrix", lambda self: made.append(1) or matrix(self))
+    in_blocks(1)
+    play_round(SIMULATED, problem, method, begin(problem, method))
+    assert made
 
 
 def test_the_matrix_is_never_made_where_sums_are_enough(small, in_blocks, monkeypatch):
     problem = problem_of(small)
     in_blocks(1)
     monkeypatch.setattr(deferred.Deferred, "matrix", lambda self: pytest.fail("all updates in memory"))
-    for name in ADDING:
-        method = methods.parse(name).build()
+    inherited = METHODS["fedavg"]._replace(aggregate=METHODS["fedavg"].aggregate)
+    for method in (inherited, METHODS["two sums"], *(methods.parse(name).build() for name in ADDING)):
         play_round(SIMULATED, problem, method, begin(problem, method))
 
 
-@pytest.mark.parametrize("text", ["fedavg", "osafl", "recycling"])
+def two_sums(problem, params, state, played):
+    """Two questions, the second of them two sums, and the first once more."""
+    n = len(played.heard())
+    equal, rising = np.full(n, 1 / n), np.arange(n) / n
+    first, (second, third) = played.add_up(equal), played.add_up(np.stack([rising, equal]))
+    assert torch.equal(first, third)
+    return params + first.mul_(0.5) + 0.1 * second + 0.5 * played.add_up(equal), state
+
+
+METHODS = {text: methods.parse(text).build() for text in ("fedavg", "osafl", "recycling")}
+METHODS["two sums"] = METHODS["fedavg"]._replace(aggregate=two_sums)
+
+
+@pytest.mark.parametrize("text", METHODS)
 def test_every_row_is_trained_once(text, small, in_blocks, monkeypatch):
-    problem, method = small({"world.n_devices": "9", "world.access": "own_band"}), methods.parse(text).build()
+    problem, method = small({"world.n_devices": "9", "world.access": "own_band"}), METHODS[text]
     train, trained = type(problem.learner)._train, []
 
     def counted(self, start, work):
@@ -143,6 +145,53 @@ def test_every_row_is_trained_once(text, small, in_blocks, monkeypatch):
     row, _ = play_round(SIMULATED, problem, method, begin(problem, method))
     assert len(trained) == row.n_selected
     assert len(set(trained)) == row.n_selected
+
+
+def test_several_sums_are_those_of_a_small_cohort(small, in_blocks):
+    problem = problem_of(small)
+    whole = [after.params for _, after in simulate(problem, METHODS["two sums"])]
+    in_blocks(1)
+    parts = [after.params for _, after in simulate(problem, METHODS["two sums"])]
+    torch.testing.assert_close(parts, whole, rtol=1e-5, atol=1e-6)
+
+
+def test_several_sums_have_the_bits_that_each_has_alone(in_blocks):
+    start, given = Start(points("mlp", 3), np.arange(N_ROWS) % 3), work(N_ROWS)
+    rng = np.random.default_rng(2)
+    chosen = rng.random(N_ROWS) < 0.7
+    weights = rng.random((3, int(chosen.sum())))
+    in_blocks(4)
+    rows = learner("mlp", "auto", workers=1).train(start, given).rows
+    together = rows.add_up(chosen, weights)
+    assert together.shape == (3, start.points.shape[1])
+    for total, one in zip(together, weights, strict=True):
+        assert torch.equal(total, rows.add_up(chosen, one))
+
+
+def test_sums_and_rows_that_depend_on_a_sum_are_refused(small, in_blocks):
+    def chained(problem, params, state, played):
+        first = played.add_up(np.ones(len(played.heard())))
+        return params + played.add_up(np.full(len(played.heard()), float(first.norm()))), state
+
+    def doubting(problem, params, state, played):
+        first = played.add_up(np.ones(len(played.heard())))
+        return (params + played.received()[1][0] if first.any() else params), state
+
+    problem = problem_of(small)
+    for aggregate, fix in ((chained, "take the rows with received"), (doubting, "call received\\(\\) first")):
+        method = METHODS["fedavg"]._replace(aggregate=aggregate)
+        in_blocks(1)
+        with pytest.raises(ContractError, match=f"would train a large cohort twice: {fix}"):
+            play_round(SIMULATED, problem, method, begin(problem, method))
+
+
+def test_weights_must_be_those_of_the_devices_heard(small):
+    def wrong(problem, params, state, played):
+        return params + played.add_up(np.ones(1)), state
+
+    method, problem = METHODS["fedavg"]._replace(aggregate=wrong), small({"world.n_devices": "9"})
+    with pytest.raises(ContractError, match="weights of 1 devices and 9 were heard: give one for each"):
+        play_round(SIMULATED, problem, method, begin(problem, method))
 
 
 def poisoned(problem, bad, monkeypatch):

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from test_deferred import in_blocks  # noqa: F401 - a fixture
 from test_engines import agree, architecture, learner, points, samples, work
 from torch import nn
 
@@ -66,7 +65,7 @@ def test_random_numbers_are_keyed_by_round_and_device():
     assert torch.equal(torch.get_rng_state(), before), "the global random state is the caller's"
 
 
-def test_large_cohorts(in_blocks):  # noqa: F811
+def test_large_cohorts(in_blocks):
     whole = learner("cnn", "auto").train(start_of("cnn"), work(rule=sgd)).delta.clone()
     in_blocks(2)
     parts = learner("cnn", "auto").train(start_of("cnn"), work(rule=sgd))

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional
 
+from fedcell import machine
 from fedcell.errors import BadInput, FedcellError
 from fedcell.learn.architecture import Architecture
-from fedcell.learn.engines import batched, cluster, sharded
+from fedcell.learn.engines import batched, sharded
 from fedcell.learn.engines.common import Job
 from fedcell.learn.learner import Learner
 from fedcell.learn.norms import BatchNorm
@@ -178,6 +179,6 @@ def test_samples_of_every_kind_arrive_as_they_were():
 def test_what_cannot_be_sharded_is_refused(monkeypatch):
     with pytest.raises(BadInput, match=r"train.shards = 2 splits rows over CPUs.*: set train.device=cpu"):
         sharded.check(2, torch.device("cuda"))
-    monkeypatch.setattr(cluster, "find_spec", lambda name: None if name == "ray" else find_spec(name))
+    monkeypatch.setattr(machine, "find_spec", lambda name: None if name == "ray" else find_spec(name))
     with pytest.raises(BadInput, match=r"train.shards = 2 needs Ray: pip install 'fedcell\[ray\]'"):
         learner("dense", 2)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from test_deferred import in_blocks  # noqa: F401 - a fixture
 from test_engines import MODELS, N_CLASSES, agree, architecture, as_cohort, learner, points, samples, work
 from torch import nn
 
@@ -112,7 +111,7 @@ def test_wide_layers_that_move_inside_their_backward_pass():
         agree(*found)
 
 
-def test_large_cohorts_and_several_architectures(in_blocks):  # noqa: F811
+def test_large_cohorts_and_several_architectures(in_blocks):
     start = start_of("mlp")
     job = work(shift=shift_of(start.points.shape[1]))
     whole = learner("mlp", "auto", workers=1).train(start, job).delta.clone()

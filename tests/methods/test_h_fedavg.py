@@ -100,6 +100,14 @@ def test_a_round_that_somebody_cannot_play_costs_nothing(small):
         assert row.n_delivered == 7
 
 
+def test_an_upper_bound_has_all_the_time_it_needs_and_the_clock_ticks_as_ever(small):
+    tight = {**EDGES, "world.deadline_s": "1e-3"}
+    for clock, lasts in (("deadline", lambda row: row.round_s == 1e-3), ("slowest", lambda row: row.round_s > 1e-2)):
+        row, _ = next(simulate(small({**tight, "world.clock": clock}), build("h_fedavg:mode=ub")))
+        assert row.outcome == "D" * 7
+        assert lasts(row)
+
+
 def test_relay_trains_in_the_last_round_of_a_global_round_on_one_server(small):
     problem = small({**CELLS, "world.edge_rounds": "3"}, rounds=6)
     relay = list(simulate(problem, build("h_fedavg:mode=relay")))

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from osafl_rounds import NAMES, SAME, build, made_up, moved, rounds, rows_of
 
 from fedcell import methods
-from fedcell.data.partition import histogram
 from fedcell.errors import Diverged
+from fedcell.labels import histogram
 from fedcell.learn.samples import Samples
 from fedcell.learn.work import Work
 from fedcell.methods import contributions, osafl_diagnostics

@@ -5,7 +5,7 @@ import pytest
 import torch
 from osafl_rounds import SAME, build, made_up, moved, rounds
 
-from fedcell.data.partition import histogram
+from fedcell.labels import histogram
 from fedcell.methods.m_feddisco import disco_weights, from_uniform
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
 

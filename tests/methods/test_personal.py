@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from knowledge_worlds import EQUAL, MIXED, SHARDS, TRAIN
 
 from fedcell import methods
-from fedcell.data.partition import histogram
+from fedcell.labels import histogram
 from fedcell.methods.personal import chance, judge, owners
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
 

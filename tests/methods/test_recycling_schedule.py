@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from fedcell import methods, radio, world
 from fedcell.data.settings import DataConfig
+from fedcell.errors import Diverged
 from fedcell.learn import models
 from fedcell.learn.norms import batch_norms
 from fedcell.learn.settings import ModelConfig
@@ -18,7 +19,7 @@ from fedcell.methods.recycling import WEIGHTS, Config
 from fedcell.options import Law, override
 from fedcell.scenarios import build_problem, get
 from fedcell.simulate import begin, simulate
-from fedcell.theory.recycling import next_staleness
+from fedcell.theory.recycling import next_staleness, steps_in_turn, steps_of
 from fedcell.types import Outcome
 from fedcell.world.settings import WorldConfig
 
@@ -278,6 +279,32 @@ def test_the_tight_deadline_makes_reachability_unequal(paper):
     assert (radio.transmit(tight.world, scene(tight, 3), late, tight.seed).outcome != Outcome.LATE).all()
 
 
+def heard_of(problem, n_rounds=400, **settings):
+    """Who is heard in every round, `[n_rounds, n_devices]`, without any training."""
+    config = Config(**settings)
+    method = methods.load("recycling").build(config)
+    state, found = state_of(problem, config), []
+    for round in range(n_rounds):
+        seen = scene(problem, round)
+        found.append(radio.transmit(problem.world, seen, method.decide(problem, state, seen), problem.seed).delivered)
+        state = state._replace(staleness=next_staleness(state.staleness, found[-1]))
+    return np.array(found)
+
+
+def test_turns_bear_small_steps_and_budgets_that_bind_break_them_up(paper):
+    """docs/methods/recycling.md, "When to serve the stalest"."""
+    free = {"world.access": "own_band", "world.outage_threshold_db": None, "world.deadline_s": "inf"}
+    free |= {"world.clock": "slowest", "world.energy_per_round_joule": "inf"}
+    rota = steps_in_turn(10)
+    assert steps_of(heard_of(paper())) < 1.2 * rota
+    often, seldom = (steps_of(heard_of(paper({**free, "world.availability": p}))) for p in (0.5, 0.12))
+    assert often < 1.3 * rota < 5 * rota < seldom
+    tight = paper({"world.deadline_s": 0.25})
+    mine, lots = heard_of(tight), heard_of(tight, scheduler="random")
+    assert 2 * rota < steps_of(mine) < steps_of(lots)
+    assert (mine.sum(axis=0) < 3).sum() < (lots.sum(axis=0) < 3).sum(), "lots forget whom the matching finds"
+
+
 def test_printed_budgets_leave_devices_out_for_ever(paper):
     problem = paper({"world.energy_per_round_joule": "1.0"})
     fast = problem.world.devices.cpu_hz == 1.4e9
@@ -355,3 +382,11 @@ def test_profiles(scenario, joule, seconds):
     place: WorldConfig = get(scenario).config.world
     assert (place.energy_per_round_joule.values, place.deadline_s) == ((joule,), seconds)
     assert get(scenario).config.scenario == scenario
+
+
+def test_gradients_that_overflow_end_the_run_as_diverged(paper):
+    """The matching cannot weigh by infinity: a result, not a traceback."""
+    problem, config = paper(), Config(scheduler="gradient", norms="cached")
+    state = state_of(problem, config, norm=np.full(problem.world.n_devices, np.inf))
+    with pytest.raises(Diverged, match="gradients left the finite numbers"):
+        methods.load("recycling").build(config).decide(problem, state, scene(problem))

@@ -1,5 +1,7 @@
 """Upper bounds of papers: deadline and energy budget stop nobody, everything else holds."""
 
+from math import inf
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,7 +16,7 @@ from fedcell.world import settle
 
 def free(**changes):
     world, observation, decision = scene(3, **changes)
-    return world, observation, decision._replace(unbounded=True)
+    return world, observation, decision._replace(deadline_s=inf, budget_joule=inf)
 
 
 @given(
@@ -30,11 +32,13 @@ def test_costs_are_those_of_a_world_without_limits(deadline, energy, gain):
     assert bounded.delivered.all()
 
 
-def test_the_worlds_clock_still_ticks_by_the_deadline():
-    config = {"clock": "deadline", "deadline_s": 0.2}
-    assert transmit(*free(config=config, deadline_s=0.2), 0).round_s == 0.2
-    assert transmit(*free(deadline_s=0.2), 0).round_s == pytest.approx(1.5)
-    assert transmit(*free(deadline_s=0.2, round_s=9.0), 0).round_s == 9.0
+def test_a_budget_stops_devices_where_it_ends():
+    world, observation, decision = scene(3, energy=inf)
+    uplink = transmit(world, observation, decision._replace(budget_joule=0.12), 0)
+    assert uplink.outcome.tolist() == [Outcome.ENERGY] * 3
+    assert (uplink.compute_joule + uplink.radio_joule).tolist() == pytest.approx([0.12] * 3)
+    with pytest.raises(ContractError, match=r"budget_joule is -1\.0: return 0 or more"):
+        transmit(world, observation, decision._replace(budget_joule=-1.0), 0)
 
 
 def test_a_battery_pays_as_far_as_it_goes():

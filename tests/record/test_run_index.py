@@ -35,7 +35,7 @@ def test_the_index_has_the_numbers_of_the_rows(tmp_path):
     assert (first.scenario, first.seed, first.state, first.rounds, first.total_rounds) == ("cell", 1, "finished", 4, 4)
     assert second.settings["mu"] == 1
     assert first.config["world"]["n_devices"] == 3
-    assert first.joule == first.compute_joule + first.radio_joule > 0
+    assert first.totals.joule == first.totals.compute_joule + first.totals.radio_joule > 0
     assert agrees(first)
     assert agrees(second)
 
@@ -129,7 +129,7 @@ def test_totals_on_file_are_strict_json(tmp_path):
     (run,) = make_runs(tmp_path, 1, 0)
     totals = json.loads((run / "status.json").read_text(), parse_constant=pytest.fail)["totals"]
     assert totals["accuracy_best"] == "nan"
-    assert math.isnan(record.find(tmp_path)[0].accuracy_best)
+    assert math.isnan(record.find(tmp_path)[0].totals.accuracy_best)
 
 
 def test_listing_needs_no_pytorch(tmp_path):

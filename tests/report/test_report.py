@@ -10,7 +10,7 @@ from matplotlib.colors import to_rgb
 from fedcell import report
 from fedcell.errors import FedcellError
 from fedcell.record import Record, Status
-from fedcell.report import figure, summary, table
+from fedcell.report import figure, table
 
 
 def a_record(label: str = "fedavg", rounds: int = 6, cost: float = 1.0, state: str = "finished") -> Record:
@@ -29,11 +29,12 @@ def a_record(label: str = "fedavg", rounds: int = 6, cost: float = 1.0, state: s
         "outcome": ["D"] * rounds,
         "accuracy": accuracy,
     }
-    return Record(Path("x") / label, label, label, {}, {"scenario": "cell"}, Status(state, rounds, 6), columns)
+    config = {"scenario": "cell", "seed": 1}
+    return Record(Path("x") / label, label, label, {}, config, Status(state, rounds, 6), columns)
 
 
 def test_summary_adds_up_and_takes_measured_accuracy_alone():
-    found = report.summarise(a_record())
+    found = report.summarise(a_record()).totals
     assert found.accuracy_best == found.accuracy_final == 0.9
     assert (found.simulated_s, found.compute_joule, found.radio_joule, found.uplink_bit) == (540.0, 12.0, 3.0, 6e6)
     assert (found.delivered_per_round, found.selected_per_round) == (2.5, 4.0)
@@ -42,19 +43,19 @@ def test_summary_adds_up_and_takes_measured_accuracy_alone():
 def test_best_is_not_final():
     one = a_record()
     one.columns["accuracy"][:] = [0.1, 0.8, 0.3, 0.7, 0.6, math.nan]
-    found = report.summarise(one)
+    found = report.summarise(one).totals
     assert (found.accuracy_best, found.accuracy_final) == (0.8, 0.6)
 
 
 def test_a_run_without_rounds_has_a_summary():
     found = report.summarise(a_record(rounds=0, state="waiting"))
     assert report.as_json(found)["accuracy_best"] is None
-    assert found.simulated_s == 0.0
+    assert found.totals.simulated_s == 0.0
     assert "fedavg: waiting after 0 of 6 rounds" in report.text([found])
 
 
 def test_text_table_is_aligned():
-    lines = table.text([summary.summarise(a_record()), summary.summarise(a_record("a much longer name", cost=1e3))])
+    lines = table.text([report.summarise(a_record()), report.summarise(a_record("a much longer name", cost=1e3))])
     rows = lines.splitlines()[:4]
     assert len({len(row) for row in rows}) == 1
     assert rows[2].split() == [

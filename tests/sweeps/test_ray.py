@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 import fedcell
-from fedcell import options, record, scenarios
+from fedcell import machine, options, record, scenarios
 from fedcell.cli import main
 from fedcell.errors import BadInput
-from fedcell.learn.engines import cluster
 from fedcell.sweeps import drive, on_ray
 from fedcell.sweeps.host import Host, Node
 
@@ -179,7 +178,7 @@ def test_an_address_that_nobody_answers_at_is_refused_before_anything_is_written
 
 
 def test_without_ray_one_sentence_says_how_to_get_it(monkeypatch, capsys):
-    monkeypatch.setattr(cluster, "find_spec", lambda name: None if name == "ray" else find_spec(name))
+    monkeypatch.setattr(machine, "find_spec", lambda name: None if name == "ray" else find_spec(name))
     assert main(["sweep", "fedavg", "--engine", "ray"]) == 2
     assert capsys.readouterr().err == "fedcell: --engine ray needs Ray: pip install 'fedcell[ray]'\n"
     assert not list(Path().iterdir())

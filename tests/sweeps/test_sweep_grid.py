@@ -90,7 +90,7 @@ def test_files_of_the_same_name_get_folders_of_their_own(tmp_path, monkeypatch):
         ({"methods": "fedavgg"}, "unknown method 'fedavgg': did you mean 'fedavg'?"),
         ({"scenarios": "cel"}, "unknown scenario 'cel'"),
         ({"settings": {"world.radus_m": 1}}, "unknown key 'world.radus_m': did you mean 'world.radius_m'?"),
-        ({"grid": {"fedprox.mu": [1]}}, "fedprox.mu: method 'fedprox' is not part of this sweep"),
+        ({"grid": {"fedprox.mu": [1]}}, "fedprox.mu: method 'fedprox' is not part of this run"),
         ({"grid": {"fdavg.lr": [1]}}, "unknown key 'fdavg.lr': did you mean 'fedavg.lr'?"),
         ({"grid": {"world.radius_m": ["200,400"]}}, "world.radius_m = '200,400' is not a number"),
         ({"grid": {"world.radius_m": "200"}}, "the grid of world.radius_m is '200': give a list"),
@@ -104,7 +104,7 @@ def test_files_of_the_same_name_get_folders_of_their_own(tmp_path, monkeypatch):
         ({"grid": {"rounds": [1]}, "settings": {"rounds": 2}}, "rounds is set to one value and has a grid, too"),
         ({"grid": {"fedavg.lr": [1]}, "methods": "fedavg:lr=2"}, "'fedavg:lr=2' fixes lr, which has a grid, too"),
         ({"grid": {"seed": [1, 2]}}, "seed is no setting of a sweep: name seeds with --seeds"),
-        ({"settings": {"scenario": "cell"}}, "scenario is no setting of a sweep: name scenarios with --scenario"),
+        ({"settings": {"scenario": "cell"}}, "scenario = cell is no setting: use --scenario cell"),
         ({"methods": [("mine", None)]}, "a sweep runs methods by name or file, not a tuple"),
     ],
 )

@@ -65,6 +65,22 @@ def test_steps_between_both_bounds_fail_in_turn_and_succeed_at_random():
         assert (abs(w) > 1e3) == fails
 
 
+def in_turn(n_rounds, n_devices, n_heard):
+    """Everyone in turns, `[n_rounds, n_devices]`."""
+    return np.arange(n_rounds)[:, None] % (n_devices // n_heard) == np.arange(n_devices) // n_heard
+
+
+@pytest.mark.parametrize(("n_devices", "n_heard"), [(100, 10), (20, 4), (6, 6)])
+def test_a_played_schedule_bears_the_closed_form(n_devices, n_heard):
+    most = theory.steps_in_turn(n_devices / n_heard)
+    assert theory.steps_of(in_turn(600, n_devices, n_heard)) == pytest.approx(most, rel=0.02)
+
+
+def test_irregular_schedules_bear_more_than_turns_and_less_than_lots_in_the_mean():
+    lots = np.random.default_rng(0).random((600, 100)).argsort(axis=1) < 10
+    assert 20 * theory.steps_in_turn(10) < theory.steps_of(lots) < theory.steps_at_random(0.1)
+
+
 def test_lemmas_by_hand():
     e = 0.05
     assert theory.local_drift(CONSTANTS) == pytest.approx(4 * 4 * e**2 / 5 * (6 + 0.1))

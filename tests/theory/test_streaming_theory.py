@@ -6,11 +6,11 @@ from time import perf_counter
 import numpy as np
 import pytest
 
-from fedcell.data.settings import StreamConfig
 from fedcell.errors import BadInput
 from fedcell.options import Law
 from fedcell.theory import streaming as theory
 from fedcell.world.labels import draw_law, make_law
+from fedcell.world.settings import StreamConfig
 
 DELTA2 = 0.04
 THREE = np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.2, 0.3, 0.5]])

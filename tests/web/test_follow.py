@@ -6,8 +6,8 @@ import pytest
 
 from fedcell.record.rows import encode
 from fedcell.types import Row
+from fedcell.web.downsample import Downsampled
 from fedcell.web.follow import Follower
-from fedcell.web.thin import Thinned
 
 
 def row(round, **metrics):
@@ -97,7 +97,7 @@ def test_totals_are_exact_however_much_is_left_out(follow):
 
 @pytest.mark.parametrize(("limit", "unit"), [(2, 1), (10, 1), (10, 7), (100, 40), (5, 3000)])
 def test_thinned_series_stay_within_their_limit(limit, unit):
-    series = Thinned(limit, last=2000, unit=unit)
+    series = Downsampled(limit, last=2000, unit=unit)
     for done in range(1, 2001):
         series.put(done, None)
         assert len(series.items) <= max(limit, 2) + 1

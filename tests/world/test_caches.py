@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedcell.data.partition import histogram
 from fedcell.errors import BadInput
+from fedcell.labels import histogram
 from fedcell.types import Store
 from fedcell.world.caches import RULES, Keeper, aim, begin, drsr_gain, largest_remainder
 from fedcell.world.streaming_cache import StreamingCache

@@ -8,9 +8,9 @@ import pytest
 
 from fedcell import methods
 from fedcell.data import load
-from fedcell.data.partition import histogram
-from fedcell.data.settings import DataConfig, StreamConfig
+from fedcell.data.settings import DataConfig
 from fedcell.errors import BadInput
+from fedcell.labels import histogram
 from fedcell.options import Law, override
 from fedcell.record import checkpoint
 from fedcell.scenarios import build_problem, get
@@ -18,6 +18,7 @@ from fedcell.simulate import begin, simulate
 from fedcell.types import Store
 from fedcell.world.caches import Keeper
 from fedcell.world.labels import draw_labels, draw_law, first_state, make_law, next_state
+from fedcell.world.settings import StreamConfig
 from fedcell.world.streams import Source, binomial_stream, markov_stream, streaming
 
 LABELS = np.arange(2000) % 10

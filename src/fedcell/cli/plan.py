@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # SciPy is imported by the command alone
-    from ..plan.cafe import Plan, Table
+    from ..plan.cafe import CafePlan, Table
 
 CURVE_POINTS = 201  # of the curve in the JSON
 MINIMA = 6  # shown to a person
@@ -40,7 +40,7 @@ def flags(sub: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Plan, draw where asked, print."""
+    """CafePlan, draw where asked, print."""
     from ..plan.cafe import plan
     from ..report.figure import format_of
     from ..world.response import read_trace
@@ -64,7 +64,7 @@ def run(args: Namespace) -> int:
     return 0
 
 
-def as_json(best: "Plan") -> dict[str, Any]:
+def as_json(best: "CafePlan") -> dict[str, Any]:
     """Plain values; numbers that JSON lacks become null, and the curve is thinned."""
     from ..record.files import nulled
 
@@ -77,7 +77,7 @@ def as_json(best: "Plan") -> dict[str, Any]:
     return plain
 
 
-def text(best: "Plan", title: str) -> str:
+def text(best: "CafePlan", title: str) -> str:
     """The plan for a person."""
     facts = [
         ("quorum M", f"{best.quorum}"),
@@ -110,7 +110,7 @@ def _grid(table: "Table") -> list[str]:
     return [f"  {line}" for line in columns(cells, ">" * len(cells[0]))]
 
 
-def _save(best: "Plan", title: str, path: Path) -> None:
+def _save(best: "CafePlan", title: str, path: Path) -> None:
     from ..plan.figure import draw
     from ..record.files import write_asked
     from ..report.figure import format_of

@@ -13,9 +13,9 @@ from ..errors import BadInput
 
 if TYPE_CHECKING:  # PyTorch and Matplotlib are imported by the command alone
     from ..effort import Effort
-    from ..experiment.catalogue import Entry
+    from ..experiment.catalogue import ExperimentFile
     from ..experiment.ledger import LedgerRow
-    from ..experiment.reproduce import Outcome
+    from ..experiment.reproduce import Reproduction
 
 WORDS = ("reproduced", "far larger", "partly", "indicated", "not reproduced", "cannot decide", "not run")
 
@@ -77,7 +77,7 @@ def _check_pack(args: Namespace, effort: "Effort") -> None:
         raise BadInput("--pack takes papers, or --all, without --quick, --only and --seeds: it packs all runs on file")
 
 
-def _pack(root: Path, chosen: Sequence["Entry"], out: Path | None, sources: Sequence[Path]) -> None:
+def _pack(root: Path, chosen: Sequence["ExperimentFile"], out: Path | None, sources: Sequence[Path]) -> None:
     """Pack every paper of which an experiment was named."""
     from ..experiment import catalogue, packing
 
@@ -160,10 +160,10 @@ def aligned(table: Sequence[tuple[str, ...]]) -> list[str]:
 # ---------------------------------------------------------------- running
 
 
-def _run(chosen: Sequence["Entry"], effort: "Effort", out: Path | None, as_json: bool) -> int:
+def _run(chosen: Sequence["ExperimentFile"], effort: "Effort", out: Path | None, as_json: bool) -> int:
     from ..experiment.reproduce import reproduce
 
-    done: list[Outcome] = []
+    done: list[Reproduction] = []
     code = 0
     try:
         for outcome in reproduce(chosen, effort, out, _say):
@@ -177,7 +177,7 @@ def _run(chosen: Sequence["Entry"], effort: "Effort", out: Path | None, as_json:
     return code or int(any(one.failed for one in done))
 
 
-def as_values(outcome: "Outcome") -> dict[str, Any]:
+def as_values(outcome: "Reproduction") -> dict[str, Any]:
     """An outcome in values that JSON has."""
     from ..experiment.frame import as_values as claims
 
@@ -191,7 +191,7 @@ def as_values(outcome: "Outcome") -> dict[str, Any]:
     }
 
 
-def summary(done: Sequence["Outcome"], n_chosen: int, effort: "Effort") -> str:
+def summary(done: Sequence["Reproduction"], n_chosen: int, effort: "Effort") -> str:
     """Verdicts of all experiments, what failed, and what differs from the results on file."""
     table: list[tuple[str, ...]] = [("experiment", "claims", *WORDS, "")]
     for one in done:
@@ -214,7 +214,7 @@ def summary(done: Sequence["Outcome"], n_chosen: int, effort: "Effort") -> str:
     return "\n".join(lines)
 
 
-def _note(outcome: "Outcome") -> str:
+def _note(outcome: "Reproduction") -> str:
     if not outcome.note:
         return ""
     return f"{': failed: ' if outcome.failed else chr(10) + '  '}{outcome.note}"

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadInput, FedcellError
-from ..record.files import nulled
 from ..record.folder import COMPARISON, ROWS, RUN
 
 if TYPE_CHECKING:
@@ -28,11 +27,11 @@ SORTS: dict[str, Callable[["RunInfo"], Any]] = {
     "scenario": lambda info: info.scenario,
     "seed": lambda info: info.seed,
     "state": lambda info: info.state,
-    "best": lambda info: _downwards(info.accuracy_best),
-    "final": lambda info: _downwards(info.accuracy_final),
-    "time": lambda info: info.simulated_s,
-    "energy": lambda info: _upwards(info.joule),
-    "uplink": lambda info: info.uplink_bit,
+    "best": lambda info: _downwards(info.totals.accuracy_best),
+    "final": lambda info: _downwards(info.totals.accuracy_final),
+    "time": lambda info: info.totals.simulated_s,
+    "energy": lambda info: _upwards(info.totals.joule),
+    "uplink": lambda info: info.totals.uplink_bit,
     "newest": lambda info: -_changed(info),
 }
 
@@ -92,24 +91,24 @@ def _show_one(folder: Path, args: Namespace) -> int:
 
 def print_runs(infos: Sequence["RunInfo"], folder: Path, as_json: bool) -> None:
     """A line per run, for people or as JSON."""
+    from ..record.index import as_json as as_values
+
     if as_json:
-        print(json.dumps({"folder": str(folder), "runs": [plain(info) for info in infos]}, indent=1, allow_nan=False))
+        runs = [as_values(info) for info in infos]
+        print(json.dumps({"folder": str(folder), "runs": runs}, indent=1, allow_nan=False))
         return
     rows = [list(HEADER), *(_cells(info, folder) for info in infos)]
+    if any(info.served for info in infos):
+        from ..report.table import SERVED, served_cells
+
+        added = [SERVED, *(served_cells(info.served) for info in infos)]
+        rows = [[*row, *more] for row, more in zip(rows, added, strict=True)]
     if sys.stdout.isatty():
         _print_rich(rows, _meaning(infos))
     else:
         print(_text(rows, _meaning(infos)))
     print(*remarks(infos), sep="\n", end="\n" if remarks(infos) else "")
     print(f"{len(infos)} runs: {folder}")
-
-
-def plain(info: "RunInfo") -> dict[str, Any]:
-    """Plain values; numbers that JSON lacks become null."""
-    values = info._asdict() | {"folder": str(info.folder)}
-    del values["config"], values["settings"]
-    found: dict[str, Any] = nulled(values)
-    return found
 
 
 def remarks(infos: Sequence["RunInfo"]) -> list[str]:
@@ -122,20 +121,24 @@ def _cells(info: "RunInfo", folder: Path) -> list[str]:
 
     place = info.folder.relative_to(folder) if info.folder.is_relative_to(folder) else info.folder
     rounds = str(info.rounds) if info.rounds == info.total_rounds else f"{info.rounds}/{info.total_rounds}"
-    scores = [f"{100 * one:.1f}" if isfinite(one) else "-" for one in (info.accuracy_best, info.accuracy_final)]
-    costs = [human(info.simulated_s, TIMES), human(info.joule, JOULES), human(info.uplink_bit, BITS)]
+    found = info.totals
+    scores = [f"{100 * one:.1f}" if isfinite(one) else "-" for one in (found.accuracy_best, found.accuracy_final)]
+    costs = [human(found.simulated_s, TIMES), human(found.joule, JOULES), human(found.uplink_bit, BITS)]
     return [str(place), info.label, info.scenario, str(info.seed), info.state, rounds, *scores, *costs]
 
 
 def _meaning(infos: Sequence["RunInfo"]) -> str:
-    return MEANING.format(" or ".join(dict.fromkeys(info.clock for info in infos)))
+    from ..report.table import SERVED_MEANING
+
+    text = MEANING.format(" or ".join(dict.fromkeys(info.clock for info in infos)))
+    return text + SERVED_MEANING * any(info.served for info in infos)
 
 
 def _text(rows: Sequence[Sequence[str]], meaning: str) -> str:
     """Aligned columns, texts to the left and numbers to the right."""
     from ..report.table import columns, ruled
 
-    sides = "".join("<" if name in TEXTS else ">" for name in HEADER)
+    sides = "".join("<" if name in TEXTS else ">" for name in rows[0])
     return "\n".join([*columns(ruled(rows), sides), "", meaning])
 
 
@@ -148,7 +151,7 @@ def _print_rich(rows: Sequence[Sequence[str]], meaning: str) -> None:
         print(_text(rows, meaning))
         return
     table = Table(box=SIMPLE_HEAD, caption=meaning, caption_justify="left", padding=(0, 1, 0, 0))
-    for name in HEADER:
+    for name in rows[0]:
         folds = name in ("run", "method")
         table.add_column(name, justify="left" if name in TEXTS else "right", no_wrap=not folds, overflow="fold")
     for row in rows[1:]:

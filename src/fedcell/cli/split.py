@@ -5,21 +5,22 @@ from argparse import Namespace
 
 import numpy as np
 
-from .. import options, scenarios, world
+from .. import scenarios, world
 from ..data import histogram
 from ..report.table import columns
+from ..resolve import read_pairs, resolve
 from ..types import Ints
-from .run import add_flags, print_notices, split_settings
+from .run import add_flags, print_notice
 
 
 def show(args: Namespace) -> int:
     """Print the label histogram of every device."""
-    scenario = scenarios.get(args.scenario)
-    changes, _ = split_settings(args.set, (), scenario)
-    add_flags(changes, args, "seed")
-    config = options.override(scenario.config, changes)
-    print_notices([scenarios.without_effect(config, changes)])
-    problem = scenarios.build_problem(config)
+    settings = read_pairs(args.set, "--set")
+    add_flags(settings, args, "seed")
+    asked = resolve(scenarios.get(args.scenario), (), settings)
+    for line in asked.notices:
+        print_notice(line)
+    problem = scenarios.build_problem(asked.config)
     labels = problem.learner.train_samples.labels
     counts = histogram(world.start(problem.world, problem.seed).store, labels, int(labels.max()) + 1)
     print(json.dumps({"counts": counts.tolist()}) if args.json else text(counts))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..errors import BadInput
 
 if TYPE_CHECKING:  # imported by the command alone
-    from ..sweeps import Plan
+    from ..sweeps import SweepPlan
 
 LOG_HELP = "also log to tensorboard=DIR or mlflow=URI_OR_DIR; repeatable"
 EXAMPLE = """examples:
@@ -78,7 +78,7 @@ def flags(sub: ArgumentParser) -> None:
 
 
 def sweep(args: Namespace) -> int:
-    """Plan, run what is left, print the runs."""
+    """SweepPlan, run what is left, print the runs."""
     from ..sweeps import carry_out
     from ..sweeps.drive import place_of, states
     from .many import watcher_of_many
@@ -112,26 +112,23 @@ def sweep(args: Namespace) -> int:
     return code
 
 
-def _planned(args: Namespace) -> "Plan":
+def _planned(args: Namespace) -> "SweepPlan":
+    from ..resolve import read_pairs
     from ..sweeps import plan
     from ..sweeps.grid import read_seeds
     from .run import add_flags
 
-    settings: dict[str, str] = {}
-    for key, value in (_pair(text, "--set") for text in args.set):
-        if key in settings:
-            raise BadInput(f"--set {key} is given twice: drop one of them, or use --grid {key}={settings[key]} {value}")
-        settings[key] = value
+    settings = read_pairs(args.set, "--set")
     add_flags(settings, args, "rounds")
     grid: dict[str, list[str]] = {}
     for first, *rest in args.grid:
-        key, value = _pair(first, "--grid")
+        key, value = _pair(first)
         grid.setdefault(key, []).extend([value, *rest])
     seeds = None if args.seeds is None else read_seeds(args.seeds)
     return plan(args.methods, args.scenario or "cell", seeds, settings, grid, args.out)
 
 
-def _resumed(args: Namespace) -> "Plan":
+def _resumed(args: Namespace) -> "SweepPlan":
     from ..sweeps import going_on
 
     names = ("scenario", "seeds", "rounds", "set", "grid", "out")
@@ -141,14 +138,13 @@ def _resumed(args: Namespace) -> "Plan":
     return going_on(args.resume)
 
 
-def _pair(text: str, flag: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals or not key.strip() or not value.strip():
-        more = " and further values as words of their own" if flag == "--grid" else ""
-        raise BadInput(f"{flag} {text!r} has no value: write KEY=VALUE{more}")
-    return key.strip(), value.strip()
+def _pair(text: str) -> tuple[str, str]:
+    key, _, value = (part.strip() for part in text.partition("="))
+    if not key or not value:
+        raise BadInput(f"--grid {text!r} has no value: write KEY=VALUE and further values as words of their own")
+    return key, value
 
 
-def _top(plan: "Plan", first: Path) -> Path:
+def _top(plan: "SweepPlan", first: Path) -> Path:
     """The folder of the sweep, also where it was chosen by the sweep itself."""
     return plan.folder or first.parent.parent

@@ -1,8 +1,9 @@
 """Data sets, where they come from, and how they are split over devices."""
 
+from ..labels import histogram
 from .datasets import Dataset, from_arrays, load
 from .fetch import available, cache_dir, get
-from .partition import histogram, partition
+from .partition import partition
 from .scaling import Scaling, scaled
 
 __all__ = [

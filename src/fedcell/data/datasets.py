@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import BadInput
+from ..labels import rank_in_class
 from ..types import Ints
 from .catalog import CATALOG, CIFAR_TEST, CIFAR_TRAIN, IDX_FILES
 from .checks import check_labels, check_pair, features, labels
@@ -105,19 +106,6 @@ def _digits_table() -> NDArray[np.float64]:
 
     bunch = load_digits()
     return np.column_stack([bunch.data, bunch.target])
-
-
-def rank_in_class(y: Ints) -> Ints:
-    """How many earlier samples have the same label.
-
-    >>> rank_in_class(np.array([3, 1, 3, 3, 1])).tolist()
-    [0, 0, 1, 2, 1]
-    """
-    order = np.argsort(y, kind="stable")
-    first = np.searchsorted(y[order], y[order])  # where the class begins
-    rank = np.empty_like(y)
-    rank[order] = np.arange(len(y)) - first
-    return rank
 
 
 def _fetched(name: str, folder: Path) -> Dataset:

@@ -53,20 +53,6 @@ def partition(settings: DataConfig, labels: Ints, n_devices: int, n_classes: int
     return _store(owner, n_devices, rng)
 
 
-def histogram(store: Store, labels: Ints, n_classes: int) -> Ints:
-    """Samples of each class on each device, `[n_devices, n_classes]`.
-
-    >>> store = Store(np.array([[0, 2], [1, 0]]), np.array([2, 1]))
-    >>> histogram(store, np.array([0, 1, 1]), 2).tolist()
-    [[1, 1], [0, 1]]
-    """
-    n_devices, capacity = store.items.shape
-    held = np.arange(capacity) < store.size[:, np.newaxis]
-    device = np.repeat(np.arange(n_devices), store.size)
-    cell = device * n_classes + np.asarray(labels)[store.items[held]]
-    return np.bincount(cell, minlength=n_devices * n_classes).reshape(n_devices, n_classes).astype(np.int64)
-
-
 def _store(owner: Ints, n_devices: int, rng: np.random.Generator) -> Store:
     """The samples of each owner as padded rows, shuffled so that a prefix of a row is a fair draw."""
     order = rng.permutation(np.flatnonzero(owner != NOBODY))

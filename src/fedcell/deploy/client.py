@@ -30,7 +30,9 @@ from ..record.files import write_atomic
 from ..types import Ints, Start, Store
 from . import wire
 from .cache import DiskCache
-from .own_model import Kept, keep, kept_in, means_of, pull_of, right_of
+from .coded import payload_of
+from .kept import Kept, keep, kept_in
+from .own_model import FILE, means_of, pull_of, right_of
 from .settings import read
 from .tasks import Task, Vector
 from .wire import Facts
@@ -84,10 +86,11 @@ def client_app(
                 right, tested = right_of(learner, own, Samples(x, y, learner.device)), len(y)
         else:
             update = trained(task, learner, task.start)
+        payload = payload_of(task, update, state_folder(context)) if task.coding else None
         compute_s = time.perf_counter() - begun_s
         counts, name = counted(labels, task.n_classes), identity(context)
         facts = Facts(device_of(context), task.round, counts, compute_s, name, right, tested)
-        return Message(wire.pack_facts(facts, update, task.mask), reply_to=message)
+        return Message(wire.pack_facts(facts, update, task.mask, payload), reply_to=message)
 
     return app
 
@@ -113,9 +116,8 @@ def learner_of(task: Task, samples: np.ndarray, labels: Ints, model: Network | N
 
 def trained(task: Task, learner: Learner, start: Vector) -> Vector:
     """The update of one task from a start point."""
-    size, mask = len(learner.train_samples), None
-    if task.mask is not None:
-        mask = from_numpy(task.mask).to(learner.device)
+    size = len(learner.train_samples)
+    mask, shift = (None if part is None else from_numpy(part).to(learner.device) for part in (task.mask, task.shift))
     work = Work(
         device=np.array([task.device]),
         store=Store(np.arange(size)[None], np.array([size])),
@@ -127,6 +129,7 @@ def trained(task: Task, learner: Learner, start: Vector) -> Vector:
         prox=task.prox,
         mask=mask,
         objective=pull_of(task, learner.device),
+        shift=None if shift is None else shift[None],
     )
     point = from_numpy(start.copy()).to(learner.device)[None]
     found = learner.train(Start(point, np.zeros(1, dtype=np.int64)), work)
@@ -136,12 +139,12 @@ def trained(task: Task, learner: Learner, start: Vector) -> Vector:
 
 def shared(task: Task, learner: Learner, folder: Path | None) -> tuple[Vector, Vector]:
     """(class means, model) of a device after it has trained the model that it keeps in its folder."""
-    kept = kept_in(folder, learner.initial())
+    kept = kept_in(folder, FILE, learner.initial().cpu().numpy(), "a model of one's own")
     begin = kept.start(task.round)
     own = begin + trained(task, learner, begin)
     means = means_of(learner, own, task.n_classes)
     if np.isfinite(own).all() and folder is not None:
-        keep(folder, Kept(task.round, begin, own))
+        keep(folder, FILE, Kept(task.round, begin, own))
     return means, own
 
 

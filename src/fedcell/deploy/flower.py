@@ -19,7 +19,7 @@ from .exchange import Exchange
 from .refusals import deployable
 from .roster import Roster
 from .rounds import Federation, play, remote
-from .settings import Asked, longest_s, read
+from .settings import FederationRequest, longest_s, read
 
 NOTICES = "federation.log"  # in the run folder: who came, went, was late or was turned away
 
@@ -37,7 +37,7 @@ def server_app(dataset: Dataset | None = None, model: nn.Module | None = None) -
 
 def run(
     grid: Grid,
-    asked: Asked,
+    asked: FederationRequest,
     *,
     dataset: Dataset | None = None,
     model: nn.Module | None = None,
@@ -66,11 +66,10 @@ def run(
     )
     run_real(
         asked.config,
-        asked.method,
+        choice,
         asked.out,
         problem,
         partial(play, federation),
-        defaults=asked.defaults,
         watch=partial(_watch, notices, watch or printed),
     )
 

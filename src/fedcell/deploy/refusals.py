@@ -9,14 +9,19 @@ from ..data import Dataset
 from ..errors import BadInput
 from ..methods import Choice, knowledge
 from ..methods.knowledge_means import knowledge_width
+from ..methods.pairing import split
+from ..resolve import choose
 from ..scenarios import Config
 from ..types import Method, Problem
+from .coded import told as coding_in
 from .remote import federated_problem, reported_stream
 from .rounds import rehearse, remote
-from .settings import Asked
+from .settings import FederationRequest
 
 
-def deployable(asked: Asked, dataset: Dataset | None = None, model: nn.Module | None = None) -> tuple[Problem, Choice]:
+def deployable(
+    asked: FederationRequest, dataset: Dataset | None = None, model: nn.Module | None = None
+) -> tuple[Problem, Choice]:
     """The problem of a server and its method; raises BadInput where they cannot be deployed.
 
     Args:
@@ -26,21 +31,22 @@ def deployable(asked: Asked, dataset: Dataset | None = None, model: nn.Module | 
     """
     refuse_what_is_simulated(asked.config)
     problem = federated_problem(asked.config, dataset, model)
-    if asked.method.partition(":")[0].endswith(".py"):
+    if split(asked.method.partition(":")[0])[0].endswith(".py"):
         known = ", ".join(names(asked, dataset, model))
         raise BadInput(f"method {asked.method!r} is a file, which devices may not have: name one of {known}")
-    choice = methods.parse(asked.method, asked.defaults)
+    choice = choose(asked.method, asked.preset, asked.settings)
     keep_own_models(problem, choice)
+    remote(problem).coding = coding_in(choice)
     refuse_what_needs_data(problem, choice.build(), asked.method)
     return problem, choice
 
 
-def names(asked: Asked, dataset: Dataset | None = None, model: nn.Module | None = None) -> list[str]:
+def names(asked: FederationRequest, dataset: Dataset | None = None, model: nn.Module | None = None) -> list[str]:
     """Methods that can be deployed in this world, each with its own settings as they are by default."""
     found = []
     for name in methods.names():
         with suppress(BadInput):
-            deployable(asked._replace(method=name), dataset, model)
+            deployable(asked._replace(method=name, settings={}), dataset, model)
             found.append(name)
     return found
 

@@ -18,14 +18,15 @@ from torch import Tensor, nn
 
 from .. import options
 from ..data import Dataset, Scaling, load, scaled
-from ..data.settings import DataConfig, StreamConfig
+from ..data.settings import DataConfig
 from ..errors import BadInput
-from ..learn.learner import Learner
+from ..learn.learner import Extracted, Learner
 from ..learn.samples import Samples
 from ..learn.work import Objective, Work
 from ..methods.knowledge_means import pulled_loss
 from ..scenarios import Config, build_problem
 from ..types import Bools, Floats, Ints, Outcome, Problem, Start, Store, Stream, Updates, Uplink
+from ..world.settings import StreamConfig
 from .tasks import Answer, Task, Vector
 
 Ask = Callable[[Sequence[Task]], list[Answer]]
@@ -51,8 +52,8 @@ class Unseen(Samples):
 class Remote(Learner):
     """A learner that has no training samples of its own."""
 
-    cuts = False  # devices have the whole network, and get a mask
     n_features = 0  # where devices keep models of their own and send class means of so many features
+    coding: Mapping[str, Any] = {}  # that devices send updates in
     n_classes: int
     sections: Mapping[str, Mapping[str, Any]]  # settings that devices need
     scaling: Scaling  # of the test samples, and of the samples of every device
@@ -74,10 +75,16 @@ class Remote(Learner):
             )
         if work.objective is not None and not (self.n_features and _pulls(work.objective)):
             raise BadInput("this method trains with a loss of its own, which devices do not have: choose another one")
+        if work.rule is not None:
+            raise BadInput("this method trains by a rule of its own, which devices do not have: choose another one")
         self.trained = True
         if len(work.device):
             self.answers = self.ask(self._tasks(start, work))
         return Updates(work.device, self._rows_of(work.device))
+
+    def train_parts(self, start: Start, work: Work, extracted: Extracted | None = None) -> Updates:
+        """Devices have the whole network, and get a mask."""
+        return super().train_parts(start, work)
 
     def with_network(self, architecture: Any, once: bool = False) -> NoReturn:
         raise BadInput("this method trains networks other than the one that devices have: choose another one")
@@ -101,7 +108,7 @@ class Remote(Learner):
 
     def _tasks(self, start: Start, work: Work) -> list[Task]:
         points = start.points.detach().cpu().numpy()
-        mask = None if work.mask is None else work.mask.cpu().numpy()
+        mask, shift = (None if part is None else part.cpu().numpy() for part in (work.mask, work.shift))
         pull, knowledge, known = _pulled(work.objective)
         return [
             Task(
@@ -117,6 +124,7 @@ class Remote(Learner):
                 prox=work.prox,
                 start=points[start.of_row[row], : 0 if self.n_features else None],
                 mask=mask if mask is None or mask.ndim == 1 else mask[row],
+                shift=None if shift is None else shift[row],
                 model=self.sections["model"],
                 train=self.sections["train"],
                 n_features=self.n_features,
@@ -124,6 +132,7 @@ class Remote(Learner):
                 knowledge=knowledge,
                 known=known,
                 scaling=self.scaling,
+                coding=self.coding,
             )
             for row, device in enumerate(work.device)
         ]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -26,27 +26,30 @@ from ..types import (
     Start,
     Uplink,
     WorldState,
+    as_is,
 )
-from .exchange import Exchange
 from .remote import Remote, Reported, measured, store_of
 from .settings import FederationConfig
 from .tasks import Answer, Task
+
+if TYPE_CHECKING:  # a rehearsal needs no Flower
+    from .exchange import Exchange
 
 
 class Federation(NamedTuple):
     """Devices that are asked over Flower."""
 
-    exchange: Exchange
+    exchange: "Exchange"
     settings: FederationConfig
     longest_s: float  # wait for answers
     quorum: int | None  # answers that are enough; None: all
 
 
 def play(
-    federation: Federation, problem: Problem, method: Method, snapshot: Snapshot | None = None
+    federation: Federation, problem: Problem, method: Method, snapshot: Snapshot
 ) -> Iterator[tuple[Row, Snapshot]]:
     """Play every round that is left; as `simulate`, which has the same arguments after the first."""
-    snapshot, roster = snapshot or begin(problem, method), federation.exchange.roster
+    roster = federation.exchange.roster
     roster.counts = np.where(roster.counts.sum(axis=1, keepdims=True) > 0, roster.counts, snapshot.world.memory.counts)
     roster.scores = np.where(roster.scores[:, 1:] > 0, roster.scores, snapshot.world.memory.scores)
     if remote(problem).n_features:
@@ -129,8 +132,10 @@ def asked_of(
     observation: Observation,
     decision: Decision,
 ) -> Round:
-    """A method's local training, done by others."""
+    """A method's local training, done by others, who encode what they send."""
     learner = remote(problem)
+    if method.encode is not as_is and not learner.coding:
+        raise BadInput("this method encodes by a function of its own, which devices do not have: choose another one")
     with learner.asking(ask):
         updates = method.local(problem, state, start, observation, decision)
     return Round(observation, decision, updates, measured(problem.world.n_devices, learner.answers, 0.0))

@@ -6,9 +6,9 @@ from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 from .. import options, scenarios
-from ..errors import BadInput
 from ..options import option
-from ..scenarios import Config
+from ..resolve import read_pairs, sort_keys
+from ..scenarios import Config, Scenario
 
 
 @dataclass(frozen=True)
@@ -27,44 +27,38 @@ class FederationConfig:
     poll_s: float = option(0.2, "time between two looks for answers", above=0)
 
 
-class Asked(NamedTuple):
+class FederationRequest(NamedTuple):
     """What a run configuration asks for."""
 
     config: Config
     method: str  # NAME[:key=value,...]
-    defaults: Mapping[str, Mapping[str, Any]]  # settings by method, of the scenario
+    settings: Mapping[str, Any]  # of the method, besides those in its text
+    preset: Scenario  # where all of them start from
     federation: FederationConfig
     out: str  # folder of the record
 
 
-def read(run_config: Mapping[str, Any]) -> Asked:
+def read(run_config: Mapping[str, Any]) -> FederationRequest:
     """The settings of a Flower run configuration: the same on the server and on every device.
 
     Keys are `method`, `scenario`, `settings` (`key=value` texts separated by spaces, as after `--set`), `out` and the
     fields of `FederationConfig`; all others are left to the app.
     """
-    scenario = scenarios.get(str(run_config.get("scenario", "cell")))
-    config: Config = options.override(scenario.config, _pairs(str(run_config.get("settings", ""))))
+    preset = scenarios.get(str(run_config.get("scenario", "cell")))
+    method = str(run_config.get("method", "fedavg"))
+    keys = sort_keys(read_pairs(shlex.split(str(run_config.get("settings", ""))), "settings"), [method], preset)
+    config: Config = options.override(preset.config, keys.config)
     names = {entry.name.replace("_", "-"): entry.name for entry in fields(FederationConfig)}
     given = {name: run_config[key] for key, name in names.items() if key in run_config}
     federation: FederationConfig = options.override(FederationConfig(), given)
-    return Asked(
+    return FederationRequest(
         config=config,
-        method=str(run_config.get("method", "fedavg")),
-        defaults=scenario.methods,
+        method=method,
+        settings=keys.methods.get(method.partition(":")[0], {}),
+        preset=preset,
         federation=federation,
         out=str(run_config.get("out", "")),
     )
-
-
-def _pairs(text: str) -> dict[str, str]:
-    found = {}
-    for part in shlex.split(text):
-        key, equals, value = part.partition("=")
-        if not equals:
-            raise BadInput(f"settings has {part!r} without a value: write key=value")
-        found[key] = value
-    return found
 
 
 def longest_s(config: Config, federation: FederationConfig) -> float:

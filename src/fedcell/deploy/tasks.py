@@ -29,11 +29,13 @@ class Task(NamedTuple):
     train: Mapping[str, Any]
     start: Vector  # [n_params]; empty where the device goes on from a model of its own
     mask: Bools | None  # [n_params]
+    shift: Vector | None = None  # [n_params], a constant gradient
     n_features: int = 0  # of a device with a model of its own, which sends class means instead of an update
     pull: float = 0.0  # strength of the pull of features to `knowledge`
     knowledge: Vector | None = None  # [n_classes * n_features], shared class means
     known: Bools | None = None  # [n_classes], classes that have one
     scaling: Scaling = UNIT  # of every sample of the device, by the server's statistics
+    coding: Mapping[str, Any] = {}  # name and settings of what the update is sent in; empty: as it is
 
     @property
     def n_values(self) -> int:

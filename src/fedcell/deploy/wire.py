@@ -2,7 +2,7 @@
 
 A device that keeps a model of its own (knowledge-aided learning) gets the shared class means instead of a model, and
 sends its own. A device that trains part of the entries (`mask`) sends the values of those entries alone, and gets them
-alone where all others are zero, as those of a pruned model are.
+alone where all others are zero, as those of a pruned model are. With a coding, its payload is sent instead.
 """
 
 import json
@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 from ..data.scaling import SCALINGS, UNIT, Scaling
 from ..errors import FedcellError
 from ..types import Bools, Ints
+from .coded import Arrays, decoded
 from .tasks import Task, Vector
 
 TRAIN, HELLO = "train", "query"  # types of messages
 NUMBERS = ("device", "round", "seed", "n_params", "n_classes", "n_features", "steps", "batch_size")
 RATIOS = ("lr", "momentum", "prox", "pull")
+SECTIONS = ("model", "train", "coding")
 MOST_SAMPLES = 2**27  # devices times the samples of the largest: the server's store has a number for each
 
 
@@ -48,13 +50,15 @@ def pack_task(task: Task) -> RecordDict:
     arrays = {"start": _array(_part(task.start, task.mask if pruned else None))}
     if task.mask is not None:
         arrays["mask"] = _array(np.packbits(task.mask))
+    if task.shift is not None:
+        arrays["shift"] = _array(task.shift)
     if task.knowledge is not None and task.known is not None:
         arrays |= {"knowledge": _array(task.knowledge), "known": _array(task.known)}
     if task.scaling.kind != "unit":
-        arrays |= {"shift": _array(task.scaling.shift), "scale": _array(task.scaling.scale)}
+        arrays |= {"input_shift": _array(task.scaling.shift), "input_scale": _array(task.scaling.scale)}
     values: dict[str, Any] = {name: int(getattr(task, name)) for name in NUMBERS}
     values |= {name: float(getattr(task, name)) for name in RATIOS}
-    values |= {name: json.dumps(dict(getattr(task, name))) for name in ("model", "train")}
+    values |= {name: json.dumps(dict(getattr(task, name))) for name in SECTIONS}
     values["scaling"] = task.scaling.kind
     return RecordDict({"arrays": ArrayRecord(arrays), "task": ConfigRecord(values)})
 
@@ -66,9 +70,11 @@ def unpack_task(content: RecordDict) -> Task:
     if "mask" in arrays:
         mask = np.unpackbits(arrays["mask"].numpy(), count=int(values["n_params"])).astype(np.bool_)
     known: dict[str, Any] = {name: values[name] for name in (*NUMBERS, *RATIOS)}
-    known |= {name: json.loads(str(values[name])) for name in ("model", "train")}
+    known |= {name: json.loads(str(values[name])) for name in SECTIONS}
     if "knowledge" in arrays:
         known |= {"knowledge": arrays["knowledge"].numpy(), "known": arrays["known"].numpy().astype(np.bool_)}
+    if "shift" in arrays:
+        known["shift"] = _whole(arrays["shift"].numpy(), None, int(values["n_params"]), "shift")
     start = arrays["start"].numpy()
     if not values["n_features"]:
         pruned = mask if len(start) != int(values["n_params"]) else None
@@ -90,11 +96,15 @@ def unpack_hello(content: RecordDict) -> tuple[int, int]:
 # ---------------------------------------------------------------- to the server
 
 
-def pack_facts(facts: Facts, update: Vector | None = None, mask: Bools | None = None) -> RecordDict:
-    """The content of an answer, with the update of one that trained."""
+def pack_facts(
+    facts: Facts, update: Vector | None = None, mask: Bools | None = None, payload: Arrays | None = None
+) -> RecordDict:
+    """The content of an answer, with the update of one that trained, or with the payload that stands for it."""
     values: dict[str, Any] = {**facts._asdict(), "counts": [int(count) for count in facts.counts]}
     content = RecordDict({"facts": ConfigRecord(values)})
-    if update is not None:
+    if payload is not None:
+        content["arrays"] = ArrayRecord({name: _array(part) for name, part in payload.items()})
+    elif update is not None:
         content["arrays"] = ArrayRecord({"update": _array(_part(update, mask))})
     return content
 
@@ -133,10 +143,11 @@ def unpack_update(content: RecordDict, task: Task) -> Vector:
     Raises MessageError with the reason where it cannot be used.
     """
     record = content.array_records.get("arrays")
-    if record is None or "update" not in record:
+    if record is None or not (task.coding or "update" in record):
         raise MessageError("the answer holds no update")
     try:
-        values = record["update"].numpy()
+        arrays = {name: array.numpy() for name, array in record.items()}
+        values = decoded(task, arrays) if task.coding else arrays["update"]
     except (TypeError, ValueError, OSError, EOFError) as error:
         raise MessageError(f"the update cannot be read ({error})") from None
     found = _whole(values, task.mask, task.n_values, "update")
@@ -177,9 +188,9 @@ def _scaling(kind: str, arrays: ArrayRecord) -> Scaling:
     """How the server scales its test samples; raises MessageError where that makes no sense."""
     if kind == "unit":
         return UNIT
-    if kind not in SCALINGS or not {"shift", "scale"} <= set(arrays):
+    if kind not in SCALINGS or not {"input_shift", "input_scale"} <= set(arrays):
         raise MessageError(f"the task scales samples by {kind!r}, without shift and scale or unknown here")
-    shift, scale = arrays["shift"].numpy(), arrays["scale"].numpy()
+    shift, scale = arrays["input_shift"].numpy(), arrays["input_scale"].numpy()
     if shift.ndim != 1 or shift.shape != scale.shape or not (np.isfinite(shift).all() and (scale > 0).all()):
         raise MessageError(f"the task scales samples by {list(shift.shape)} and {list(scale.shape)} numbers, or by 0")
     return Scaling(kind, shift, scale)

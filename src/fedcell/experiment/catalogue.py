@@ -20,7 +20,7 @@ FOLDER, PAPER = "experiments", "paper.toml"
 DEFINES = re.compile(r"^EXPERIMENT\b.*=", re.MULTILINE)
 
 
-class Entry(NamedTuple):
+class ExperimentFile(NamedTuple):
     """One experiment of a clone."""
 
     paper: str
@@ -54,19 +54,19 @@ def papers(root: Path) -> list[Path]:
     )
 
 
-def entries(root: Path) -> list[Entry]:
+def entries(root: Path) -> list[ExperimentFile]:
     """Every experiment, figure 9 before figure 10."""
-    found = [Entry(folder.name, path.stem, path) for folder in papers(root) for path in _files(folder)]
+    found = [ExperimentFile(folder.name, path.stem, path) for folder in papers(root) for path in _files(folder)]
     return sorted(found, key=lambda one: (one.paper, natural(one.name)))
 
 
-def choose(root: Path, names: Sequence[str]) -> list[Entry]:
+def choose(root: Path, names: Sequence[str]) -> list[ExperimentFile]:
     """The experiments that are meant: `cafe` for a paper, `cafe/fig3` or the path of a file for one of them."""
     every = entries(root)
     known = {str(one): [one] for one in every}
     for folder in papers(root):
         known[folder.name] = [one for one in every if one.paper == folder.name]
-    chosen: dict[Entry, None] = {}
+    chosen: dict[ExperimentFile, None] = {}
     for text in names:
         name = "/".join(Path(text.removesuffix(".py")).parts[-2:]).removeprefix(f"{FOLDER}/")
         if name not in known:
@@ -97,7 +97,7 @@ def opened(folder: Path) -> Iterator[None]:
         sys.modules.update(hidden)
 
 
-def load(entry: Entry) -> Experiment:
+def load(entry: ExperimentFile) -> Experiment:
     """The experiment of a file whose folder is `opened`; a FedcellError says what is wrong with it."""
     try:
         found = importlib.import_module(entry.name).EXPERIMENT
@@ -112,7 +112,7 @@ def _files(folder: Path) -> Iterator[Path]:
     return (path for path in folder.glob("*.py") if DEFINES.search(path.read_text(encoding="utf-8")))
 
 
-def _hint(name: str, known: dict[str, list[Entry]]) -> str:
+def _hint(name: str, known: dict[str, list[ExperimentFile]]) -> str:
     """The nearest name; for a bare figure those of all papers."""
     same = [full for full in known if full.endswith(f"/{name}")]
     return f": which of {', '.join(same)}?" if same else did_you_mean(name, list(known))

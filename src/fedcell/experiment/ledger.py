@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from ..errors import BadInput
 from ..record.files import natural, read_json
-from .catalogue import PAPER, Entry, entries, load, opened, papers
+from .catalogue import PAPER, ExperimentFile, entries, load, opened, papers
 from .verdicts import RULES, UNDECIDED, Claim, Part
 
 NO_RESULT = "its experiment is not run yet"
@@ -132,7 +132,7 @@ def _listed_claims(experiment: str, title: str, reason: str, claims: Sequence[Se
     return Listed(experiment, title, reason, tuple(Claim(*claim) for claim in claims))
 
 
-def _measured(paper: Paper, entry: Entry, results: Path) -> Iterator[LedgerRow]:
+def _measured(paper: Paper, entry: ExperimentFile, results: Path) -> Iterator[LedgerRow]:
     """The claims of an experiment's file, with the findings on file."""
     experiment = load(entry)
     path = results / f"{entry.name}.json"

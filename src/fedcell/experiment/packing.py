@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ..errors import BadInput, FedcellError
 from . import stores
-from .catalogue import Entry, load, opened
+from .catalogue import ExperimentFile, load, opened
 from .frame import Experiment, judge
 from .runs import ids_of
 from .stores import ENDING, PACKED, Row
@@ -28,7 +28,7 @@ class Pack(NamedTuple):
     n_bytes: int
 
 
-def pack(entries: Sequence[Entry], results: Path, sources: Sequence[Path] = ()) -> Pack:
+def pack(entries: Sequence[ExperimentFile], results: Path, sources: Sequence[Path] = ()) -> Pack:
     """Write the packed file of a paper.
 
     Args:
@@ -81,7 +81,7 @@ class _Watched(Row):
         return super().__contains__(name)
 
 
-def _seen(entry: Entry, experiment: Experiment, rows: Sequence[Row]) -> set[str]:
+def _seen(entry: ExperimentFile, experiment: Experiment, rows: Sequence[Row]) -> set[str]:
     seen: set[str] = set()
     watched: list[Row] = [_Watched(stores.rounded(row), seen) for row in rows]
     try:

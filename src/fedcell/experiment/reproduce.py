@@ -14,7 +14,7 @@ import torch
 from ..effort import Effort
 from ..errors import FedcellError
 from ..report.table import TIMES, human
-from .catalogue import Entry, load, opened
+from .catalogue import ExperimentFile, load, opened
 from .frame import Experiment, judge, refuse_unmatched, rows_of, text, write
 from .ledger import present, read_result
 from .runs import seeds_of
@@ -25,10 +25,10 @@ from .verdicts import RULES, Claim, Finding, Part
 Say = Callable[[str], None]
 
 
-class Outcome(NamedTuple):
+class Reproduction(NamedTuple):
     """How it went with one experiment."""
 
-    entry: Entry
+    entry: ExperimentFile
     text: str = ""  # claims and verdicts for a person
     claims: Sequence[Claim] = ()
     findings: Sequence[Finding] = ()
@@ -44,7 +44,7 @@ class Outcome(NamedTuple):
         return {key: (old, now[key]) for key, old in self.on_file.items() if now.get(key, old) != old}
 
 
-def reproduce(chosen: Sequence[Entry], effort: Effort, out: Path | None, say: Say) -> Iterator[Outcome]:
+def reproduce(chosen: Sequence[ExperimentFile], effort: Effort, out: Path | None, say: Say) -> Iterator[Reproduction]:
     """Run, judge and write experiments; outcomes come as they end.
 
     Args:
@@ -62,7 +62,7 @@ def reproduce(chosen: Sequence[Entry], effort: Effort, out: Path | None, say: Sa
             yield from (_one(entry, effort, out, tell) for entry in group)
 
 
-def results_of(entry: Entry, out: Path | None) -> Path:
+def results_of(entry: ExperimentFile, out: Path | None) -> Path:
     """The folder that the results of an experiment go to."""
     return out / entry.paper if out else entry.results
 
@@ -78,7 +78,7 @@ class _Counted:
         expected = {run: todo.clock.expected_s(device, run) for run in todo.missing}
         known = [seconds for seconds in expected.values() if seconds]
         usual = fmean(known) if known else 1.0
-        own: dict[Entry, list[float]] = defaultdict(list)
+        own: dict[ExperimentFile, list[float]] = defaultdict(list)
         for run, entry in todo.missing.items():
             own[entry].append(expected[run] or usual)
         self.each = {entry: fmean(weights) for entry, weights in own.items()}
@@ -88,7 +88,7 @@ class _Counted:
         if known:
             say(f"{self.total} runs to do, about {human(self.left, TIMES)} one by one on this kind of device")
 
-    def run(self, entry: Entry, line: str) -> None:
+    def run(self, entry: ExperimentFile, line: str) -> None:
         weight = self.each.get(entry, self.usual)
         self.done, self.spent, self.left = self.done + 1, self.spent + weight, max(self.left - weight, 0.0)
         rest_s = (time.monotonic() - self.began_s) / self.spent * self.left
@@ -96,7 +96,7 @@ class _Counted:
         self.say(f"{entry} {line} (run {self.done} of {max(self.total, self.done)}{rest})")
 
 
-def _keys(group: Sequence[Entry], effort: Effort) -> list[str]:
+def _keys(group: Sequence[ExperimentFile], effort: Effort) -> list[str]:
     """The names of all cases of a paper; what does not load is said when its turn comes."""
     with opened(group[0].path.parent):
         try:
@@ -105,17 +105,17 @@ def _keys(group: Sequence[Entry], effort: Effort) -> list[str]:
             return [effort.only]
 
 
-def _one(entry: Entry, effort: Effort, out: Path | None, tell: _Counted) -> Outcome:
+def _one(entry: ExperimentFile, effort: Effort, out: Path | None, tell: _Counted) -> Reproduction:
     try:
         return _carry_out(entry, effort, out, tell)
     except FedcellError as error:
-        return Outcome(entry, note=_why(error, str(error)), failed=True)
+        return Reproduction(entry, note=_why(error, str(error)), failed=True)
     except Exception as error:
         tell.say(traceback.format_exc().rstrip())
-        return Outcome(entry, note=_why(error, f"{type(error).__name__}: {error}"), failed=True)
+        return Reproduction(entry, note=_why(error, f"{type(error).__name__}: {error}"), failed=True)
 
 
-def _carry_out(entry: Entry, effort: Effort, out: Path | None, tell: _Counted) -> Outcome:
+def _carry_out(entry: ExperimentFile, effort: Effort, out: Path | None, tell: _Counted) -> Reproduction:
     experiment = load(entry)
     results = results_of(entry, out)
     rows = rows_of(experiment, entry.name, results, effort, lambda line: tell.run(entry, line))
@@ -135,7 +135,7 @@ def _carry_out(entry: Entry, effort: Effort, out: Path | None, tell: _Counted) -
     before = {claim["key"]: claim["verdict"] for claim in in_clone["claims"]}
     if not note:
         write(experiment, entry.name, rows, findings, results, effort)
-    return Outcome(entry, shown, experiment.claims, findings, seeds, {} if effort.quick else before, note)
+    return Reproduction(entry, shown, experiment.claims, findings, seeds, {} if effort.quick else before, note)
 
 
 def _richer(old: Mapping[str, Any], rows: Sequence[Row]) -> str:

@@ -20,8 +20,9 @@ import torch
 
 from .. import methods
 from ..data import Dataset, load, scaled
+from ..data.generated import GENERATORS
 from ..errors import Diverged
-from ..learn.engines.pool import cores
+from ..machine import cores
 from ..options import to_dict
 from ..record import made_by
 from ..scenarios import Config, build_problem
@@ -83,7 +84,7 @@ def run_case(case: Case, seed: int) -> Row:
 
 def build(config: Config) -> Problem:
     """The problem of the settings; a data set is read once for all runs of a process."""
-    return build_problem(config, None if config.data.name == "video" else data_of(config))
+    return build_problem(config, None if config.data.name in GENERATORS else data_of(config))
 
 
 def data_of(config: Config) -> Dataset:

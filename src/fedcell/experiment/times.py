@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ..effort import Effort
 from ..report.table import TIMES, human
 from . import stores
-from .catalogue import Entry, load, opened
+from .catalogue import ExperimentFile, load, opened
 from .frame import store_of
 from .runs import missing_runs, wanted_runs
 
@@ -46,8 +46,8 @@ class Clock(NamedTuple):
 class Work(NamedTuple):
     """Runs of some experiments, and those of them that are not on file; what is shared counts for the first."""
 
-    wanted: dict[Run, Entry]
-    missing: dict[Run, Entry]
+    wanted: dict[Run, ExperimentFile]
+    missing: dict[Run, ExperimentFile]
     clock: Clock
 
     def seconds(self, device: str) -> tuple[float, int]:
@@ -56,10 +56,10 @@ class Work(NamedTuple):
         return sum(one for one in every if one is not None), every.count(None)
 
 
-def work(chosen: Sequence[Entry], effort: Effort, out: Path | None = None) -> Work:
+def work(chosen: Sequence[ExperimentFile], effort: Effort, out: Path | None = None) -> Work:
     """What the experiments need; one that does not load is left out here and said when its turn comes."""
-    wanted: dict[Run, Entry] = {}
-    missing: dict[Run, Entry] = {}
+    wanted: dict[Run, ExperimentFile] = {}
+    missing: dict[Run, ExperimentFile] = {}
     timed: list[tuple[Path, dict[str, Any]]] = []
     read: set[Path] = set()
     for _, group in groupby(chosen, lambda entry: entry.path.parent):

@@ -4,7 +4,8 @@ Rows are trained in blocks, those with most steps first, and added up in groups.
 groups of rows that an engine computes together, so neither an update nor the sum depends on the size of the blocks.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from copy import copy
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ GPU_BLOCK_BYTES = 8 << 30  # the same on a GPU, which is fast with large cohorts
 GROUP = 8  # rows that are added up together at least: the sum is written to memory once for all of them
 PER_WORKER = 8  # rows of a block that each worker has at least, so that few wait for the last
 CPU = torch.device("cpu")
+Question = tuple[Bools, Floats]  # chosen rows [n_rows], weights of the chosen [n_chosen] or [m, n_chosen]
 
 
 class Deferred:
@@ -40,8 +42,8 @@ class Deferred:
         block: int,
         device: torch.device = CPU,
     ) -> None:
-        self._train, self._group, self._device = train, -(-GROUP // together) * together, device
-        self._n_rows, self._n_params = len(steps), n_params
+        self._train, self._group, self._n_rows = train, -(-GROUP // together) * together, len(steps)
+        self.n_params, self.device = n_params, device
         size = -(-block // self._group) * self._group
         order = np.argsort(-steps, kind="stable")  # as the engines have it
         self._blocks = np.split(order, range(size, len(order) - 1, size))  # no block of one row: it has all cores
@@ -58,30 +60,42 @@ class Deferred:
     def finite(self) -> Bools:
         """Which rows hold finite numbers alone, `[n_rows]`; trains them where nobody has."""
         if self._finite is None:
-            self._visit(lambda rows, delta: None)
+            self.visit(lambda rows, delta: None)
         assert self._finite is not None
         return self._finite
 
     def add_up(self, chosen: Bools, weights: Floats) -> Tensor:
-        """`sum_k weights[k] * row[k]` over the chosen rows, `[n_params]`.
+        """`sum_k weights[k] * row[k]` over the chosen rows, `[n_params]`, or `[m, n_params]` for `m` vectors.
 
         Args:
             chosen: `[n_rows]`, one at least.
-            weights: `[n_chosen]`.
+            weights: `[n_chosen]` or `[m, n_chosen]`.
         """
-        factor = np.zeros(len(chosen), dtype=np.float32)
-        factor[chosen] = weights
-        total = torch.zeros(self._n_params, device=self._device)
+        return self.add_all([(chosen, weights)])[0]
+
+    def add_all(self, questions: Sequence[Question]) -> list[Tensor]:
+        """The answers of `add_up` to several questions, from training every row once."""
+        sums = [_Sum(chosen, one, self) for chosen, weights in questions for one in np.atleast_2d(weights)]
 
         def add(rows: Ints, delta: Tensor) -> None:
-            use = chosen[rows]
-            part = delta if use.all() else delta[torch.from_numpy(use).to(delta.device)]
-            total.addmv_(part.T, torch.from_numpy(factor[rows[use]]).to(delta.device))
+            for one in sums:
+                one.add(rows, delta)
 
-        self._visit(add)
-        return total
+        self.visit(add)
+        found = iter(sums)
+        shaped = [[next(found).total for _ in np.atleast_2d(weights)] for _, weights in questions]
+        return [
+            totals[0] if weights.ndim == 1 else torch.stack(totals)
+            for totals, (_, weights) in zip(shaped, questions, strict=True)
+        ]
 
-    def _visit(self, look: Callable[[Ints, Tensor], None]) -> None:
+    def remade(self, make: Callable[[Ints | None], Tensor]) -> "Deferred":
+        """Rows that are made otherwise, such as by decoding, and added up in the same blocks and groups."""
+        other = copy(self)
+        other._train, other._matrix, other._finite = make, None, None
+        return other
+
+    def visit(self, look: Callable[[Ints, Tensor], None]) -> None:
         """Train all rows, show them group by group, and note which are finite."""
         known = np.zeros(self._n_rows, dtype=np.bool_)
         for block in self._blocks:
@@ -94,6 +108,22 @@ class Deferred:
             rows, part = block[first : first + self._group], delta[first : first + self._group]
             known[rows] = finite_rows(part)
             look(rows, part)
+
+
+class _Sum:
+    """One weighted sum on its way."""
+
+    def __init__(self, chosen: Bools, weights: Floats, of: Deferred) -> None:
+        self.chosen = chosen
+        self.factor = np.zeros(len(chosen), dtype=np.float32)
+        self.factor[chosen] = weights
+        self.total = torch.zeros(of.n_params, device=of.device)
+
+    def add(self, rows: Ints, delta: Tensor) -> None:
+        """Take in a group of rows."""
+        use = self.chosen[rows]
+        part = delta if use.all() else delta[torch.from_numpy(use).to(delta.device)]
+        self.total.addmv_(part.T, torch.from_numpy(self.factor[rows[use]]).to(delta.device))
 
 
 def defers(n_rows: int, n_params: int, device: torch.device) -> bool:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..errors import BadInput
+from ..machine import cores, one_thread
 from ..rng import SETUP, stream
 from ..types import Ints, Start, Updates
 from .architecture import Architecture, trainable
@@ -21,13 +22,13 @@ from .engines import batched, sharded
 from .engines.cohort import Replays
 from .engines.common import Job
 from .engines.dispatch import train_with
-from .engines.pool import cores, one_thread
 from .evaluation import mixed_batches, places, samples_at_once, spread_columns, top_columns
 from .memory import keep_freed_memory
 from .samples import Samples
 from .settings import TrainConfig
 from .work import Work, rows_of
 
+Extracted = Callable[[Start, Work], Updates]
 BATCHED_ON_CPU = 150_000  # parameters up to which batching dense clients beat training them one by one on 2 cores
 
 
@@ -38,7 +39,6 @@ class Learner:
     smaller one is zero and stays zero.
     """
 
-    cuts = True  # can train networks that are cut out of its own
     told_means: Callable[[Ints], Tensor] | None = None  # class means that devices computed themselves, by device
 
     def __init__(
@@ -112,6 +112,17 @@ class Learner:
         else:
             together = block = gpu_block_rows(self.n_params)
         return Updates(work.device, Deferred(some, work.steps, self.n_params, together, block, self.device))
+
+    def train_parts(self, start: Start, work: Work, extracted: Extracted | None = None) -> Updates:
+        """Local SGD of rows that keep the entries of `work.mask` and have zeros for all others.
+
+        `extracted` does the same, up to rounding, on networks of the kept entries alone, if training happens here.
+        """
+        assert work.mask is not None
+        if extracted is not None:
+            return extracted(start, work)
+        points = start.points[torch.from_numpy(start.of_row).to(start.points.device)] * work.mask
+        return self.train(Start(points, np.arange(len(work.steps))), work)
 
     def _train(self, start: Start, work: Work) -> Tensor:
         keep_freed_memory()

@@ -4,11 +4,13 @@
 - `mask`: the full network with its dropped entries zeroed, which stay as they are. All devices have one shape.
 """
 
+from functools import partial
+
 import numpy as np
 import torch
 
+from ..machine import for_each
 from ..types import Ints, Start, Updates
-from .engines.pool import for_each
 from .learner import Learner, precision
 from .pruning import Units, cut, kept_units, load
 from .work import Work, rows_of
@@ -22,17 +24,13 @@ def train(learner: Learner, units: Units, start: Start, work: Work, form: str = 
         units: of the learner's network.
         start: full vectors; entries that a row drops count as zero while it trains.
         work: its `mask` `[n_rows, n_params]` is that of `entry_masks`; None trains full models.
-        form: `extract` or `mask`; a learner that cannot cut networks has the second alone.
+        form: `extract` or `mask`; a learner whose training is done elsewhere has the second alone.
 
     Returns: full rows, zero where an entry was dropped.
     """
     if work.mask is None:
         return learner.train(start, work)
-    if form == "mask" or not learner.cuts:
-        points = start.points[torch.from_numpy(start.of_row).to(start.points.device)] * work.mask
-        return learner.train(Start(points, np.arange(len(work.steps))), work)
-    with precision(learner.settings.tf32):
-        return _train_extracted(learner, units, start, work)
+    return learner.train_parts(start, work, None if form == "mask" else partial(_train_extracted, learner, units))
 
 
 def _train_extracted(learner: Learner, units: Units, start: Start, work: Work) -> Updates:
@@ -53,12 +51,13 @@ def _train_extracted(learner: Learner, units: Units, start: Start, work: Work) -
             delta[row].masked_scatter_(masks[row], line)
 
     groups = _groups(counts)
-    if len(groups) > 1 and masks.device.type == "cpu":  # rows of different shapes, one after the other on each core
-        alone = np.argsort(-load(units, counts)[1], kind="stable")[:, None]
-        for_each(train_group, alone, learner.settings.workers)
-    else:
-        for rows in groups:
-            train_group(rows)
+    with precision(learner.settings.tf32):
+        if len(groups) > 1 and masks.device.type == "cpu":  # rows of different shapes, one after the other on each core
+            alone = np.argsort(-load(units, counts)[1], kind="stable")[:, None]
+            for_each(train_group, alone, learner.settings.workers)
+        else:
+            for rows in groups:
+                train_group(rows)
     return Updates(work.device, delta)
 
 

@@ -41,6 +41,11 @@ class RequestSamples(Samples):
         return self.y.device
 
     @property
+    def log(self) -> Ints:
+        """Every request, also those that are no samples, `[n_users, lead + per_user]`."""
+        return self._log.reshape(self.n_users, -1).cpu().numpy().astype(np.int64)
+
+    @property
     def nbytes(self) -> int:
         """Memory of everything kept, in bytes."""
         own = [part for part in vars(self).values() if isinstance(part, Tensor)]
@@ -65,10 +70,22 @@ class RequestSamples(Samples):
         part._log = self._log[row * requests : (row + 1) * requests]
         return part
 
-    def _place(self, index: Tensor) -> Tensor:
-        """Where the labels of samples stand in the flat log."""
+    def at(self, index: Tensor) -> Tensor:
         row = torch.div(index, self.per_user, rounding_mode="floor")
-        return index + (row + 1) * self.lead
+        return self._inputs(row, index + (row + 1) * self.lead)
+
+    def ahead(self, n_samples: Ints) -> Tensor:
+        """The input of the sample that follows the first `n_samples[k]` ones of each user, `[n_users, ...]`.
+
+        It is made of requests that are there, also if the log ends with them.
+        """
+        row = torch.arange(self.n_users, device=self.device)
+        first = row * (self.lead + self.per_user) + self.lead
+        return self._inputs(row, first + torch.as_tensor(n_samples, device=self.device))
+
+    def _inputs(self, row: Tensor, place: Tensor) -> Tensor:
+        """What comes before places of the flat log, which lie in (or just behind) these rows of it."""
+        raise NotImplementedError
 
 
 class FeatureSamples(RequestSamples):
@@ -86,10 +103,9 @@ class FeatureSamples(RequestSamples):
     def shape(self) -> tuple[int, ...]:
         return self._shape
 
-    def at(self, index: Tensor) -> Tensor:
-        rows = self._file.index_select(0, self._log.index_select(0, self._place(index) - 1))
-        user = self._first_user + torch.div(index, self.per_user, rounding_mode="floor")
-        rows.index_copy_(1, self._columns, self._user.index_select(0, user))
+    def _inputs(self, row: Tensor, place: Tensor) -> Tensor:
+        rows = self._file.index_select(0, self._log.index_select(0, place - 1))
+        rows.index_copy_(1, self._columns, self._user.index_select(0, self._first_user + row))
         if len(self._shape) == 1:
             return rows
         channels, height, width = self._shape
@@ -107,6 +123,6 @@ class HistorySamples(RequestSamples):
     def shape(self) -> tuple[int, ...]:
         return (len(self._back),)
 
-    def at(self, index: Tensor) -> Tensor:
-        window = self._place(index)[:, None] + self._back
+    def _inputs(self, row: Tensor, place: Tensor) -> Tensor:
+        window = place[:, None] + self._back
         return self._log.index_select(0, window.reshape(-1)).view(window.shape).float()

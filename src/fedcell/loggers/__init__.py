@@ -23,7 +23,7 @@ KINDS = {"tensorboard": "tensorboard", "mlflow": "mlflow"}  # name of a logger -
 STOPPED = (*ENDED, "failed", "interrupted")
 
 
-class Point(NamedTuple):
+class LogPoint(NamedTuple):
     """What is logged of one round."""
 
     step: int  # rounds done, from 1
@@ -34,7 +34,7 @@ class Point(NamedTuple):
 class Sink(Protocol):
     """An open log of one run."""
 
-    def put(self, point: Point) -> None:
+    def put(self, point: LogPoint) -> None:
         """Log a round; rounds come in order, and those that the log has already are passed over."""
 
     def close(self, ended: bool) -> None:
@@ -112,7 +112,7 @@ class Log:
 
     def _put(self, folder: Path, row: Row, progress: Progress | None = None) -> None:
         run = self.runs[folder]
-        point = Point(row.round + 1, row.clock_s, values(row, run.totals))
+        point = LogPoint(row.round + 1, row.clock_s, values(row, run.totals))
         for text, sink in list(run.sinks.items()):
             with _Told(self, progress or Progress("", 0, 0, folder=folder), text):
                 sink.put(point)

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BadInput
-from . import Point
+from ..options import flat
+from . import LogPoint
 
 EXPERIMENT = "fedcell"
 TAG = "fedcell.folder"
@@ -37,7 +38,7 @@ class Sink:
         self.due_s = time.monotonic() + SEND_S
         self.id, self.last = self._find(str(folder.resolve()), name, run)
 
-    def put(self, point: Point) -> None:
+    def put(self, point: LogPoint) -> None:
         from mlflow.entities import Metric
 
         for key, value in point.values.items():
@@ -99,13 +100,5 @@ def newest(history: list[Any]) -> int:
 def parameters(run: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Label, method settings and the settings of world, data, model and training, as flat texts."""
     yield "label", str(run["label"])
-    for key, value in (*_flat(run["settings"], "method."), *_flat(run["config"], "")):
+    for key, value in (flat(run["settings"], "method.") | flat(run["config"])).items():
         yield key, str(value)[:LONGEST]
-
-
-def _flat(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..record.folder import ROWS
-from . import Point
+from . import LogPoint
 
 OWN = ".fedcell"  # ends the names of our event files
 ABOUT = "fedcell.json"
@@ -37,7 +37,7 @@ class Sink:
         text = json.dumps({key: run[key] for key in ("method", "settings", "config")}, indent=1)
         self._call("add_text", "run", f"    {text}".replace("\n", "\n    "), 0, 0.0)
 
-    def put(self, point: Point) -> None:
+    def put(self, point: LogPoint) -> None:
         if not self.whole:
             for tag, value in point.values.items():
                 self._call("add_scalar", tag, value, point.step, point.clock_s)

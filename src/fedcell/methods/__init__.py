@@ -4,19 +4,23 @@ A method file has a docstring whose first line says what it is, a frozen datacla
 `option(...)` fields, and `build(config) -> Method`. Files without `build` are helpers.
 """
 
-import importlib
-import importlib.util
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from pathlib import Path
-from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from ..errors import BadInput, did_you_mean
-from ..idle import idle
+from .. import coding as codings
+from .. import pieces
+from ..errors import BadInput
 from ..options import override
+from ..pieces import summary
 from ..types import Method
+from ..unused_settings import unused_settings
+from . import pairing
+
+__all__ = ["Choice", "load", "names", "owns", "pairs", "parse", "summary", "without_effect", "word"]
 
 
 class Choice(NamedTuple):
@@ -26,39 +30,59 @@ class Choice(NamedTuple):
     module: ModuleType
     config: Any
 
+    @property
+    def source(self) -> str:
+        """The name or the file of the method."""
+        return self.label.partition(":")[0]
+
     def build(self) -> Method:
         method = self.module.build(self.config)
         if not isinstance(method, Method):
-            name = self.label.partition(":")[0]
-            raise BadInput(f"build() of {name!r} returned {str(method)[:50]!r}: return a fedcell.Method")
+            raise BadInput(f"build() of {self.source!r} returned {str(method)[:50]!r}: return a fedcell.Method")
         return method
 
 
 def names() -> list[str]:
     """Every method in this folder."""
-    return [name for name in _files() if hasattr(importlib.import_module(f"{__name__}.{name}"), "build")]
+    return pieces.names(__name__, __path__)
 
 
 def load(name: str) -> ModuleType:
-    """The module of a method by name, or of a method file by path (`./mine.py`)."""
-    module = _from_file(Path(name)) if name.endswith(".py") else _by_name(name)
-    for part in ("Config", "build"):
-        if not hasattr(module, part):
-            raise BadInput(f"method {name!r} has no {part}: a method file defines Config and build(config)")
-    return module
+    """The module of a method by name, or of a method file by path (`./mine.py`), either with a coding behind a `+`."""
+    method, coding = pairing.split(name)
+    module = pieces.load("method", __name__, __path__, method)
+    return pairing.paired(module, method, coding) if coding else module
 
 
 def parse(text: str, defaults: Mapping[str, Mapping[str, Any]] | None = None) -> Choice:
-    """Read `NAME[:key=value[,key=value...]]`; `defaults` are a scenario's settings per method name."""
-    name = text.partition(":")[0]
+    """Read `NAME[+CODING][:key=value[,key=value...]]`; `defaults` are a scenario's settings per method name."""
+    name, known = text.partition(":")[0], defaults or {}
     module = load(name)
-    given = {**(defaults or {}).get(name, {}), **dict(pairs(text))}
+    given = {**known.get(pairing.split(name)[0], {}), **known.get(name, {}), **dict(pairs(text))}
     return Choice(text, module, override(module.Config(), given, where=f"{word(name)}."))
 
 
 def word(name: str) -> str:
-    """What keys of a method begin with: its name, of a file without folder and ending."""
-    return Path(name).stem if name.endswith(".py") else name
+    """What keys of a method begin with: its name, of a file without folder and ending.
+
+    >>> word("fedavg+topk"), word("./mine.py"), word("./mine.py+topk")
+    ('fedavg+topk', 'mine', 'mine+topk')
+    """
+    return "+".join(Path(part).stem if part.endswith(".py") else part for part in pairing.split(name) if part)
+
+
+def owns(name: str, section: str, key: str) -> bool:
+    """Whether `section.key` is meant for a method: by its name, or by one part of a pair, as `topk.fraction` is.
+
+    A key by the whole name is taken as it is; parsing tells if there is none of that name.
+    """
+    if word(name) == section:
+        return True
+    method, coding = pairing.split(name)
+    if not coding or section not in (word(method), word(coding)):
+        return False
+    part = load(method) if section == word(method) else codings.load(coding)
+    return key in (entry.name for entry in fields(part.Config))
 
 
 def pairs(text: str) -> list[tuple[str, str]]:
@@ -68,7 +92,13 @@ def pairs(text: str) -> list[tuple[str, str]]:
     [('lr_cuts', '10,20'), ('lr', '0.1')]
     """
     found: dict[str, str] = {}
-    for part in re.split(r",(?=[^,=]+=)", text.partition(":")[2]):
+    name, _, settings = text.partition(":")
+    if late := re.search(r"(.*)\+(\w+)(:.*|$)", settings):
+        before, coding, behind = late.groups()
+        if coding in codings.names():
+            fix = ",".join(filter(None, [before, behind.strip(":")]))
+            raise BadInput(f"{text!r} names its coding behind a setting: write '{name}+{coding}:{fix}'")
+    for part in re.split(r",(?=[^,=]+=)", settings):
         key, equals, value = (one.strip() for one in part.strip(", ").partition("="))
         if key and not equals:
             raise BadInput(f"method setting {key!r} in {text!r} has no value: write key=value")
@@ -82,40 +112,7 @@ def pairs(text: str) -> list[tuple[str, str]]:
 
 
 def without_effect(choice: Choice, given: Iterable[str] = ()) -> dict[str, str]:
-    """`idle` of the settings in a method's text, each text by itself, and of those given for the method."""
-    where, own = f"{word(choice.label.partition(':')[0])}.", dict(pairs(choice.label))
-    said = idle(choice.config, [key for key in given if key not in own], where)
-    return said | {f"{choice.label} {key}": text for key, text in idle(choice.config, own, where).items()}
-
-
-def summary(module: ModuleType) -> str:
-    """The first line of a method's docstring."""
-    return (module.__doc__ or "").strip().split("\n")[0]
-
-
-def _files() -> list[str]:
-    return sorted(entry.name for entry in iter_modules(__path__))
-
-
-def _by_name(name: str) -> ModuleType:
-    module = importlib.import_module(f"{__name__}.{name}") if name in _files() else None  # this one alone: it is faster
-    if module is None or not hasattr(module, "build"):
-        raise BadInput(f"unknown method {name!r}{did_you_mean(name, names())} (fedcell list shows all)")
-    return module
-
-
-def _from_file(path: Path) -> ModuleType:
-    if not path.is_file():
-        raise BadInput(
-            f"method file {str(path)!r} does not exist: give the path of a .py file or a name of fedcell list"
-        )
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        what = f"method file {str(path)!r} cannot be loaded ({type(error).__name__}: {error})"
-        raise BadInput(f"{what}: correct it (`python {path}` shows the line)") from error
-    return module
+    """`unused_settings` of the settings in a method's text, each text by itself, and of those given for the method."""
+    where, own = f"{word(choice.source)}.", dict(pairs(choice.label))
+    said = unused_settings(choice.config, [key for key in given if key not in own], where)
+    return said | {f"{choice.label} {key}": text for key, text in unused_settings(choice.config, own, where).items()}

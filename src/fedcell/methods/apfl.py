@@ -23,12 +23,13 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.utils import vector_to_parameters
 
-from ..data.partition import histogram
+from ..labels import histogram
 from ..learn.architecture import Architecture, trainable
+from ..learn.prediction import probabilities
 from ..learn.work import cross_entropy
 from ..options import option
 from ..rng import SETUP, stream
-from ..types import Decision, Ints, Method, Observation, Problem, Round, Start, Updates
+from ..types import Decision, Floats, Ints, Method, Observation, Problem, Round, Start, Updates
 from . import defaults, fedavg
 from .contributions import Contributions, nothing, rows_of
 from .defaults import mean_update, work_of
@@ -68,6 +69,7 @@ def build(config: Config) -> Method:
         local=partial(local, config),
         aggregate=partial(aggregate, config),
         evaluate=partial(evaluate, config),
+        foretell=partial(foretell, config),
     )
 
 
@@ -163,6 +165,13 @@ def evaluate(config: Config, problem: Problem, params: Tensor, state: State) -> 
         "personal_overall_accuracy": float(overall),
         "personal_chance": float(luck),
     }
+
+
+def foretell(config: Config, problem: Problem, params: Tensor, state: State, x: Tensor) -> Floats:
+    """What the mixtures say, `[n_devices, n_classes]`."""
+    device = np.arange(len(x))
+    own = state.origin + rows_of(state.own, device, params)
+    return probabilities(problem.learner, Start(config.mixture * own + (1 - config.mixture) * params, device), x)
 
 
 def _judge_split(config: Config, problem: Problem, params: Tensor, state: State) -> Mapping[str, float]:

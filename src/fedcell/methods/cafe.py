@@ -87,7 +87,6 @@ def build(config: Config) -> Method:
         broadcast=partial(broadcast, config),
         local=partial(local, config),
         aggregate=partial(aggregate, config),
-        adds_up=config.scheme != "agu",
     )
 
 

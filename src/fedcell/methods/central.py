@@ -29,7 +29,9 @@ class Config(TrainingConfig):
 
 
 def build(config: Config) -> Method:
-    return default(LocalConfig())._replace(decide=decide, aggregate=partial(aggregate, config), scope="server")
+    return default(LocalConfig())._replace(
+        decide=decide, aggregate=partial(aggregate, config), scope="server", sends="nothing"
+    )
 
 
 def decide(problem: Problem, state: Any, observation: Observation) -> Decision:

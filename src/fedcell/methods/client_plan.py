@@ -18,7 +18,7 @@ from ..radio import rate
 from ..radio.forecast import budget_joule, noise_and_interference_watt
 from ..types import Bools, Decision, Floats, Method, Observation, Problem
 from . import defaults
-from .client_problem import Client, Limit, Plan
+from .client_problem import Client, ClientPlan, Limit
 from .client_solvers import alternate, closed_power, exact, sca_power
 from .defaults import LocalConfig, setting
 from .mini_batches import StepConfig, full_speed, samples_per_step
@@ -103,7 +103,7 @@ def client_problem(problem: Problem, observation: Observation, draft: Decision) 
     )
 
 
-def make_plan(config: ClientConfig, client: Client) -> Plan:
+def make_plan(config: ClientConfig, client: Client) -> ClientPlan:
     """Solve the client problem as the settings say."""
     f, p = client.cpu_hz * config.start_cpu, client.power_watt * config.start_power
     if config.solver == "exact":
@@ -114,7 +114,7 @@ def make_plan(config: ClientConfig, client: Client) -> Plan:
     return alternate(client, f, p, block, passes=config.passes, tolerance=config.tolerance)
 
 
-def columns(tried: Bools, plan: Plan) -> dict[str, float]:
+def columns(tried: Bools, plan: ClientPlan) -> dict[str, float]:
     """Columns of a row: stragglers, and how many of them time, energy, power or the CPU kept out."""
     count = np.bincount(plan.limit[tried], minlength=len(Limit))
     reasons = {f"stragglers_{limit.name.lower()}": float(count[limit]) for limit in Limit if limit != Limit.NONE}

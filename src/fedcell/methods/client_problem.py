@@ -48,7 +48,7 @@ class Limit(IntEnum):
     CPU = 4  # one step does not fit beside the upload at the clock of the plan
 
 
-class Plan(NamedTuple):
+class ClientPlan(NamedTuple):
     """What every client does; those with a limit do nothing."""
 
     steps: Ints

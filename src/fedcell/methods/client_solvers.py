@@ -22,8 +22,8 @@ from .client_problem import (
     LN2,
     ROUNDING,
     Client,
+    ClientPlan,
     Limit,
-    Plan,
     compute_joule,
     efficiency_tangent,
     energy_tangent,
@@ -101,7 +101,7 @@ def alternate(
     *,
     passes: int = 10,
     tolerance: float = 1e-6,
-) -> Plan:
+) -> ClientPlan:
     """Steps, clock and power in turn until nothing moves.
 
     Args:
@@ -113,7 +113,7 @@ def alternate(
 
     Reference: osafl, Algorithm 1
     """
-    plan = Plan(np.zeros_like(client.most_steps), cpu_hz, power_watt, np.zeros_like(client.most_steps))
+    plan = ClientPlan(np.zeros_like(client.most_steps), cpu_hz, power_watt, np.zeros_like(client.most_steps))
     for _ in range(passes):
         following = _one_pass(client, plan, power_block)
         moved = (np.abs(following.cpu_hz - plan.cpu_hz) > tolerance * plan.cpu_hz) | (
@@ -131,7 +131,7 @@ def exact(
     power_watt: Floats,
     step_worth_joule: float = np.inf,
     least_power: float = 0.0,
-) -> Plan:
+) -> ClientPlan:
     """As many steps as can be paid for and are worth it, each number of them done at the least energy.
 
     For `kappa` steps and an upload of `tau` seconds the energy is convex in `tau`,
@@ -164,7 +164,7 @@ def exact(
 
     steps = largest(holds, np.where(reachable, client.most_steps, 0))
     upload_s = cheapest(bounded, np.maximum(steps, 1), least_s, most_s).upload_s
-    plan = Plan(
+    plan = ClientPlan(
         steps=steps,
         cpu_hz=_clip_clock(client, client.cycles_per_step * steps / (bounded.deadline_s - upload_s)),
         power_watt=np.minimum(power_for(client, upload_s), client.power_watt),
@@ -175,10 +175,10 @@ def exact(
     free = alternate(client, cpu_hz, power_watt)
     worth = compute_joule(client, 1.0, free.cpu_hz) <= step_worth_joule
     free = free._replace(steps=np.where(worth, free.steps, np.minimum(free.steps, 1)))
-    return Plan(*(np.where(timed, mine, other) for mine, other in zip(plan, free, strict=True)))
+    return ClientPlan(*(np.where(timed, mine, other) for mine, other in zip(plan, free, strict=True)))
 
 
-def _one_pass(client: Client, plan: Plan, power_block: PowerBlock) -> Plan:
+def _one_pass(client: Client, plan: ClientPlan, power_block: PowerBlock) -> ClientPlan:
     """Algorithm 1, lines 3 to 10, for all clients; the first limit a client ever met stays."""
     f, p = plan.cpu_hz, plan.power_watt
     upload_s, upload_joule = upload(client, p)
@@ -204,7 +204,7 @@ def _one_pass(client: Client, plan: Plan, power_block: PowerBlock) -> Plan:
         Limit.NONE,
     ).astype(np.int64)
     on = limit == Limit.NONE
-    return Plan(np.where(on, steps, 0), np.where(on, clock, f), np.where(on, power, p), limit)
+    return ClientPlan(np.where(on, steps, 0), np.where(on, clock, f), np.where(on, power, p), limit)
 
 
 def _in_time_at_full_power(client: Client, steps: Ints, cpu_hz: Floats) -> Bools:

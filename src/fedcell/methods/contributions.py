@@ -99,6 +99,12 @@ def rows_of(kept: Contributions, device: Ints, like: Tensor) -> Tensor:
     return out
 
 
+def row_of(kept: Contributions, device: int) -> Tensor | None:
+    """What was last heard from one device, in place, `[n_params]`; None if it was never heard."""
+    page = kept.pages[device // kept.height]
+    return None if page is None or not kept.seen[device] else page[device % kept.height]
+
+
 def weighted_sum(kept: Contributions, weights: Floats, like: Tensor) -> Tensor:
     """`sum_u weights[u] * row[u]` over the devices heard, `[n_params]`, made where `like` lies."""
     heard = torch.from_numpy(np.where(kept.seen, weights, 0.0).astype(np.float32)).to(like.device)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import vector_to_parameters
 
-from ..data.partition import histogram
+from ..labels import histogram
 from ..learn.architecture import trainable
 from ..learn.work import Work
 from ..options import option
@@ -59,6 +59,7 @@ def build(config: Config) -> Method:
         aggregate=aggregate,
         evaluate=evaluate,
         own_networks=True,
+        sends="scores of public samples",
     )
 
 

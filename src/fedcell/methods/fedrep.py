@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..data.partition import histogram
+from ..labels import histogram
 from ..learn.architecture import Architecture
 from ..learn.features import head_entries
 from ..options import option
@@ -52,6 +52,7 @@ def build(config: Config) -> Method:
         local=partial(local, config),
         aggregate=partial(aggregate, config),
         evaluate=partial(evaluate, config),
+        sends="the body of a model",
     )
 
 

@@ -18,6 +18,7 @@ Networks), section VI (baselines H-FedAvg-M1, M2, UB and FedAvg-UB)
 
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,6 @@ def build(config: Config) -> Method:
         local=partial(local, config),
         aggregate=aggregate,
         scope="server" if config.mode == "relay" else "network",
-        adds_up=True,
     )
 
 
@@ -63,12 +63,18 @@ def decide(config: Config, problem: Problem, state: Any, observation: Observatio
     info = {"eligible": float(np.count_nonzero(can) / problem.world.n_cells)}
     if config.mode in ("ub", "relay"):
         on = everyone if config.mode == "ub" or sends(problem, observation) else np.zeros_like(everyone)
-        return full_speed(config, problem, observation, on)._replace(info=info, unbounded=True)
+        return unlimited(problem, full_speed(config, problem, observation, on))._replace(info=info)
     kept = everyone if config.mode == "m1" else can > 0
     group = observation.topology.cell if config.all_of == "cell" else np.zeros_like(observation.topology.cell)
     steps = common_steps(can, kept, group)
     decision = full_speed(config, problem, observation, kept & (steps > 0))
     return decision._replace(steps=np.maximum(steps, 1), info=info)
+
+
+def unlimited(problem: Problem, decision: Decision) -> Decision:
+    """The same work with all the time and energy it needs; a clock that ticks by the deadline still does."""
+    fixed_s = decision.deadline_s if problem.world.settings.clock == "deadline" else None
+    return decision._replace(deadline_s=inf, round_s=fixed_s, budget_joule=inf)
 
 
 def sends(problem: Problem, observation: Observation) -> bool:

@@ -133,6 +133,7 @@ def build(config: Config) -> Method:
         aggregate=partial(aggregate, config),
         evaluate=evaluate,
         own_networks=True,
+        sends="class means of features",
     )
 
 

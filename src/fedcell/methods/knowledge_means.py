@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils import vector_to_parameters
 
-from ..data.partition import histogram
 from ..errors import BadInput
+from ..labels import histogram
 from ..learn.architecture import trainable
 from ..learn.features import class_means, feature_width, features_and_scores
 from ..types import Bools, Ints, Observation, Problem

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor
 
-from ..data.partition import histogram
+from ..labels import histogram
 from ..options import option
 from ..types import Floats, Ints, Method, Problem, Round
 from . import m_fedavg

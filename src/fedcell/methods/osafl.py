@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor
 
-from ..data.partition import histogram
+from ..labels import histogram
 from ..options import option
 from ..theory import osafl as theory
 from ..types import Floats, Method, Observation, Problem, Round

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..data.partition import histogram
+from ..labels import histogram
 from ..theory import osafl as theory
 from ..types import Floats, Ints, Observation, Problem, Store
 from .defaults import setting

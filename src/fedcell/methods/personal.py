@@ -19,7 +19,7 @@ from ..learn.architecture import trainable
 from ..learn.evaluation import places, top_columns
 from ..rng import SETUP, stream
 from ..types import Bools, Decision, Ints, Problem, Round, Start, finite_rows
-from .contributions import Contributions, remember, rows_of
+from .contributions import Contributions, remember, row_of, rows_of
 
 NOBODY = -1
 
@@ -144,9 +144,7 @@ def judge_own(problem: Problem, held: Ints, own: Contributions, origin: Tensor) 
     kinds = problem.learner.kinds(np.arange(len(own.seen)))
 
     def model_of(device: int) -> Tensor:
-        page = own.pages[device // own.height]
-        if page is None or not own.seen[device]:
-            return origin[kinds[device]]
-        return page[device % own.height]  # in place: nothing is copied
+        model = row_of(own, device)
+        return origin[kinds[device]] if model is None else model
 
     return judge(problem, held, own.seen, model_of)

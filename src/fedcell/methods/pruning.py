@@ -113,6 +113,7 @@ def build(config: Config) -> Method:
         local=partial(local, config),
         aggregate=partial(aggregate, config),
         evaluate=evaluate,
+        sends="parts of a model",
     )
 
 

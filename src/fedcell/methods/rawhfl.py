@@ -99,7 +99,6 @@ def build(config: Config) -> Method:
         local=partial(local, config),
         aggregate=partial(aggregate, config),
         evaluate=evaluate,
-        adds_up=True,
     )
 
 

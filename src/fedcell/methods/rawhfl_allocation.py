@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..types import Bools, Floats, Ints
-from .client_problem import Client, Limit, Plan, compute_joule, most_steps, step_limits, upload
+from .client_problem import Client, ClientPlan, Limit, compute_joule, most_steps, step_limits, upload
 from .client_solvers import exact
 from .rawhfl_selection import Cells, select, select_blocks
 
@@ -44,7 +44,7 @@ class Allocation(NamedTuple):
 class Offers(NamedTuple):
     """A plan for every client with its prices, of any shape; without a plan all prices are 0."""
 
-    plan: Plan
+    plan: ClientPlan
     compute_s: Floats
     upload_s: Floats
     compute_joule: Floats
@@ -55,7 +55,7 @@ class Offers(NamedTuple):
 # ---------------------------------------------------------------- plans
 
 
-def full_speed(client: Client) -> Plan:
+def full_speed(client: Client) -> ClientPlan:
     """The most steps at the highest clock and power. Reference: rawhfl, section 4.5, `max`"""
     by_energy, by_time = step_limits(client, client.cpu_hz, client.power_watt)
     steps = most_steps(client, by_energy, by_time)
@@ -64,10 +64,10 @@ def full_speed(client: Client) -> Plan:
         [Limit.NONE, Limit.TIME, Limit.ENERGY],
         Limit.CPU,
     ).astype(np.int64)
-    return Plan(steps, client.cpu_hz, client.power_watt, limit)
+    return ClientPlan(steps, client.cpu_hz, client.power_watt, limit)
 
 
-def best(client: Client, theta: float, least_power: float = 0.0) -> Plan:
+def best(client: Client, theta: float, least_power: float = 0.0) -> ClientPlan:
     """The plan of the largest `theta L - (1 - theta) e`, of all that meet deadline and budget.
 
     A step beyond the first pays while it adds at most `theta / (1 - theta)` joules to the least energy.
@@ -79,7 +79,7 @@ def best(client: Client, theta: float, least_power: float = 0.0) -> Plan:
     return exact(client, client.cpu_hz, client.power_watt, worth_joule, least_power)
 
 
-def offers(client: Client, plan: Plan, theta: float) -> Offers:
+def offers(client: Client, plan: ClientPlan, theta: float) -> Offers:
     """Seconds, joules and value of a plan."""
     on = plan.feasible
     upload_s, upload_joule = (np.where(on, price, 0.0) for price in upload(client, plan.power_watt))
@@ -93,7 +93,7 @@ def offers(client: Client, plan: Plan, theta: float) -> Offers:
 
 
 def allocate(client: Client, cells: Cells, theta: float, mode: str = "exact", least_power: float = 0.0) -> Allocation:
-    """Plan every client, then choose; the blocks of a cell are alike.
+    """ClientPlan every client, then choose; the blocks of a cell are alike.
 
     Args:
         client: limits and prices, `[n]`.
@@ -113,7 +113,7 @@ def allocate_blocks(
     found = offers(client, _plan(client, theta, mode, least_power), theta)
     block = select_blocks(found.value, cells)
     taken = np.where(block >= 0, block, found.value.argmax(axis=0)), np.arange(len(block))
-    mine = Offers(Plan._make(part[taken] for part in found.plan), *(part[taken] for part in found[1:]))
+    mine = Offers(ClientPlan._make(part[taken] for part in found.plan), *(part[taken] for part in found[1:]))
     return settle(mine, block >= 0, cells)._replace(block=block)
 
 
@@ -134,7 +134,7 @@ def settle(found: Offers, selected: Bools, cells: Cells) -> Allocation:
     )
 
 
-def _plan(client: Client, theta: float, mode: str, least_power: float) -> Plan:
+def _plan(client: Client, theta: float, mode: str, least_power: float) -> ClientPlan:
     return full_speed(client) if mode == "max" else best(client, theta, least_power)
 
 

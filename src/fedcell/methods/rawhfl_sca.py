@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..types import Bools, Floats, Ints
-from .client_problem import ROUNDING, Client, Plan, compute_joule, least_clock_hz, least_power_watt, upload
+from .client_problem import ROUNDING, Client, ClientPlan, compute_joule, least_clock_hz, least_power_watt, upload
 from .rawhfl_allocation import Allocation, full_speed, offers, settle
 from .rawhfl_program import Point, program
 from .rawhfl_selection import Cells, select
@@ -37,7 +37,7 @@ class Settings(NamedTuple):
     least_power: float = 0.0  # as a share of the highest
 
 
-class Outcome(NamedTuple):
+class ScaResult(NamedTuple):
     """An allocation, and how it was reached."""
 
     allocation: Allocation
@@ -58,7 +58,7 @@ class Iterate(NamedTuple):
         return Point(self.x, self.x * self.steps, self.cpu_hz, self.power_watt)
 
 
-def allocate_sca(client: Client, cells: Cells, theta: float, settings: Settings | None = None) -> Outcome:
+def allocate_sca(client: Client, cells: Cells, theta: float, settings: Settings | None = None) -> ScaResult:
     """Iterate from full speed, round, check.
 
     Clients that cannot take part at full speed stay out. Whole steps are the real ones rounded down, and the choice is
@@ -82,7 +82,7 @@ def allocate_sca(client: Client, cells: Cells, theta: float, settings: Settings 
     share, collapsed = np.full(len(chosen), -np.inf), np.zeros(len(chosen), dtype=np.bool_)
     tie = TIE / (1 + np.abs(final.value[who]).max(initial=0.0))
     share[who], collapsed[who] = found.x.round(6) + tie * final.value[who], lost
-    return Outcome(settle(final, select(share, cells), cells), iterations, collapsed)
+    return ScaResult(settle(final, select(share, cells), cells), iterations, collapsed)
 
 
 def iterate(client: Client, cells: Cells, theta: float, settings: Settings, now: Iterate) -> tuple[Iterate, int, Bools]:
@@ -146,12 +146,12 @@ def _keeps(client: Client, steps: Floats | Ints, cpu_hz: Floats, power_watt: Flo
     return np.asarray((seconds <= client.deadline_s * room) & (spent <= client.budget_joule * room))
 
 
-def _rounded(client: Client, found: Iterate, start: Plan, who: Ints) -> Plan:
+def _rounded(client: Client, found: Iterate, start: ClientPlan, who: Ints) -> ClientPlan:
     """The plan with whole steps, at full speed for whoever's does not hold."""
     steps = np.maximum(np.floor(found.steps + ROUNDING), 1).astype(np.int64)
     cpu_hz, power_watt = found.cpu_hz, found.power_watt
     kept = _keeps(client, steps, cpu_hz, power_watt)
-    plan = Plan._make(np.array(part) for part in start)
+    plan = ClientPlan._make(np.array(part) for part in start)
     for whole, part in zip(plan[:3], (steps, cpu_hz, power_watt), strict=True):
         whole[who[kept]] = part[kept]
     return plan

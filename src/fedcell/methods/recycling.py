@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from .. import radio
+from ..errors import Diverged
 from ..options import option
 from ..rng import stream
 from ..theory.recycling import expected_square_staleness, next_staleness
@@ -135,6 +136,8 @@ def by_gradient(config: Config, problem: Problem, state: State, observation: Obs
         norm = np.where(state.norm > 0, state.norm, state.norm.max() or 1.0)
     else:
         norm = diagnostics.gradient_norms(config, problem, state.model, observation)
+    if not np.isfinite(norm).all():
+        raise Diverged(f"round {observation.round}: gradients left the finite numbers: lower the learning rate")
     return norm[:, None] * found.success
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..learn.engines.pool import for_each
 from ..learn.memory import require
+from ..machine import for_each
 from ..solve import facility
 from ..types import Floats, Ints, Observation
 from .contributions import Contributions, nothing, remember, rows_of

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..data.partition import histogram
+from ..labels import histogram
 from ..options import option
 from ..theory.streaming import deviation
 from ..types import Decision, Method, Observation, Problem

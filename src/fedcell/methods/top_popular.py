@@ -16,7 +16,7 @@ import numpy as np
 from torch import Tensor
 
 from ..learn.evaluation import spread_columns, top_columns
-from ..types import Bools, Ints, Method, Problem, Round
+from ..types import Bools, Floats, Ints, Method, Problem, Round
 from . import central
 from .defaults import LocalConfig, default
 
@@ -34,7 +34,13 @@ class State(NamedTuple):
 
 def build(config: Config) -> Method:
     return default(LocalConfig())._replace(
-        init=init, decide=central.decide, aggregate=aggregate, evaluate=evaluate, scope="server"
+        init=init,
+        decide=central.decide,
+        aggregate=aggregate,
+        evaluate=evaluate,
+        foretell=foretell,
+        scope="server",
+        sends="nothing",
     )
 
 
@@ -51,14 +57,33 @@ def aggregate(problem: Problem, params: Tensor, state: State, played: Round) -> 
 
 def evaluate(problem: Problem, params: Tensor, state: State) -> Mapping[str, float]:
     """Accuracy, loss and what `train.top` and `train.spread` ask for, of the ranking."""
-    train, test = problem.learner.train_samples.labels, problem.learner.test_samples.labels
-    counts = np.bincount(train[state.met], minlength=int(max(train.max(), test.max())) + 1)
-    place = ranking(counts)[test]
-    share = (counts + 1) / (counts.sum() + len(counts))
+    test = problem.learner.test_samples.labels
+    counts = counts_of(problem, state)
+    place, share = ranking(counts)[test], shares(counts)
     columns = {"accuracy": float((place == 0).mean()), "loss": float(-np.log(share[test]).mean())}
     if problem.train.spread:
         columns |= spread_columns((place == 0).astype(np.float64), problem.learner.test_samples)
     return {**columns, **top_columns(place, problem.train.top)}
+
+
+def foretell(problem: Problem, params: Tensor, state: State, x: Tensor) -> Floats:
+    """The same shares for everybody, `[n_devices, n_classes]`."""
+    return shares(counts_of(problem, state))[None].repeat(len(x), axis=0)
+
+
+def counts_of(problem: Problem, state: State) -> Ints:
+    """How often every label was met, `[n_classes]`."""
+    train, test = problem.learner.train_samples.labels, problem.learner.test_samples.labels
+    return np.bincount(train[state.met], minlength=int(max(train.max(), test.max())) + 1)
+
+
+def shares(counts: Ints) -> Floats:
+    """The share of every label, none of them zero.
+
+    >>> shares(np.array([2, 0])).tolist()
+    [0.75, 0.25]
+    """
+    return np.asarray((counts + 1) / (counts.sum() + len(counts)))
 
 
 def ranking(counts: Ints) -> Ints:

@@ -54,7 +54,7 @@ class Table(NamedTuple):
     success: Floats  # [n_rows, n_columns]
 
 
-class Plan(NamedTuple):
+class CafePlan(NamedTuple):
     """The recommended quorum and deadline, and what they cost on average."""
 
     quorum: int
@@ -70,7 +70,7 @@ class Plan(NamedTuple):
     table: Table
 
 
-class Task(NamedTuple):
+class Tradeoff(NamedTuple):
     """What is minimised."""
 
     clients: int
@@ -88,7 +88,7 @@ def plan(
     waste_weight: float,
     comm_weight: float,
     quorum: int | None = None,
-) -> Plan:
+) -> CafePlan:
     """The best deadline for clients that answer after `Exp(rate)` seconds or after measured times.
 
     Args:
@@ -110,17 +110,17 @@ def plan(
         raise BadInput("answer times are given twice or not at all: give either a rate or measured response times")
     if rate is not None:
         _check_rate(rate)
-        task = Task(clients, quorum or 1, waste_weight, comm_weight, partial(theory.answer_probability, rate=rate))
+        task = Tradeoff(clients, quorum or 1, waste_weight, comm_weight, partial(theory.answer_probability, rate=rate))
         return _report(task, *_search_exponential(task, rate))
     times = np.sort(_times(response_s))
-    task = Task(clients, quorum or 1, waste_weight, comm_weight, partial(_empirical, times))
+    task = Tradeoff(clients, quorum or 1, waste_weight, comm_weight, partial(_empirical, times))
     return _report(task, *_search_observed(task, np.unique(times)))
 
 
 # ---------------------------------------------------------------- the objective and its minima
 
 
-def excess(task: Task, deadline_s: ArrayLike, quorum: ArrayLike | None = None) -> Floats:
+def excess(task: Tradeoff, deadline_s: ArrayLike, quorum: ArrayLike | None = None) -> Floats:
     """`J(T) - alpha_b`: the objective without the one broadcast that nothing saves.
 
     `alpha_w E[C_w] + alpha_b q / (1 - q) + E[age]`; the constant would drown what decides.
@@ -136,7 +136,7 @@ def excess(task: Task, deadline_s: ArrayLike, quorum: ArrayLike | None = None) -
     return np.where(np.isnan(total), inf, total)  # 0 * inf: a weight of nothing on a round that never succeeds
 
 
-def search_box(task: Task, rate: float) -> tuple[float, float]:
+def search_box(task: Tradeoff, rate: float) -> tuple[float, float]:
     """Deadlines between which every minimiser lies.
 
     Any `J_ref = J(T_ref)` bounds the minimum; `J >= 3/2 T` gives the upper end, and
@@ -152,7 +152,7 @@ def search_box(task: Task, rate: float) -> tuple[float, float]:
     return log1p(task.comm_weight / rest) / (n * rate), 2 / 3 * (rest + task.comm_weight)
 
 
-def _search_exponential(task: Task, rate: float) -> tuple[Curve, list[float]]:
+def _search_exponential(task: Tradeoff, rate: float) -> tuple[Curve, list[float]]:
     low, high = search_box(task, rate)
     grid = np.geomspace(low, high, GRID)
     value = excess(task, grid)
@@ -164,7 +164,7 @@ def _search_exponential(task: Task, rate: float) -> tuple[Curve, list[float]]:
     return Curve(grid, value + task.comm_weight), found
 
 
-def _search_observed(task: Task, times: Floats) -> tuple[Curve, list[float]]:
+def _search_observed(task: Tradeoff, times: Floats) -> tuple[Curve, list[float]]:
     """Between two observed times nobody answers and all costs rise, so only observed times can be best."""
     value = excess(task, times)
     return Curve(times, value + task.comm_weight), [float(times[index]) for index in _dips(value)]
@@ -190,7 +190,7 @@ def _empirical(times: Floats, deadline_s: ArrayLike) -> Floats:
 # ---------------------------------------------------------------- the answer
 
 
-def _report(task: Task, curve: Curve, found: list[float]) -> Plan:
+def _report(task: Tradeoff, curve: Curve, found: list[float]) -> CafePlan:
     values = excess(task, found)
     order = np.argsort(values, kind="stable")
     minima = tuple(Minimum(found[at], float(values[at]) + task.comm_weight, bool(at == order[0])) for at in order)
@@ -199,7 +199,7 @@ def _report(task: Task, curve: Curve, found: list[float]) -> Plan:
     quorums = np.arange(1, task.clients + 1)
     noise_quorum = int(quorums[np.argmax(theory.noise_gain(task.clients, quorums, p))])
     cost = theory.metrics(task.clients, task.quorum, best, p)
-    return Plan(
+    return CafePlan(
         quorum=task.quorum,
         deadline_s=best,
         success=float(cost.success),
@@ -214,7 +214,7 @@ def _report(task: Task, curve: Curve, found: list[float]) -> Plan:
     )
 
 
-def _table(task: Task, deadlines_s: list[float], noise_quorum: int) -> Table:
+def _table(task: Tradeoff, deadlines_s: list[float], noise_quorum: int) -> Table:
     shares = (max(round(share * task.clients), 1) for share in SHARES)
     quorum = np.array(sorted({1, task.quorum, noise_quorum, *shares}), dtype=np.int64)
     deadline_s = np.unique(deadlines_s)

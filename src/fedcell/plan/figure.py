@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .cafe import Plan
+from .cafe import CafePlan
 
 if TYPE_CHECKING:  # matplotlib is imported by whoever draws
     from matplotlib.figure import Figure
@@ -13,7 +13,7 @@ INK, LINE, BEST = "#333333", "#0072B2", "#D55E00"
 HEADROOM = 12.0  # the curve is shown up to this multiple of its lowest value
 
 
-def draw(plan: Plan, title: str) -> "Figure":
+def draw(plan: CafePlan, title: str) -> "Figure":
     """J over the deadline, both axes logarithmic, local minima hollow and the best one filled."""
     from matplotlib.figure import Figure
 

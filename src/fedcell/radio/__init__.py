@@ -1,7 +1,7 @@
 """What computing and sending cost in seconds, joules and bits, and what arrives."""
 
-from .contract import as_decision, check_decision
+from .contract import as_decision, as_sent, check_decision
 from .forecast import most_steps, times
 from .uplink import mark_invalid, transmit
 
-__all__ = ["as_decision", "check_decision", "mark_invalid", "most_steps", "times", "transmit"]
+__all__ = ["as_decision", "as_sent", "check_decision", "mark_invalid", "most_steps", "times", "transmit"]

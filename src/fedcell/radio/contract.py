@@ -6,7 +6,7 @@ Limits hold up to a relative 1e-9, which leaves room for rounding in a method's 
 import numpy as np
 
 from ..errors import ContractError
-from ..types import Decision, Observation, World
+from ..types import Decision, Observation, Updates, World
 
 TOLERANCE = 1e-9
 DTYPES = {
@@ -32,10 +32,32 @@ def as_decision(found: object) -> Decision:
     raise ContractError(f"decide() returned {str(found)[:50]!r}: return a fedcell.Decision")
 
 
+def as_sent(decision: Decision, updates: Updates) -> Decision:
+    """The decision with the bits that encode() counted, which are those planned at most."""
+    if updates.bit is None:
+        return decision
+    device, bit = updates.device, np.asarray(updates.bit, dtype=np.float64)
+    if bit.shape != device.shape:
+        raise ContractError(
+            f"bit of encode() has shape {bit.shape}, not ({len(device)},): one entry per trained device"
+        )
+    planned = decision.payload_bit[device]
+    wrong = ~((bit >= 0) & (bit <= planned * (1 + TOLERANCE)))
+    if wrong.any():
+        k = int(wrong.argmax())
+        what = f"encode() sends {bit[k]:.12g} bit of device {device[k]} and payload_bit is {planned[k]:.12g}"
+        raise ContractError(f"{what}: return the most that a payload can take from decide()")
+    payload_bit = decision.payload_bit.copy()
+    payload_bit[device] = bit
+    return decision._replace(payload_bit=payload_bit)
+
+
 def check_decision(world: World, observation: Observation, decision: Decision) -> None:
     """Raise ContractError, with the fix, for the first thing that a decision breaks."""
     _check_arrays(world, decision)
     _check_times(world, decision)
+    if decision.budget_joule is not None and not decision.budget_joule >= 0:
+        raise ContractError(f"budget_joule is {decision.budget_joule}: return 0 or more, inf or None from decide()")
     _check_limits(world, observation, decision)
     if world.settings.access == "fdma":
         _check_shared_band(world, observation, decision)

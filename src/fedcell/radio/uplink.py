@@ -17,7 +17,7 @@ Number = TypeVar("Number", np.float64, np.int64)
 NEVER_S = 1e15  # an upload this long counts as having no rate at all
 
 
-class Plan(NamedTuple):
+class Unhindered(NamedTuple):
     """The work of a round if nothing stopped it, `[n_selected]`."""
 
     compute_s: Floats
@@ -26,7 +26,7 @@ class Plan(NamedTuple):
     silent: Bools  # has something to send and no rate
 
 
-class Work(NamedTuple):
+class Spent(NamedTuple):
     """Time and energy of computing and sending as far as each device got, `[n_selected]`."""
 
     compute_s: Floats
@@ -44,8 +44,8 @@ def transmit(world: World, observation: Observation, decision: Decision, seed: i
     of the work. A device without any rate is late, or lost to outage (sending nothing) if there is no
     deadline.
 
-    An `unbounded` decision is stopped by neither deadline nor budget: everything is done, and all its joules are
-    counted. Batteries pay for it as far as they go, and an empty one keeps its device out of the next round.
+    A decision may set another budget, such as `inf`, which stops nobody; all joules are counted. Batteries pay for it
+    as far as they go, and an empty one keeps its device out of the next round.
 
     Args:
         world: settings and budgets.
@@ -59,8 +59,8 @@ def transmit(world: World, observation: Observation, decision: Decision, seed: i
     selected, n_devices = np.flatnonzero(decision.selected), world.n_devices
     observation, decision = _seen_by(observation, selected), _asked_of(decision, selected)  # all that follows: theirs
     budget = budget_joule(observation)
-    if decision.unbounded:
-        decision, budget = _without_deadline(world, decision), np.full_like(budget, inf)
+    if decision.budget_joule is not None:
+        budget = np.full_like(budget, decision.budget_joule)
     plan = unhindered(world, observation, decision)
     finish_s = plan.compute_s + plan.upload_s if observation.response_s is None else observation.response_s
     late = finish_s > decision.deadline_s * (1 + TOLERANCE)
@@ -109,24 +109,18 @@ def _for_all(part: NDArray[Number], devices: Ints, n_devices: int) -> NDArray[Nu
     return every
 
 
-def _without_deadline(world: World, decision: Decision) -> Decision:
-    """The same work with all the time it needs; the round is as long as it would have been where the world says so."""
-    fixed_s = decision.deadline_s if world.settings.clock == "deadline" else None
-    return decision._replace(deadline_s=inf, round_s=fixed_s if decision.round_s is None else decision.round_s)
-
-
-def unhindered(world: World, observation: Observation, decision: Decision) -> Plan:
+def unhindered(world: World, observation: Observation, decision: Decision) -> Unhindered:
     """Times and energies of the decided work if no deadline or budget ended it."""
     compute_s, upload_s = times(world, observation, decision)
     silent = upload_s > NEVER_S
     upload_s = np.where(silent, inf if isfinite(decision.deadline_s) else 0.0, upload_s)
-    return Plan(compute_s, upload_s, compute_joule(observation, decision), silent)
+    return Unhindered(compute_s, upload_s, compute_joule(observation, decision), silent)
 
 
-def _stop_at_deadline(plan: Plan, late: Bools, finish_s: Floats, decision: Decision) -> Work:
+def _stop_at_deadline(plan: Unhindered, late: Bools, finish_s: Floats, decision: Decision) -> Spent:
     """Cut the work of late devices at the deadline, read on each device's own time line."""
     if not late.any():
-        return Work(
+        return Spent(
             plan.compute_s,
             plan.upload_s,
             plan.compute_joule,
@@ -138,7 +132,7 @@ def _stop_at_deadline(plan: Plan, late: Bools, finish_s: Floats, decision: Decis
     stop_s = np.where(late, np.multiply(busy_s, done, out=deadline_s, where=np.isfinite(busy_s)), inf)
     computing_s = np.minimum(stop_s, plan.compute_s)
     sending_s = np.clip(stop_s - plan.compute_s, 0.0, plan.upload_s)
-    return Work(
+    return Spent(
         computing_s,
         sending_s,
         plan.compute_joule * _share(computing_s, plan.compute_s),
@@ -146,7 +140,7 @@ def _stop_at_deadline(plan: Plan, late: Bools, finish_s: Floats, decision: Decis
     )
 
 
-def _stop_at_budget(work: Work, budget: Floats) -> tuple[Work, Bools]:
+def _stop_at_budget(work: Spent, budget: Floats) -> tuple[Spent, Bools]:
     """Cut the work where its energy budget ends, and say which devices were cut."""
     if (budget == inf).all():
         return work, np.zeros(len(budget), dtype=np.bool_)
@@ -155,7 +149,7 @@ def _stop_at_budget(work: Work, budget: Floats) -> tuple[Work, Bools]:
     sending_joule = np.minimum(work.radio_joule, budget - computing_joule)
     computing_s = np.where(broke, work.compute_s * _share(computing_joule, work.compute_joule), work.compute_s)
     sending_s = np.where(broke, work.upload_s * _share(sending_joule, work.radio_joule), work.upload_s)
-    return Work(computing_s, sending_s, computing_joule, sending_joule), broke
+    return Spent(computing_s, sending_s, computing_joule, sending_joule), broke
 
 
 def _share(part: Floats, whole: Floats) -> Floats:
@@ -175,7 +169,7 @@ def _heard(world: World, observation: Observation, decision: Decision, devices: 
     return np.asarray(stream(seed, observation.round, "outage").random(world.n_devices)[devices] < chance)
 
 
-def _sent_bit(decision: Decision, plan: Plan, work: Work, cut: Bools) -> Floats:
+def _sent_bit(decision: Decision, plan: Unhindered, work: Spent, cut: Bools) -> Floats:
     return np.asarray(decision.payload_bit * np.where(cut, _share(work.upload_s, plan.upload_s), 1.0))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .drive import Progress, Watch, execute, resume, run_one, silent
     from .folder import Record, Status, how_to_resume, made_by, read, read_all
-    from .index import RunInfo, find
+    from .index import RunInfo, as_json, find, summarise
     from .recorder import Period
 
 _HOME = {  # public name -> where it lives
@@ -19,6 +19,7 @@ _HOME = {  # public name -> where it lives
     "RunInfo": "index",
     "Status": "folder",
     "Watch": "drive",
+    "as_json": "index",
     "execute": "drive",
     "find": "index",
     "how_to_resume": "folder",
@@ -28,6 +29,7 @@ _HOME = {  # public name -> where it lives
     "resume": "drive",
     "run_one": "drive",
     "silent": "drive",
+    "summarise": "index",
 }
 
 __all__ = [
@@ -37,6 +39,7 @@ __all__ = [
     "RunInfo",
     "Status",
     "Watch",
+    "as_json",
     "execute",
     "find",
     "how_to_resume",
@@ -46,6 +49,7 @@ __all__ = [
     "resume",
     "run_one",
     "silent",
+    "summarise",
 ]
 
 

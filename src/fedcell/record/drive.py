@@ -5,8 +5,9 @@ from contextlib import closing, nullcontext, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .. import scenarios
+from .. import methods as library
 from ..errors import BadInput, Diverged, FedcellError
+from ..methods import Choice
 from ..scenarios import Config, build_problem
 from ..simulate import begin, simulate
 from ..types import Method, Problem, Row, Snapshot
@@ -28,7 +29,7 @@ from .folder import (
     write_comparison,
     write_run,
 )
-from .prepare import Asked, Job, check_own, check_same, fingerprint, prepare, rebuild, reconfigure
+from .prepare import MethodRequest, PreparedRun, check_own, check_same, fingerprint, prepare, rebuild, reconfigure
 from .recorder import PERIOD, Period, Recorder
 from .rows import Journal
 from .stop import Requests
@@ -48,7 +49,7 @@ class Progress(NamedTuple):
 
 
 Watch = Callable[[Progress], None]
-Play = Callable[[Problem, Method, Snapshot | None], Iterator[tuple[Row, Snapshot]]]  # as `simulate`
+Play = Callable[[Problem, Method, Snapshot], Iterator[tuple[Row, Snapshot]]]  # as `simulate`
 
 
 def silent(progress: Progress) -> None:
@@ -57,10 +58,9 @@ def silent(progress: Progress) -> None:
 
 def execute(
     config: Config,
-    methods: Sequence[Asked],
+    methods: Sequence[MethodRequest],
     out: str | Path | None = None,
     *,
-    defaults: Mapping[str, Mapping[str, Any]] | None = None,
     dataset: Any = None,
     model: Any = None,
     watch: Watch = silent,
@@ -70,9 +70,9 @@ def execute(
 
     Args:
         config: world, data, model, training, seed and rounds.
-        methods: texts `NAME[:key=value,...]`, or pairs of a label and a `Method` of your own.
+        methods: texts `NAME[:key=value,...]`, which start from the settings of the scenario that `config` names, such
+            texts already read, or pairs of a label and a `Method` of your own.
         out: folder to make; None: the next free `runs/<scenario>-seed<seed>-<n>`.
-        defaults: settings by method name; None: those of the scenario that `config` names, if it is a known one.
         dataset: your own data instead of `config.data.name`.
         model: your own network instead of `config.model.name`.
         watch: told after every round.
@@ -83,17 +83,14 @@ def execute(
 
     Raises BadInput before anything is written; after an interruption or a full disk, `resume` goes on.
     """
-    if defaults is None:
-        known = config.scenario in scenarios.names()
-        defaults = scenarios.get(config.scenario).methods if known else {}
-    problem, ready = prepare(config, methods, defaults, dataset, model)
+    problem, jobs = prepare(config, methods, dataset, model)
     folder = claim(out, f"{config.scenario}-seed{config.seed}")
     with locked(folder):
         _refuse_used(folder)
         with explained(folder, "then start again (nothing was simulated yet)"):
-            write_comparison(folder, [spec for spec, _ in ready])
-        for spec, method in ready:
-            _run(Job(folder / spec.folder, spec, method), problem, folder, watch, period)
+            write_comparison(folder, [job.spec for job in jobs])
+        while jobs:
+            _run(_in(folder, jobs.pop(0)), problem, folder, watch, period)
     return read_all(folder)
 
 
@@ -117,7 +114,7 @@ def resume(
         if _ended(path, spec, watch):
             continue
         check_own(folder, spec, dataset, model, own)
-        jobs.append(Job(path, spec, rebuild(spec, own)))
+        jobs.append(PreparedRun(path, spec, rebuild(spec, own)))
     if jobs:
         problem = build_problem(reconfigure(jobs[0].spec), dataset, model)  # runs of one folder share it
         with locked(folder) if folder != jobs[0].folder else nullcontext():
@@ -151,19 +148,18 @@ def run_one(
     if begun(folder):
         resume(folder, watch=watch, period=period)
         return
-    problem, ((spec, built),) = prepare(config, [method], defaults or {}, None, None)
-    spec = spec._replace(folder=folder.name, label=label or spec.label)
-    _run(Job(claim(folder, ""), spec, built), problem, folder, watch, period)
+    problem, jobs = prepare(config, [library.parse(method, defaults)])
+    claim(folder, "")
+    _run(_at(folder, jobs.pop(), label), problem, folder, watch, period)
 
 
 def run_real(
     config: Config,
-    method: str,
+    method: Choice,
     folder: str | Path,
     problem: Problem,
     play: Play,
     *,
-    defaults: Mapping[str, Mapping[str, Any]] | None = None,
     watch: Watch = silent,
 ) -> None:
     """Record rounds of real devices, from wherever the folder stands to the end; they cannot be repeated.
@@ -172,24 +168,33 @@ def run_real(
 
     Args:
         config: world, model, training, seed and rounds.
-        method: text `NAME[:key=value,...]`.
+        method: one of fedcell's own.
         folder: of this run; made with its parents where it is not there.
         problem: of the same settings, without the data of devices.
         play: plays the rounds that are left.
-        defaults: settings by method name.
         watch: told after every round.
     """
     folder = Path(folder)
-    _, ((spec, built),) = prepare(config, [method], defaults or {}, None, None, problem)
-    spec = spec._replace(folder=folder.name)
+    _, jobs = prepare(config, [method], problem=problem)
     if begun(folder):
         ((_, spec),) = specs(folder)
-        check_same(folder, spec, config, method, defaults or {})
+        check_same(folder, spec, config, method)
         if _ended(folder, spec, watch):
             return
+        jobs[0] = jobs[0]._replace(spec=spec)
     else:
         claim(folder, "")
-    _run(Job(folder, spec, built), problem, folder, watch, Period(rounds=1), play)
+    _run(_at(folder, jobs.pop()), problem, folder, watch, Period(rounds=1), play)
+
+
+def _in(folder: Path, job: PreparedRun) -> PreparedRun:
+    """A job of a comparison in its folder."""
+    return job._replace(folder=folder / job.spec.folder)
+
+
+def _at(folder: Path, job: PreparedRun, label: str = "") -> PreparedRun:
+    """A job that has a folder to itself."""
+    return job._replace(folder=folder, spec=job.spec._replace(folder=folder.name, label=label or job.spec.label))
 
 
 def claim(out: str | Path | None, name: str) -> Path:
@@ -235,7 +240,7 @@ def _ended(folder: Path, spec: Spec, watch: Watch) -> bool:
     return True
 
 
-def _run(job: Job, problem: Problem, top: Path, watch: Watch, period: Period, play: Play = simulate) -> None:
+def _run(job: PreparedRun, problem: Problem, top: Path, watch: Watch, period: Period, play: Play = simulate) -> None:
     """Run one method from where its folder stands to its end."""
     spec, total, again = job.spec, problem.n_rounds, how_to_resume(top, job.spec.own)
 
@@ -245,27 +250,28 @@ def _run(job: Job, problem: Problem, top: Path, watch: Watch, period: Period, pl
     with explained(job.folder, f"then go on with `{again}`"):
         job.folder.mkdir(exist_ok=True)
     with locked(job.folder):
-        first = begin(problem, job.method)
+        first, job = job.first or begin(problem, job.method), job._replace(first=None)
         if fingerprint(problem, first) != spec.start:
             raise FedcellError(
                 f"{job.folder} would not begin from the state it began from: the code, a library or your own objects "
                 "changed, so start a new run"
             )
         template = checkpoint.Template.of(first)
-        del first  # a method's state can be large
         with explained(job.folder, f"then go on with `{again}`"):
             _tidy(job, str(template.home), say)
             requests = Requests(job.folder)
             journal = Journal(job.folder, say)
         with closing(journal), closing(requests):
             recorder = Recorder(job.folder, journal, template, period, total, again, spec.scaling)
-            newest = checkpoint.newest(job.folder, template, len(journal.lines), say)
-            if FEDERATION in spec.own and (dropped := journal.cut(newest.round if newest else 0)):
+            start = checkpoint.newest(job.folder, template, len(journal.lines), say) or first
+            if FEDERATION in spec.own and (dropped := journal.cut(start.round)):
                 say(f"{dropped} rows of {job.folder} had no state any more: their rounds are played again")
-            _play(recorder, job, problem, newest, watch, requests, play)
+            recorder.saved_round, rounds = start.round, play(problem, job.method, start)
+            del first, start  # a method's state can be large
+            _play(recorder, job, rounds, watch, requests)
 
 
-def _tidy(job: Job, device: str, say: Callable[[str], None]) -> None:
+def _tidy(job: PreparedRun, device: str, say: Callable[[str], None]) -> None:
     """Remove what a killed process left half-written, and say what this run is."""
     for left in job.folder.glob("*.tmp"):
         left.unlink()
@@ -276,22 +282,15 @@ def _tidy(job: Job, device: str, say: Callable[[str], None]) -> None:
 
 
 def _play(
-    recorder: Recorder,
-    job: Job,
-    problem: Problem,
-    snapshot: Snapshot | None,
-    watch: Watch,
-    requests: Requests,
-    play: Play,
+    recorder: Recorder, job: PreparedRun, rounds: Iterator[tuple[Row, Snapshot]], watch: Watch, requests: Requests
 ) -> None:
     """Play and record; leave a status and a checkpoint however it ends."""
-    label, total = job.spec.label, problem.n_rounds
-    recorder.saved_round = snapshot.round if snapshot else 0
+    label, total = job.spec.label, recorder.total
     recorder.status("running")
     watch(Progress(label, recorder.saved_round, total, again=recorder.resume, folder=job.folder))
     state, message = "finished", ""
     try:
-        for row, after in play(problem, job.method, snapshot):
+        for row, after in rounds:
             recorder.put(row, after)
             watch(Progress(label, after.round, total, row=row, again=recorder.resume, folder=job.folder))
             if after.round < total:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from ..errors import BadInput, FedcellError, did_you_mean
 from ..version import __version__
 from .files import in_use, present, read_json, write_json
+from .served import COLUMNS as SERVED
 
 FORMAT = 1  # of all files that say what to run
 COMPARISON, RUN, STATUS, SWEEP = "comparison.json", "run.json", "status.json", "sweep.json"
@@ -66,6 +67,16 @@ class Record(NamedTuple):
     made_by: Mapping[str, str] = {}  # versions and machine; empty before the run began
     scaling: Mapping[str, Any] = {}  # kind, shift and scale of all inputs; empty: as they were loaded
 
+    @property
+    def clock(self) -> str:
+        """Whether seconds are simulated, or measured on real devices."""
+        return clock_of(self.own)
+
+
+def clock_of(own: Collection[str]) -> str:
+    """The clock of a run, by the caller's own objects in it."""
+    return "measured" if FEDERATION in own else "simulated"
+
 
 def read(folder: str | Path, wanted: Collection[str] | None = None) -> Record:
     """Read the run in a folder; works on running, killed and finished runs alike.
@@ -79,7 +90,7 @@ def read(folder: str | Path, wanted: Collection[str] | None = None) -> Record:
         raise _no_run(folder)
     values = versioned(folder / RUN)
     record = _record(folder, _spec(values, folder / RUN), wanted)
-    unknown = [name for name in wanted or () if name not in (*record.columns, *SCORES)]
+    unknown = [name for name in wanted or () if name not in (*record.columns, *SCORES, *SERVED)]
     if unknown and record.status.rounds:
         raise _no_column(folder, unknown[0])
     return record._replace(made_by=values.get("made_by", {}))

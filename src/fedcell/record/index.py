@@ -10,17 +10,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import FedcellError
-from .files import in_use, natural, read_json
+from . import served
+from .files import in_use, natural, nulled, read_json
 from .folder import (
     COMPARISON,
-    FEDERATION,
     ROWS,
     RUN,
     STATUS,
     SWEEP,
+    Record,
     Status,
     begun,
     check_folder,
+    clock_of,
     run_name,
     shortage,
     versioned,
@@ -29,7 +31,7 @@ from .totals import COLUMNS, Totals, total
 
 
 class RunInfo(NamedTuple):
-    """One run. Costs are totals over all rounds and devices; a score is NaN when it was never measured."""
+    """One run: what was asked for, how far it is, and what it came to."""
 
     folder: Path
     label: str
@@ -40,22 +42,11 @@ class RunInfo(NamedTuple):
     message: str
     rounds: int
     total_rounds: int
-    accuracy_best: float
-    accuracy_final: float
-    simulated_s: float
-    compute_joule: float
-    radio_joule: float
-    uplink_bit: float
-    delivered_per_round: float  # devices, mean over rounds
-    selected_per_round: float
+    totals: Totals
     settings: Mapping[str, Any]  # every option of the method
     config: Mapping[str, Any]  # every option of world, data, model and training
     clock: str = "simulated"  # or measured, on real devices
-
-    @property
-    def joule(self) -> float:
-        """Energy of all devices for computing and sending."""
-        return self.compute_joule + self.radio_joule
+    served: Mapping[str, float] = {}  # what edge servers brought, where there are any
 
 
 def find(folder: str | Path) -> list[RunInfo]:
@@ -121,46 +112,75 @@ def _look(folder: Path, spec: Mapping[str, Any]) -> RunInfo:
     state = str(status.get("state", "waiting"))
     if state == "running" and not in_use(folder):
         state = "interrupted"
-    rounds, totals = _totals(folder, status)
+    rounds, totals, brought = _totals(folder, status)
     n_rounds = int(config["rounds"])
     if short := shortage(folder, Status(state, int(status.get("rounds", 0)), n_rounds), rounds):
         raise FedcellError(short)
-    real = FEDERATION in spec.get("own", ())
-    if real:
-        totals = totals.without_energy()
+    clock = clock_of(spec.get("own", ()))
     return RunInfo(
-        folder,
-        str(spec["label"]),
-        str(spec["method"]),
-        str(config["scenario"]),
-        int(config["seed"]),
-        state,
-        str(status.get("message", "")),
-        rounds,
-        n_rounds,
-        *totals,
-        spec["settings"],
-        config,
-        "measured" if real else "simulated",
+        folder=folder,
+        label=str(spec["label"]),
+        method=str(spec["method"]),
+        scenario=str(config["scenario"]),
+        seed=int(config["seed"]),
+        state=state,
+        message=str(status.get("message", "")),
+        rounds=rounds,
+        total_rounds=n_rounds,
+        totals=totals.of(clock),
+        settings=spec["settings"],
+        config=config,
+        clock=clock,
+        served=brought,
     )
 
 
-def _totals(folder: Path, status: Mapping[str, Any]) -> tuple[int, Totals]:
-    """Rounds and totals: those on file where they belong to the rows that are there, or made from the rows."""
+def summarise(record: Record) -> RunInfo:
+    """The description of a run whose rows were read."""
+    status, config = record.status, record.config
+    return RunInfo(
+        folder=record.folder,
+        label=record.label,
+        method=record.method,
+        scenario=str(config["scenario"]),
+        seed=int(config["seed"]),
+        state=status.state,
+        message=status.message,
+        rounds=status.rounds,
+        total_rounds=status.total,
+        totals=total(record.columns).of(record.clock),
+        settings=record.settings,
+        config=config,
+        clock=record.clock,
+        served=served.served(record.columns),
+    )
+
+
+def as_json(info: RunInfo) -> dict[str, Any]:
+    """Plain values without the settings, totals among them; numbers that JSON lacks become null."""
+    values = info._asdict() | {"folder": str(info.folder)} | info.totals._asdict() | dict(info.served)
+    dropped = ("totals", "settings", "config", "served")
+    found: dict[str, Any] = nulled({key: values[key] for key in values if key not in dropped})
+    return found
+
+
+def _totals(folder: Path, status: Mapping[str, Any]) -> tuple[int, Totals, Mapping[str, float]]:
+    """Rounds, totals and what edge servers brought: on file if they belong to these rows, or made from the rows."""
     size = _size(folder / ROWS)
     kept = status.get("totals")
     if kept is not None and kept["rows_byte"] == size:
-        return int(status["rounds"]), Totals(*(float(kept[name]) for name in Totals._fields))
+        brought = {name: float(value) for name, value in status.get("served", {}).items()}
+        return int(status["rounds"]), Totals(*(float(kept[name]) for name in Totals._fields)), brought
     if not size:
-        return 0, Totals()
+        return 0, Totals(), {}
     from . import rows  # with NumPy
 
-    columns, rounds = rows.load(folder, COLUMNS)
-    return rounds, total(columns)
+    columns, rounds = rows.load(folder, (*COLUMNS, *served.COLUMNS))
+    return rounds, total(columns), served.served(columns)
 
 
 def _damaged(folder: Path, message: str) -> RunInfo:
-    return RunInfo(folder, folder.name, "", "", 0, "damaged", message, 0, 0, *Totals(), {}, {})
+    return RunInfo(folder, folder.name, "", "", 0, "damaged", message, 0, 0, Totals(), {}, {})
 
 
 def _has(*parts: str) -> bool:

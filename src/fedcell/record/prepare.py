@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import methods as library
-from .. import options
+from .. import options, scenarios
 from ..errors import BadInput, FedcellError
+from ..methods import Choice
+from ..methods.pairing import absolute, files
 from ..scenarios import Config, build_problem
 from ..simulate import begin
 from ..types import Method, Problem, Snapshot
@@ -19,28 +21,28 @@ from .checkpoint import Template
 from .folder import FEDERATION, Spec, how_to_resume
 
 PROBED = 256  # samples in the checksum of a data set
-Asked = str | tuple[str, Method]  # `NAME[:key=value,...]`, or a label and a method object
+MethodRequest = str | Choice | tuple[str, Method]  # `NAME[:key=value,...]`, read or not, or a label and a method object
 
 
-class Job(NamedTuple):
+class PreparedRun(NamedTuple):
     """One run that is ready to start or to go on."""
 
     folder: Path
     spec: Spec
     method: Method
+    first: Snapshot | None = None  # the state before round 0; None: not made yet
 
 
 def prepare(
     config: Config,
-    asked: Sequence[Asked],
-    defaults: Mapping[str, Mapping[str, Any]],
-    dataset: Any,
-    model: Any,
+    asked: Sequence[MethodRequest],
+    dataset: Any = None,
+    model: Any = None,
     problem: Problem | None = None,
-) -> tuple[Problem, list[tuple[Spec, Method]]]:
-    """Build the problem and every method, and start each once; raises BadInput on the first thing that does not fit.
+) -> tuple[Problem, list[PreparedRun]]:
+    """Build the problem and every method, and begin each; raises BadInput on the first thing that does not fit.
 
-    `problem` is that of a federation, whose devices have the data.
+    `problem` is that of a federation, whose devices have the data. The folders of the jobs are names.
     """
     if not asked:
         raise BadInput("no method was named: name at least one (fedcell list methods shows all)")
@@ -48,17 +50,17 @@ def prepare(
     if problem is not None:
         own = (FEDERATION,)
     problem = problem or build_problem(config, dataset, model)
-    ready: list[tuple[Spec, Method]] = []
+    jobs: list[PreparedRun] = []
     for one in asked:
-        spec, method = _one(one, defaults)
-        if spec.label in (other.label for other, _ in ready):
+        spec, method = _one(one, config)
+        if spec.label in (job.spec.label for job in jobs):
             raise BadInput(f"method {spec.label!r} is named twice: drop one or give it other settings")
-        start = fingerprint(problem, begin(problem, method))
-        folder = _free(_slug(spec.label), [other.folder for other, _ in ready])
-        spec = spec._replace(folder=folder, config=options.to_dict(config), own=own + spec.own, start=start)
-        spec = spec._replace(scaling=_scaling(problem))
-        ready.append((spec, method))
-    return problem, ready
+        first = begin(problem, method)
+        folder = _free(_slug(spec.label), [job.spec.folder for job in jobs])
+        start, written = fingerprint(problem, first), options.to_dict(config)
+        spec = spec._replace(folder=folder, config=written, own=own + spec.own, start=start, scaling=_scaling(problem))
+        jobs.append(PreparedRun(Path(folder), spec, method, first))
+    return problem, jobs
 
 
 def fingerprint(problem: Problem, first: Snapshot) -> str:
@@ -110,29 +112,25 @@ def check_own(folder: Path, spec: Spec, dataset: Any, model: Any, own: Mapping[s
         )
 
 
-def check_same(
-    folder: Path, spec: Spec, config: Config, method: str, defaults: Mapping[str, Mapping[str, Any]]
-) -> None:
+def check_same(folder: Path, spec: Spec, config: Config, method: Choice) -> None:
     """Refuse to go on with other settings than those that a run of real devices began with."""
-    asked, _ = _one(method, defaults)
-    pairs = zip(options.keys(reconfigure(spec)), options.keys(config), strict=True)
-    changed = [key for (key, _, old), (_, _, new) in pairs if old != new]
-    if asked.source != spec.source or asked.settings != spec.settings:
-        changed.append(f"method {method!r}")
+    changed = [key for key, _, _ in options.differences(reconfigure(spec), config)]
+    same = method.source == spec.source
+    if not same or options.differences(options.from_dict(type(method.config)(), spec.settings), method.config):
+        changed.append(f"method {method.label!r}")
     if changed:
         raise BadInput(f"{folder} began with another {', '.join(changed)}: set it back, or name another folder")
 
 
-def _one(asked: Asked, defaults: Mapping[str, Mapping[str, Any]]) -> tuple[Spec, Method]:
-    if not isinstance(asked, str):
+def _one(asked: MethodRequest, config: Config) -> tuple[Spec, Method]:
+    if isinstance(asked, str):
+        known = config.scenario in scenarios.names()
+        asked = library.parse(asked, scenarios.get(config.scenario).methods if known else {})
+    if not isinstance(asked, Choice):
         label, method = _pair(asked)
         return Spec("", label, label, "", "", {}, {}, ("method",), ""), method
-    choice = library.parse(asked, defaults)
-    source, digest = asked.partition(":")[0], ""
-    if source.endswith(".py"):
-        source = str(Path(source).resolve())
-        digest = _sha256(source)
-    return Spec("", choice.label, asked, source, digest, options.to_dict(choice.config), {}, (), ""), choice.build()
+    source, settings = absolute(asked.source), options.to_dict(asked.config)
+    return Spec("", asked.label, asked.label, source, _sha256(source), settings, {}, (), ""), asked.build()
 
 
 def _pair(asked: Any) -> tuple[str, Method]:
@@ -146,11 +144,13 @@ def _pair(asked: Any) -> tuple[str, Method]:
     )
 
 
-def _sha256(path: str) -> str:
+def _sha256(source: str) -> str:
+    """The checksum of the files behind a method and its coding; empty if both are built in."""
+    paths = files(source)
     try:
-        return sha256(Path(path).read_bytes()).hexdigest()
+        return sha256(b"".join(Path(path).read_bytes() for path in paths)).hexdigest() if paths else ""
     except OSError as error:
-        raise FedcellError(f"cannot read the method file {path}: {error.strerror}") from None
+        raise FedcellError(f"cannot read the method file {error.filename}: {error.strerror}") from None
 
 
 def _slug(label: str) -> str:

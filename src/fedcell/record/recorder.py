@@ -11,6 +11,7 @@ from . import checkpoint
 from .files import explained, write_json
 from .folder import STATUS, Status
 from .rows import Journal, columns, decode
+from .served import served
 from .totals import total
 
 THRIFT = 20.0  # writing checkpoints takes at most a twentieth of the time
@@ -68,8 +69,10 @@ class Recorder:
         """Say how far the run is and, when it stops, what it came to."""
         values: dict[str, Any] = Status(state, len(self.journal.lines), self.total, message)._asdict()
         if state != "running":
-            reached = total(columns([decode(line) for line in self.journal.lines]))
-            values["totals"] = {"rows_byte": self.journal.size, **reached._asdict()}
+            table = columns([decode(line) for line in self.journal.lines])
+            values["totals"] = {"rows_byte": self.journal.size, **total(table)._asdict()}
+            if found := served(table):
+                values["served"] = found
         with self._explained():
             write_json(self.folder / STATUS, values)
 

@@ -17,9 +17,14 @@ class Totals(NamedTuple):
     delivered_per_round: float = 0.0  # devices, mean over rounds
     selected_per_round: float = 0.0
 
-    def without_energy(self) -> "Totals":
-        """Those of real devices, whose joules nobody measures."""
-        return self._replace(compute_joule=nan, radio_joule=nan)
+    @property
+    def joule(self) -> float:
+        """Energy of all devices for computing and sending."""
+        return self.compute_joule + self.radio_joule
+
+    def of(self, clock: str) -> "Totals":
+        """The same without energy where the clock is measured: nobody measures the joules of real devices."""
+        return self._replace(compute_joule=nan, radio_joule=nan) if clock == "measured" else self
 
 
 COLUMNS = ("clock_s", "compute_joule", "radio_joule", "uplink_bit", "n_delivered", "n_selected", "accuracy")

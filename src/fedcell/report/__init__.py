@@ -1,10 +1,10 @@
 """Tables and figures, made from records alone."""
 
+from ..record import as_json, summarise
 from .comparison import Comparison, Group, Measure, compare
 from .figure import check_figure, draw, draw_comparison, save, save_comparison
 from .paired import Difference, Estimate
 from .side_by_side import comparison_csv, comparison_json, comparison_lines, comparison_tables, comparison_text
-from .summary import Summary, as_json, summarise
 from .table import human, remarks, rich_table, text
 from .unheard import unheard
 
@@ -14,7 +14,6 @@ __all__ = [
     "Estimate",
     "Group",
     "Measure",
-    "Summary",
     "as_json",
     "check_figure",
     "compare",

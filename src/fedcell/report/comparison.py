@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import BadInput, FedcellError, did_you_mean
-from ..record import Record, find, read
+from ..record import Record, find, read, served
 from ..types import Floats
 from .groups import Repeats, cautions, common_seeds, few, repeats
 from .paired import Difference, Estimate, difference, estimate
 from .quantities import Quantity, Value, measure, quantities
-from .summary import clock
 
 COLUMNS = (
     *("round", "clock_s", "n_selected", "n_delivered", "compute_joule", "radio_joule", "uplink_bit"),
     *("accuracy", "loss"),
+    *served.COLUMNS,
 )
 EASY = 0.95  # of the smallest best accuracy: a target that every run reaches
 
@@ -89,7 +89,8 @@ def compare(
     goals = tuple(dict.fromkeys(targets)) or _easy_target(found, seeds)
     _refuse_unlike(found, seeds, goals)
     notes += [*cautions(found, reference), *_endings(found, seeds)]
-    columns = quantities(goals)
+    brought = any(served.MARK in one.by_seed[seed].columns for one in found for seed in seeds)
+    columns = quantities(goals, brought)
     tables = {one.label: [measure(one.by_seed[seed], goals) for seed in seeds] for one in found}
     base = tables[reference.label]
     groups = [
@@ -202,7 +203,7 @@ def _endings(groups: Sequence[Repeats], seeds: Sequence[int]) -> list[str]:
         if run.status.state == "diverged"
     ]
     notes = [f"diverged, so without final values and totals: {few(diverged)}"] if diverged else []
-    real = list(dict.fromkeys(label for label, _, run in runs if clock(run) == "measured"))
+    real = list(dict.fromkeys(label for label, _, run in runs if run.clock == "measured"))
     if real:
         notes.append(f"real devices, so time is measured and energy is not known: {few(real)}")
     versions = sorted({run.made_by["fedcell"] for *_, run in runs if "fedcell" in run.made_by})

@@ -6,8 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..record import Record
-from ..types import Floats
-from .summary import clock
+from ..types import Floats, Ints
 from .table import BITS, JOULES, TIMES, Units
 
 
@@ -32,11 +31,18 @@ def clocks(records: Sequence[Record]) -> str:
     >>> clocks([])
     'simulated'
     """
-    return " or ".join(dict.fromkeys(map(clock, records))) or "simulated"
+    return " or ".join(dict.fromkeys(one.clock for one in records)) or "simulated"
+
+
+def measured(record: Record, metric: str) -> tuple[Ints, Floats]:
+    """The indices of the rounds in which a metric was measured, and its values there."""
+    values = record.columns.get(metric, np.empty(0))
+    index = np.flatnonzero(np.isfinite(values)).astype(np.int64)
+    return index, values[index]
 
 
 def _energy(record: Record) -> Floats:
-    if clock(record) == "measured":  # joules are not
+    if record.clock == "measured":  # joules are not
         return np.full(len(record.columns["round"]), np.nan)
     return np.asarray(np.cumsum(record.columns["compute_joule"] + record.columns["radio_joule"]))
 

@@ -17,7 +17,7 @@ from ..types import Floats
 from .bands import Band, band
 from .comparison import Comparison, Group
 from .costs import COSTS, Cost, titled
-from .summary import measured
+from .served_curves import SERVED, curve, have_servers
 from .table import scale
 
 if TYPE_CHECKING:  # matplotlib takes a while to import and is needed by whoever draws alone
@@ -78,23 +78,30 @@ def format_of(path: str | Path) -> str:
 
 
 def draw(records: Sequence[Record]) -> "Figure":
-    """The four panels, with one legend above them."""
+    """The four panels, two more if runs have edge servers, with one legend above them."""
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     metric = "accuracy" if any("accuracy" in record.columns for record in records) else "loss"
-    figure = Figure(figsize=(WIDTH_INCH, 7.4), layout=ConstrainedLayoutEngine(wspace=0.05, hspace=0.05))
-    axes = figure.subplots(2, 2, sharey=True).ravel()
-    for cost, ax in zip(COSTS, axes, strict=True):
+    down = 3 if have_servers(records) else 2
+    figure = Figure(figsize=(WIDTH_INCH, 3.7 * down), layout=ConstrainedLayoutEngine(wspace=0.05, hspace=0.05))
+    axes = figure.subplots(down, 2).ravel()
+    for cost, ax in zip(COSTS, axes, strict=False):
+        ax.sharey(axes[0])
         _draw_panel(ax, cost, records, metric)
-    for ax in axes[::2]:
+    for ax in axes[:4:2]:
         ax.set_ylabel(_metric_title(metric), color=INK)
+    for name, ax in zip(SERVED, axes[4:], strict=False):
+        _draw_panel(ax, COSTS[0], records, name)
+        ax.set_ylabel(_metric_title(name), color=INK)
     _legend(figure, axes[0], WIDTH_INCH)
     return figure
 
 
 def draw_comparison(comparison: Comparison, width_inch: float = PAGE_INCH, axes: Sequence[str] = ()) -> "Figure":
     """One mean curve per group with its confidence band over the seeds, in one panel per cost.
+
+    Runs with edge servers have two more panels over the rounds, unless axes are chosen.
 
     Args:
         comparison: what `compare` returned.
@@ -105,21 +112,25 @@ def draw_comparison(comparison: Comparison, width_inch: float = PAGE_INCH, axes:
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    costs = _chosen(axes)
-    across = 2 if width_inch >= NARROW_INCH and len(costs) > 1 else 1
-    down = -(-len(costs) // across)
     records = [record for group in comparison.groups for record in group.records]
     metric = "accuracy" if any("accuracy" in record.columns for record in records) else "loss"
+    shown = [(cost, metric) for cost in _chosen(axes)]
+    if have_servers(records) and not axes:
+        shown += [(COSTS[0], name) for name in SERVED]
+    across = 2 if width_inch >= NARROW_INCH and len(shown) > 1 else 1
+    down = -(-len(shown) // across)
     with rc_context(PRINT):
         size = (width_inch, 0.66 * width_inch / across * down + 0.25 + 0.1 * len(comparison.groups))
         figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(wspace=0.04, hspace=0.04))
-        panels = figure.subplots(down, across, sharey=True, squeeze=False).ravel()
-        for ax in panels[len(costs) :]:
+        panels = figure.subplots(down, across, squeeze=False).ravel()
+        for ax in panels[len(shown) :]:
             ax.set_visible(False)
-        for cost, ax in zip(costs, panels, strict=False):
-            _draw_bands(ax, cost, comparison, metric)
-        for ax in panels[::across]:
-            ax.set_ylabel(_metric_title(metric), color=INK)
+        for number, ((cost, name), ax) in enumerate(zip(shown, panels, strict=False)):
+            if name == metric:
+                ax.sharey(panels[0])
+            _draw_bands(ax, cost, comparison, name)
+            if name != metric or number % across == 0:
+                ax.set_ylabel(_metric_title(name), color=INK)
         _legend(figure, panels[0], width_inch, _seeds_title(len(comparison.seeds), comparison.confidence))
     return figure
 
@@ -129,7 +140,11 @@ def _seeds_title(n: int, confidence: float) -> str:
 
 
 def _metric_title(metric: str) -> str:
-    return "test accuracy (%)" if metric == "accuracy" else "test loss"
+    return SERVED.get(metric) or ("test accuracy (%)" if metric == "accuracy" else "test loss")
+
+
+def _factor(metric: str) -> float:
+    return 1.0 if metric == "loss" else 100.0  # shares are drawn in %
 
 
 def _chosen(names: Sequence[str]) -> list[Cost]:
@@ -168,16 +183,15 @@ def _draw_bands(ax: "Axes", cost: Cost, comparison: Comparison, metric: str) -> 
             _draw_band(ax, shorten(group.label, 100), found, style, cost.name != "round", totals[index] == 0)
     records = [one for group in comparison.groups for one in group.records]
     _dress(ax, titled(cost, records) + (f" ({unit})" if unit else ""), max(paid) > LOG_RATIO * min(paid))
-    if metric == "accuracy":  # an interval may leave what an accuracy can be; the figure need not
+    if metric != "loss":  # an interval may leave what a share can be; the figure need not
         bottom, top = ax.get_ylim()
-        ax.set_ylim(max(bottom, 0.0), min(top, 100.0))
+        ax.set_ylim(bottom if metric == "saved_share" else max(bottom, 0.0), min(top, 100.0))
 
 
 def _curves(group: Group, spent: Sequence[Floats], metric: str, size: float) -> list[tuple[Floats, Floats]]:
     """(cost, value) of every seed at its evaluations; seeds that were never evaluated have none."""
-    factor = 100.0 if metric == "accuracy" else 1.0
-    found = [(total, *measured(one, metric)) for one, total in zip(group.records, spent, strict=True)]
-    return [(total[rounds] / size, factor * values) for total, rounds, values in found if len(values)]
+    found = [(total, *curve(one, metric)) for one, total in zip(group.records, spent, strict=True)]
+    return [(total[rounds] / size, _factor(metric) * values) for total, rounds, values in found if len(values)]
 
 
 def _draw_band(ax: "Axes", label: str, found: Band, style: dict[str, Any], steps: bool, free: bool) -> None:
@@ -196,9 +210,9 @@ def _draw_panel(ax: "Axes", panel: Cost, records: Sequence[Record], metric: str)
     totals = [float(cost[-1]) for cost in costs if len(cost) and cost[-1] > 0] or [1.0]
     size, unit = scale(max(totals), panel.units)
     for index, (record, cost) in enumerate(zip(records, costs, strict=True)):
-        rounds, values = measured(record, metric)
+        rounds, values = curve(record, metric)
         if len(values) and isfinite(cost[-1]):
-            values = values * (100.0 if metric == "accuracy" else 1.0)
+            values = values * _factor(metric)
             style = _style(index, len(values), len(records))
             _draw_curve(ax, shorten(record.label, 100), cost[rounds] / size, values, style)
     _dress(ax, titled(panel, records) + (f" ({unit})" if unit else ""), max(totals) > LOG_RATIO * min(totals))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import BadInput
-from ..options import written
+from ..options import flat, written
 from ..record import Record
 
 OPEN = ("waiting", "running", "interrupted", "failed")  # states of a run without a result
@@ -40,7 +40,7 @@ def repeats(records: Sequence[Record], notes: list[str]) -> list[Repeats]:
             _refuse_other(runs[seed], record, notes)
         runs.setdefault(seed, record)
     firsts = [next(iter(runs.values())) for runs in found.values()]
-    varied = _varied([dict(_flat(one.config)) for one in firsts])
+    varied = _varied([flat(one.config) for one in firsts])
     pairs = zip(_labels(firsts, varied), varied, found.values(), strict=True)
     return [Repeats(label, settings, runs) for label, settings, runs in pairs]
 
@@ -132,14 +132,6 @@ def _refuse_other(one: Record, other: Record, notes: list[str]) -> None:
             "name one of them"
         )
     notes.append(f"{other.folder} is the same run as {one.folder}, which is used")
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
 
 
 def _varied(configs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..record import Record
-from .costs import COSTS
-from .summary import measured
+from ..record.served import served
+from .costs import COSTS, measured
 from .table import BITS, JOULES, TIMES, Units
 
 PERCENT: Units = ((0.01, "%"),)
@@ -49,14 +49,23 @@ TOTALS = (
 )
 
 
-def quantities(targets: Sequence[float]) -> tuple[Quantity, ...]:
-    """The totals, then four costs for every target."""
+BROUGHT = (  # by edge servers
+    Quantity("hit_ratio", "hits", "", PERCENT),
+    Quantity("saved_share", "saved", "", PERCENT),
+    Quantity("video_backhaul_bit", "backhaul", "bit", BITS),
+    Quantity("fetch_bit", "fetched", "bit", BITS),
+    Quantity("delivery_s", "delivery", "s", TIMES),
+)
+
+
+def quantities(targets: Sequence[float], brought: bool = False) -> tuple[Quantity, ...]:
+    """The totals, those of edge servers if a run has any, then four costs for every target."""
     reached = (
         Quantity(f"{REACH[cost.name][0]}_to_{target}", REACH[cost.name][1], cost.unit, cost.units, target)
         for target in targets
         for cost in COSTS
     )
-    return (*TOTALS, *reached)
+    return (*TOTALS, *BROUGHT * brought, *reached)
 
 
 def measure(record: Record, targets: Sequence[float]) -> dict[str, Value]:
@@ -79,6 +88,8 @@ def measure(record: Record, targets: Sequence[float]) -> dict[str, Value]:
         "energy_joule": last["energy"] if ended else NAN,
         "uplink_bit": last["uplink"] if ended else NAN,
         "delivered_share": _delivered(record),
+        **{one.key: NAN for one in BROUGHT},
+        **(served(record.columns) if ended else {}),
     }
     out = {key: Value(value, value) for key, value in found.items()}
     for target in targets:

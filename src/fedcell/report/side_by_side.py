@@ -47,7 +47,8 @@ def sections(comparison: Comparison) -> list[Section]:
 def comparison_lines(comparison: Comparison) -> list[str]:
     """What is compared, how to read it, and what to keep in mind."""
     n, share = len(comparison.seeds), f"{100 * comparison.confidence:g} %"
-    out = [f"seeds: {spans(comparison.seeds)} (n = {n}); best, final, delivered in %"]
+    brought = any(one.key == "hit_ratio" for one in comparison.quantities)
+    out = [f"seeds: {spans(comparison.seeds)} (n = {n}); best, final, delivered{', hits, saved' * brought} in %"]
     if n > 1:
         out[0] += f"; ± is half the {share} Student t interval of the mean over seeds"
     if n > 1 and len(comparison.groups) > 1:

@@ -1,11 +1,10 @@
 """The table of a comparison, in units a person reads."""
 
-from collections.abc import Sequence
-from math import isfinite, isnan
+from collections.abc import Mapping, Sequence
+from math import isfinite, isnan, nan
 from typing import TYPE_CHECKING
 
-from ..record import Record
-from .summary import Summary, summarise
+from ..record import Record, RunInfo, summarise
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -14,6 +13,11 @@ HEADER = ("method", "best", "final", "time", "compute", "radio", "uplink", "deli
 MEANING = (
     "best, final: test accuracy in %. time: {}. compute, radio: energy of all devices. "
     "delivered: devices heard of those selected, per round."
+)
+SERVED = ("hits", "backhaul", "saved")
+SERVED_MEANING = (
+    " hits: requests served by edge servers, in %. backhaul: requested files that it carried, those fetched ahead "
+    "included. saved: bits it was spared of those requested, in %."
 )
 TIMES = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 JOULES = ((1e6, "MJ"), (1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"), (1e-6, "uJ"))
@@ -43,17 +47,32 @@ def human(value: float, units: Units) -> str:
     return f"{number:.0f} {name}" if number >= 100 else f"{number:#.3g} {name}"
 
 
-def grid(summaries: Sequence[Summary]) -> list[list[str]]:
+def grid(summaries: Sequence[RunInfo]) -> list[list[str]]:
     """The texts of the table: the header, then one list per run."""
-    return [list(HEADER), *map(_cells, summaries)]
+    rows = [list(HEADER), *map(_cells, summaries)]
+    if any(one.served for one in summaries):
+        added = [SERVED, *(served_cells(one.served) for one in summaries)]
+        rows = [[*row, *more] for row, more in zip(rows, added, strict=True)]
+    return rows
 
 
-def meaning(summaries: Sequence[Summary]) -> str:
+def meaning(summaries: Sequence[RunInfo]) -> str:
     """How to read the table."""
-    return MEANING.format(" or ".join(dict.fromkeys(one.clock for one in summaries)))
+    text = MEANING.format(" or ".join(dict.fromkeys(one.clock for one in summaries)))
+    return text + SERVED_MEANING * any(one.served for one in summaries)
 
 
-def remarks(summaries: Sequence[Summary]) -> list[str]:
+def served_cells(served: Mapping[str, float]) -> list[str]:
+    """The cells of `SERVED` for a run; dashes if it has no edge servers.
+
+    >>> served_cells({"hit_ratio": 0.25, "video_backhaul_bit": 2e9, "saved_share": -0.1})
+    ['25.0', '2.00 Gbit', '-10.0']
+    """
+    hits, saved = (_percent(served.get(name, nan)) for name in ("hit_ratio", "saved_share"))
+    return [hits, human(served.get("video_backhaul_bit", nan), BITS), saved]
+
+
+def remarks(summaries: Sequence[RunInfo]) -> list[str]:
     """A sentence for every run that is not finished."""
     return [
         f"{one.label}: {one.state} after {one.rounds} of {one.total_rounds} rounds"
@@ -63,9 +82,9 @@ def remarks(summaries: Sequence[Summary]) -> list[str]:
     ]
 
 
-def text(runs: Sequence[Record | Summary]) -> str:
+def text(runs: Sequence[Record | RunInfo]) -> str:
     """The table of records, or of their summaries, in plain characters, for pipes and files."""
-    summaries = [one if isinstance(one, Summary) else summarise(one) for one in runs]
+    summaries = [one if isinstance(one, RunInfo) else summarise(one) for one in runs]
     return "\n".join([*aligned(grid(summaries)), "", meaning(summaries), *remarks(summaries)])
 
 
@@ -104,7 +123,7 @@ def columns(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
     ]
 
 
-def rich_table(summaries: Sequence[Summary]) -> "Table":
+def rich_table(summaries: Sequence[RunInfo]) -> "Table":
     """The table for a terminal: only the method folds, and the best final accuracy stands out."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
@@ -114,22 +133,24 @@ def rich_table(summaries: Sequence[Summary]) -> "Table":
     table.add_column(header[0], min_width=12, overflow="fold")
     for name in header[1:]:
         table.add_column(name, justify="right", no_wrap=True)
-    best = max((one.accuracy_final for one in summaries if isfinite(one.accuracy_final)), default=None)
-    for one, row in zip(summaries, rows, strict=True):
-        table.add_row(*row, style="bold" if one.accuracy_final == best else "")
+    final = [one.totals.accuracy_final for one in summaries]
+    best = max(filter(isfinite, final), default=None)
+    for score, row in zip(final, rows, strict=True):
+        table.add_row(*row, style="bold" if score == best else "")
     return table
 
 
-def _cells(one: Summary) -> list[str]:
+def _cells(one: RunInfo) -> list[str]:
+    found = one.totals
     return [
         one.label,
-        _percent(one.accuracy_best),
-        _percent(one.accuracy_final),
-        human(one.simulated_s, TIMES),
-        human(one.compute_joule, JOULES),
-        human(one.radio_joule, JOULES),
-        human(one.uplink_bit, BITS),
-        f"{one.delivered_per_round:.1f}/{one.selected_per_round:.0f}" if one.selected_per_round else "-",
+        _percent(found.accuracy_best),
+        _percent(found.accuracy_final),
+        human(found.simulated_s, TIMES),
+        human(found.compute_joule, JOULES),
+        human(found.radio_joule, JOULES),
+        human(found.uplink_bit, BITS),
+        f"{found.delivered_per_round:.1f}/{found.selected_per_round:.0f}" if found.selected_per_round else "-",
     ]
 
 

@@ -15,22 +15,22 @@ import torch
 from torch import nn
 
 from .. import rng
-from ..data import Dataset, Scaling, load, partition, scaled
-from ..data.settings import DataConfig, StreamConfig
+from ..data import Dataset, load, partition, scaled
+from ..data.generated import GENERATORS, Drawn
+from ..data.settings import DataConfig
 from ..data.video import VideoConfig
-from ..data.video.problem import video_problem_parts
 from ..errors import BadInput, did_you_mean
-from ..idle import idle
 from ..learn import models
 from ..learn.architecture import Architecture
-from ..learn.engines.pool import cores
 from ..learn.learner import Learner, check_fits, initialise, pick_device
 from ..learn.samples import Samples
 from ..learn.settings import ModelConfig, TrainConfig
+from ..machine import cores
 from ..options import check, keys, option, written
 from ..types import Ints, Problem, Stream
+from ..unused_settings import unused_settings
 from ..world import binomial_stream, build_world, markov_stream, static_stream
-from ..world.settings import WorldConfig
+from ..world.settings import StreamConfig, WorldConfig
 
 
 @dataclass(frozen=True)
@@ -113,9 +113,9 @@ def _check_own(dataset: object, model: object) -> None:
 
 
 def without_effect(config: Config, given: Iterable[str], dataset: Dataset | None = None) -> dict[str, str]:
-    """`idle` of given keys; those of sections that nothing looks at are refused when the problem is built."""
+    """`unused_settings` of given keys; keys of sections that nothing looks at are refused with the problem."""
     unused = _unused(config, dataset)
-    return idle(config, [key for key in given if key.partition(".")[0] not in unused])
+    return unused_settings(config, [key for key in given if key.partition(".")[0] not in unused])
 
 
 def _check_used(config: Config, dataset: Dataset | None) -> None:
@@ -132,9 +132,9 @@ def _check_used(config: Config, dataset: Dataset | None) -> None:
 def _unused(config: Config, dataset: Dataset | None) -> dict[str, str]:
     """Sections that nothing looks at, and for which cause; keys without one are looked at."""
     name, kind = f"data.name = {config.data.name}", f"stream.kind = {config.stream.kind}"
-    if dataset is None and config.data.name == "video":
+    if dataset is None and config.data.name in GENERATORS:
         return {"data": name, "data.name": "", "stream": name}
-    unused = {"video": name if dataset is None else "a data set of your own"}
+    unused = dict.fromkeys(GENERATORS, name if dataset is None else "a data set of your own")
     if config.stream.kind == "markov":  # draws labels itself
         unused |= {"data": kind, "data.name": "", "data.scaling": ""}
     return unused | {"stream": kind} if config.stream.kind == "static" else unused
@@ -161,13 +161,11 @@ def _of_device(config: Config, n_architectures: int) -> Ints | None:
     return rng.stream(config.seed, rng.SETUP, "model.widths").integers(n_architectures, size=config.world.n_devices)
 
 
-def _samples(
-    config: Config, dataset: Dataset | None, device: torch.device
-) -> tuple[Samples, Samples, Stream, int, Scaling]:
+def _samples(config: Config, dataset: Dataset | None, device: torch.device) -> Drawn:
     """Training samples, test samples, how they reach the devices, the number of classes, and how inputs are scaled."""
-    if dataset is None and config.data.name == "video":
-        video = video_problem_parts(config.video, config.world.n_devices, config.rounds, config.seed, device)
-        return video.train, video.test, video.stream, video.n_classes, video.catalogue.scaling
+    if dataset is None and (generate := GENERATORS.get(config.data.name)):
+        settings = getattr(config, config.data.name)
+        return generate(settings, config.world.n_devices, config.rounds, config.seed, device)
     own = dataset is None  # nobody else holds what is loaded here
     dataset = scaled(dataset or load(config.data.name), config.data.scaling, reuse=own)
     train, test = Samples(dataset.x_train, dataset.y_train, device), Samples(dataset.x_test, dataset.y_test, device)

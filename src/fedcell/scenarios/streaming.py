@@ -4,10 +4,10 @@ Compare cache rules by running it with `--set stream.cache=fifo` and so on: the 
 that any method can run on it.
 """
 
-from ..data.settings import DataConfig, StreamConfig
+from ..data.settings import DataConfig
 from ..learn.settings import ModelConfig, TrainConfig
 from ..options import Law
-from ..world.settings import WorldConfig
+from ..world.settings import StreamConfig, WorldConfig
 from . import Config
 
 CONFIG = Config(

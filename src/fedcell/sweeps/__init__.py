@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .drive import carry_out, going_on, plan, sweep
-    from .grid import Plan
-    from .task import Outcome, Task
+    from .grid import SweepPlan
+    from .task import RunEnd, SweepRun
 
 _HOME = {  # public name -> where it lives
-    "Outcome": "task",
-    "Plan": "grid",
-    "Task": "task",
+    "RunEnd": "task",
+    "SweepPlan": "grid",
+    "SweepRun": "task",
     "carry_out": "drive",
     "going_on": "drive",
     "plan": "drive",
     "sweep": "drive",
 }
 
-__all__ = ["Outcome", "Plan", "Task", "carry_out", "going_on", "plan", "sweep"]
+__all__ = ["RunEnd", "SweepPlan", "SweepRun", "carry_out", "going_on", "plan", "sweep"]
 
 
 def __getattr__(name: str) -> Any:

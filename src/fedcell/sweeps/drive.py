@@ -16,9 +16,8 @@ from warnings import warn
 from .. import methods as library
 from .. import options
 from ..errors import BadInput, FedcellError
-from ..learn.engines.cluster import check_answers, connected, require
-from ..learn.engines.pool import cores
 from ..loggers import Log
+from ..machine import check_answers, connected, cores, require_ray
 from ..record import Progress, RunInfo, Watch, silent
 from ..record.drive import claim
 from ..record.files import explained, locked, occupied, present, write_json
@@ -26,11 +25,11 @@ from ..record.folder import ENDED, FORMAT, RUN, SWEEP, run_name, versioned
 from ..record.index import look
 from ..scenarios import Config
 from . import local, on_ray
-from .grid import Plan, expand
-from .task import Orders, Outcome, Task
+from .grid import SweepPlan, expand
+from .task import Orders, RunEnd, SweepRun
 
 ENGINES = ("local", "ray")
-Engine = Callable[[Sequence[Task], Orders, int, local.Tell], Generator[Outcome]]  # outcomes as they come
+Engine = Callable[[Sequence[SweepRun], Orders, int, local.Tell], Generator[RunEnd]]  # outcomes as they come
 
 
 def sweep(
@@ -83,7 +82,7 @@ def plan(
     settings: Mapping[str, Any] | None = None,
     grid: Mapping[str, Sequence[Any]] | None = None,
     out: str | Path | None = None,
-) -> Plan:
+) -> SweepPlan:
     """The runs of a sweep, checked; arguments as of `sweep`."""
     asked = _listed(methods, "methods")
     for method in asked:
@@ -97,7 +96,7 @@ def plan(
     fixed = options.mapping(settings, "settings", "{'rounds': 30}")
     values = options.mapping(grid, "grid", "{'world.radius_m': [200, 400]}")
     folder = None if out is None else Path(out)
-    return Plan(folder, *expand(asked, _listed(scenarios, "scenarios"), numbers, fixed, values))
+    return SweepPlan(folder, *expand(asked, _listed(scenarios, "scenarios"), numbers, fixed, values))
 
 
 def _listed(value: Any, name: str) -> list[Any]:
@@ -109,16 +108,16 @@ def _listed(value: Any, name: str) -> list[Any]:
     return list(value)
 
 
-def going_on(folder: str | Path) -> Plan:
+def going_on(folder: str | Path) -> SweepPlan:
     """Every run that was ever asked for in the folder of a sweep."""
     folder = Path(folder)
     if not present(folder / SWEEP):
         raise BadInput(f"{folder} is no folder of a sweep (it has no {SWEEP}): name one that `fedcell sweep` printed")
-    return Plan(folder, tuple(_on_file(folder).values()))
+    return SweepPlan(folder, tuple(_on_file(folder).values()))
 
 
 def carry_out(
-    plan: Plan,
+    plan: SweepPlan,
     *,
     workers: int = 0,
     engine: str = "local",
@@ -158,7 +157,7 @@ def carry_out(
     return infos, _exit_code(infos, outcomes)
 
 
-def states(plan: Plan) -> list[RunInfo]:
+def states(plan: SweepPlan) -> list[RunInfo]:
     """How far every run of a plan is."""
     place, found = place_of(plan), []
     for task in plan.tasks:
@@ -168,7 +167,7 @@ def states(plan: Plan) -> list[RunInfo]:
     return found
 
 
-def place_of(plan: Plan) -> Path:
+def place_of(plan: SweepPlan) -> Path:
     """The folder of a plan, or the one that it would get now."""
     names = (Path("runs") / f"sweep-{number}" for number in count(1))
     return plan.folder or next(path for path in names if not path.exists())
@@ -184,7 +183,7 @@ def _engine(name: str, address: str | None) -> Engine:
     if name not in ENGINES:
         raise BadInput(f"unknown engine {name!r}: choose one of {', '.join(ENGINES)}")
     if name == "ray":
-        require("--engine ray")
+        require_ray("--engine ray")
         if not connected():
             check_answers(address)
         return partial(on_ray.run, address=address)
@@ -193,16 +192,16 @@ def _engine(name: str, address: str | None) -> Engine:
     return local.run
 
 
-def _play(tasks: Sequence[Task], orders: Orders, workers: int, engine: Engine, watch: Watch) -> dict[str, Outcome]:
+def _play(tasks: Sequence[SweepRun], orders: Orders, workers: int, engine: Engine, watch: Watch) -> dict[str, RunEnd]:
     again = how_to_go_on(Path(orders.folder))
     if not tasks:
         return {}
 
-    def tell(task: Task, progress: Progress) -> None:
+    def tell(task: SweepRun, progress: Progress) -> None:
         watch(progress._replace(label=task.name, again=again))
 
     watch(Progress("sweep", 0, 0, again=again))
-    found: dict[str, Outcome] = {}
+    found: dict[str, RunEnd] = {}
     with closing(engine(tasks, orders, workers, tell)) as outcomes:
         for outcome in outcomes:
             found[outcome.task.name] = outcome
@@ -212,7 +211,7 @@ def _play(tasks: Sequence[Task], orders: Orders, workers: int, engine: Engine, w
     return found
 
 
-def _skip(plan: Plan, before: Sequence[RunInfo], orders: Orders, watch: Watch) -> None:
+def _skip(plan: SweepPlan, before: Sequence[RunInfo], orders: Orders, watch: Watch) -> None:
     """Say what is done already, and bring its rows to the loggers."""
     counts = Counter(info.state for info in before if info.state in ENDED)
     if not counts:
@@ -225,20 +224,20 @@ def _skip(plan: Plan, before: Sequence[RunInfo], orders: Orders, watch: Watch) -
                 told(Progress(task.name, info.rounds, info.total_rounds, info.state, folder=info.folder))
 
 
-def _final(info: RunInfo, outcome: Outcome | None) -> RunInfo:
+def _final(info: RunInfo, outcome: RunEnd | None) -> RunInfo:
     """A run that could not even begin has no record: say what the engine said."""
     failed = outcome is not None and outcome.code and info.state == "waiting"
     return info._replace(state="failed", message=outcome.message) if outcome and failed else info
 
 
-def _exit_code(infos: Sequence[RunInfo], outcomes: Mapping[str, Outcome]) -> int:
+def _exit_code(infos: Sequence[RunInfo], outcomes: Mapping[str, RunEnd]) -> int:
     codes = {outcome.code for outcome in outcomes.values()} - {0}
     if codes:
         return 2 if codes == {2} else 1
     return 3 if any(info.state == "diverged" for info in infos) else 0
 
 
-def _compare(plan: Plan, infos: Sequence[RunInfo]) -> None:
+def _compare(plan: SweepPlan, infos: Sequence[RunInfo]) -> None:
     """Refuse a folder whose runs were asked for something else under the same name.
 
     A setting that a run does not have on file came later: it counts as its default.
@@ -248,10 +247,10 @@ def _compare(plan: Plan, infos: Sequence[RunInfo]) -> None:
             continue
         try:
             was, now = (options.from_dict(Config(), one.config) for one in (info, task))
-            changed = _changes(was, now)
+            changed = options.differences(was, now)
             if own := _own_settings(task):
                 was = options.from_dict(type(own)(), info.settings)
-                changed += _changes(was, own, f"{Path(task.source).stem}.")
+                changed += options.differences(was, own, f"{Path(task.source).stem}.")
         except BadInput as error:
             raise FedcellError(f"{info.folder} was made by another fedcell ({error}): choose another folder") from None
         if changed:
@@ -262,13 +261,7 @@ def _compare(plan: Plan, infos: Sequence[RunInfo]) -> None:
             )
 
 
-def _changes(was: Any, now: Any, prefix: str = "") -> list[tuple[str, Any, Any]]:
-    """Key, old and new value of every setting that differs."""
-    pairs = zip(options.keys(was), options.keys(now), strict=True)
-    return [(prefix + key, before, after) for (key, _, before), (_, _, after) in pairs if before != after]
-
-
-def _own_settings(task: Task) -> Any:
+def _own_settings(task: SweepRun) -> Any:
     """The settings of a task's method; None where a method file went or takes them no more, which its run will say."""
     try:
         return options.from_dict(library.load(task.source).Config(), task.settings)
@@ -285,10 +278,10 @@ def _refuse_foreign(folder: Path | None) -> None:
             raise BadInput(f"{folder} is not empty and no folder of a sweep: choose another folder")
 
 
-def _on_file(folder: Path) -> dict[str, Task]:
+def _on_file(folder: Path) -> dict[str, SweepRun]:
     path = folder / SWEEP
-    return {run_name(path, one["name"]): Task(**one) for one in versioned(path)["runs"]}
+    return {run_name(path, one["name"]): SweepRun(**one) for one in versioned(path)["runs"]}
 
 
-def _write(folder: Path, tasks: Sequence[Task]) -> None:
+def _write(folder: Path, tasks: Sequence[SweepRun]) -> None:
     write_json(folder / SWEEP, {"format": FORMAT, "runs": [task._asdict() for task in tasks]})

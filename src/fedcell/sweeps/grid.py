@@ -6,7 +6,7 @@ part are those that differ from the scenario's own values, so equal settings alw
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from hashlib import sha256
 from itertools import product
 from math import prod
@@ -15,29 +15,24 @@ from typing import Any, NamedTuple
 
 from .. import methods as library
 from .. import options, scenarios
-from ..errors import BadInput, did_you_mean
-from ..idle import notices
+from ..errors import BadInput
+from ..methods.pairing import absolute, files
+from ..resolve import Keys, choose, sort_keys
 from ..scenarios import Config, Scenario
-from .task import Task
+from ..unused_settings import notices
+from .task import SweepRun
 
 LONGEST = 100  # characters of a folder name
 MOST_RUNS = 100_000  # of a sweep
 Values = Mapping[str, Any]
 
 
-class Plan(NamedTuple):
+class SweepPlan(NamedTuple):
     """The runs of a sweep, in the order in which they are begun."""
 
     folder: Path | None  # None: the next free one in runs/
-    tasks: tuple[Task, ...]
+    tasks: tuple[SweepRun, ...]
     notices: tuple[str, ...] = ()  # settings that change nothing in any run
-
-
-class _Split(NamedTuple):
-    """Settings sorted by what they belong to."""
-
-    config: dict[str, Any]
-    by_method: dict[str, dict[str, Any]]  # method text up to the colon -> key -> value
 
 
 def expand(
@@ -46,7 +41,7 @@ def expand(
     seeds: Sequence[int] | None,
     settings: Values,
     grid: Mapping[str, Sequence[Any]],
-) -> tuple[tuple[Task, ...], tuple[str, ...]]:
+) -> tuple[tuple[SweepRun, ...], tuple[str, ...]]:
     """Every run of the grid, all methods on the first seed, then all on the next; and settings that change nothing."""
     for key, values in grid.items():
         if isinstance(values, str) or not isinstance(values, Collection) or not len(values):
@@ -58,14 +53,14 @@ def expand(
     if n_runs > MOST_RUNS:
         raise BadInput(f"the grid has {n_runs} runs and a sweep at most {MOST_RUNS}: give fewer seeds or values")
     points = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
-    found: dict[str, Task] = {}
+    found: dict[str, SweepRun] = {}
     said: list[dict[str, str]] = []
     worlds = [(preset, point) for preset in presets for point in points]
     for n, seed in enumerate([None] if seeds is None else seeds):
         for preset, point in worlds:
-            for task, idle in _world(preset, methods or preset.compare, seed, settings, point):
+            for task, unused in _world(preset, methods or preset.compare, seed, settings, point):
                 found.setdefault(task.name, task)  # a method that a point does not concern is run once
-                said += [idle] * (n == 0)  # alike on every seed
+                said += [unused] * (n == 0)  # alike on every seed
     return tuple(found.values()), tuple(notices(said))
 
 
@@ -77,53 +72,35 @@ def _preset(name: str) -> Scenario:
 
 def _world(
     preset: Scenario, methods: Sequence[str], seed: int | None, settings: Values, point: Values
-) -> Iterator[tuple[Task, dict[str, str]]]:
-    """The runs of all methods in one world, each with what `idle` says of its settings."""
+) -> Iterator[tuple[SweepRun, dict[str, str]]]:
+    """The runs of all methods in one world, each with what `unused_settings` says of its settings."""
     common, own = _sort(settings, methods, preset), _sort(point, methods, preset)
     changes = common.config | own.config | ({} if seed is None else {"seed": seed})
     config: Config = options.override(preset.config, changes)
     world = _world_name(preset.config, config)
-    idle = scenarios.without_effect(config, [*common.config, *own.config])
+    unused = scenarios.without_effect(config, [*common.config, *own.config])
     for text in methods:
         word, _, written = text.partition(":")
         fixed = {key for key, _ in library.pairs(text)}
-        if clash := sorted(fixed & set(own.by_method.get(word, ()))):
+        if clash := sorted(fixed & set(own.methods.get(word, ()))):
             raise BadInput(f"{text!r} fixes {clash[0]}, which has a grid, too: drop one of them")
-        given = common.by_method.get(word, {}) | own.by_method.get(word, {})
+        given = common.methods.get(word, {}) | own.methods.get(word, {})
         shown = {key: value for key, value in given.items() if key not in fixed}
-        choice = library.parse(text, {word: {**preset.methods.get(word, {}), **given}})
+        choice = choose(text, preset, given)
         label = text + "".join(
             f"{',' if n or written else ':'}{key}={options.written(shown[key])}" for n, key in enumerate(shown)
         )
         values = {key: _plain(value) for key, _, value in options.keys(choice.config)}
-        path = str(Path(word).resolve()) if word.endswith(".py") else word
+        path = absolute(word)
         name = f"{world}/{_method_name(path, library.pairs(label))}"
-        task = Task(name, label, text.replace(word, path, 1), values, options.to_dict(config))
-        yield task, idle | library.without_effect(choice, given)
+        task = SweepRun(name, label, text.replace(word, path, 1), values, options.to_dict(config))
+        yield task, unused | library.without_effect(choice, given)
 
 
-def _sort(values: Values, methods: Sequence[str], preset: Scenario) -> _Split:
-    """Settings of the config and settings by method; a key that belongs to nothing here is BadInput."""
-    words = [text.partition(":")[0] for text in methods]
-    by_word = {Path(word).stem: word for word in words} | {word: word for word in words}
-    sections = [entry.name for entry in fields(preset.config)]
-    found = _Split({}, {})
-    for key, value in values.items():
-        section, _, rest = key.partition(".")
-        if key in ("seed", "scenario"):
-            raise BadInput(f"{key} is no setting of a sweep: name {key}s with --{key}{'s' * (key == 'seed')}")
-        if section in sections:
-            found.config[key] = value
-        elif section in by_word and rest:
-            found.by_method.setdefault(by_word[section], {})[rest] = value
-        elif section in library.names():
-            raise BadInput(f"{key}: method {section!r} is not part of this sweep: name it, or drop the setting")
-        else:
-            known = [name for name, _, _ in options.keys(preset.config)]
-            for word, name in by_word.items():
-                known += [f"{word}.{own}" for own, _, _ in options.keys(library.load(name).Config())]
-            raise BadInput(f"unknown key {key!r}{did_you_mean(key, known)} (fedcell list keys shows all)")
-    return found
+def _sort(values: Values, methods: Sequence[str], preset: Scenario) -> Keys:
+    if "seed" in values:
+        raise BadInput("seed is no setting of a sweep: name seeds with --seeds")
+    return sort_keys(values, methods, preset)
 
 
 def read_seeds(texts: Sequence[str]) -> list[int]:
@@ -157,9 +134,7 @@ def _world_name(preset: Config, config: Config) -> str:
 
 def _method_name(path: str, pairs: Sequence[tuple[str, str]]) -> str:
     """The method and what was set; of a file its stem and a hash of its place."""
-    if path.endswith(".py"):
-        return _safe(Path(path).stem, pairs, f"-{_hash(path)}")
-    return _safe(path, pairs, "")
+    return _safe(library.word(path), pairs, f"-{_hash(path)}" if files(path) else "")
 
 
 def _safe(first: str, pairs: Sequence[tuple[str, str]], last: str) -> str:

@@ -8,17 +8,17 @@ from threading import Thread
 from typing import Any
 
 from ..errors import FedcellError
-from ..learn.engines.pool import cores
+from ..machine import cores
 from ..record import Progress
 from ..record.rows import decode
 from .runner import LOST, OUTCOME, Message, Runner
-from .task import Orders, Outcome, Task, play
+from .task import Orders, RunEnd, SweepRun, play
 
-Tell = Callable[[Task, Progress], None]
-Said = SimpleQueue[tuple[Task | None, Progress | Outcome | FedcellError]]
+Tell = Callable[[SweepRun, Progress], None]
+Said = SimpleQueue[tuple[SweepRun | None, Progress | RunEnd | FedcellError]]
 
 
-def run(tasks: Sequence[Task], orders: Orders, workers: int, tell: Tell) -> Generator[Outcome]:
+def run(tasks: Sequence[SweepRun], orders: Orders, workers: int, tell: Tell) -> Generator[RunEnd]:
     """Do all tasks, telling of their progress; an outcome for each as it ends.
 
     One worker is this very process, with all cores for one run at a time. Several have `cores / workers` threads each.
@@ -42,11 +42,11 @@ def run(tasks: Sequence[Task], orders: Orders, workers: int, tell: Tell) -> Gene
             worker.join()
 
 
-def next_outcome(said: Said, tell: Tell) -> Outcome:
+def next_outcome(said: Said, tell: Tell) -> RunEnd:
     """Pass on progress until a run ends; an error that ends the whole sweep is raised."""
     while True:
         task, said_event = said.get()
-        if isinstance(said_event, Outcome):
+        if isinstance(said_event, RunEnd):
             return said_event
         if isinstance(said_event, FedcellError):
             raise said_event
@@ -54,11 +54,11 @@ def next_outcome(said: Said, tell: Tell) -> Outcome:
         tell(task, said_event)
 
 
-def event(task: Task, message: Message) -> Progress | Outcome:
+def event(task: SweepRun, message: Message) -> Progress | RunEnd:
     """What a message of a worker says of its task."""
     kind, values = message
     if kind in (OUTCOME, LOST):
-        return Outcome(task, **values)
+        return RunEnd(task, **values)
     row = decode(values["row"].encode()) if values.get("row") else None
     return Progress(**values | {"row": row})
 
@@ -66,7 +66,7 @@ def event(task: Task, message: Message) -> Progress | Outcome:
 class _Worker:
     """A thread that feeds tasks to a process of its own, and begins another process where one dies."""
 
-    def __init__(self, waiting: "deque[Task]", orders: Orders, threads: int, said: "SimpleQueue[Any]") -> None:
+    def __init__(self, waiting: "deque[SweepRun]", orders: Orders, threads: int, said: "SimpleQueue[Any]") -> None:
         self.waiting, self.orders, self.said = waiting, orders, said
         self.runner = Runner(threads)
         self.thread = Thread(target=self._feed, daemon=True)
@@ -96,4 +96,4 @@ class _Worker:
                 for message in self.runner.play(task._asdict(), self.orders._asdict()):
                     self.said.put((task, event(task, message)))
             except Exception as error:  # such as a process that could not be started: told, never waited for
-                self.said.put((task, Outcome(task, 1, f"{type(error).__name__}: {error}")))
+                self.said.put((task, RunEnd(task, 1, f"{type(error).__name__}: {error}")))

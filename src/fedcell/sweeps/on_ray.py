@@ -15,15 +15,14 @@ from threading import Event, Thread
 from typing import Any, NamedTuple
 
 from ..errors import BadInput, FedcellError
-from ..learn.engines.cluster import STORE_BYTES, connect, count_cpus, shares
-from ..learn.engines.pool import cores
+from ..machine import STORE_BYTES, connect, cores, count_cpus, shares
 from ..record import Progress
 from ..record.files import explained
 from ..version import __version__
 from .host import Host, Node
 from .local import Said, Tell, event, next_outcome
 from .runner import LOST, OUTCOME
-from .task import Orders, Outcome, Task
+from .task import Orders, RunEnd, SweepRun
 
 TRIES = 3  # of a run whose workers are lost; of a worker that does not start
 LOOK_S = 0.5  # between two looks whether a worker has started
@@ -37,15 +36,15 @@ class _Sweep(NamedTuple):
     token: Path  # file in the folder of the sweep, for nodes to prove that they see it
     threads: int
     resources: dict[str, float]  # of one worker
-    waiting: "deque[Task]"
+    waiting: "deque[SweepRun]"
     said: Said
     lost: "Counter[str]"  # workers, by name of the run
     begun: Event  # a worker has started
 
 
 def run(
-    tasks: Sequence[Task], orders: Orders, workers: int, tell: Tell, address: str | None = None
-) -> Generator[Outcome]:
+    tasks: Sequence[SweepRun], orders: Orders, workers: int, tell: Tell, address: str | None = None
+) -> Generator[RunEnd]:
     """Do all tasks, telling of their progress; an outcome for each as it ends.
 
     Args:
@@ -63,7 +62,7 @@ def run(
         leave()
 
 
-def _run(tasks: Sequence[Task], orders: Orders, workers: int, tell: Tell, token: Path) -> Generator[Outcome]:
+def _run(tasks: Sequence[SweepRun], orders: Orders, workers: int, tell: Tell, token: Path) -> Generator[RunEnd]:
     cpus, gpus = shares(workers)
     resources = {"num_cpus": cpus, "num_gpus": gpus}
     sweep = _Sweep(orders, token, max(int(cpus), 1), resources, deque(tasks), SimpleQueue(), Counter(), begun=Event())
@@ -176,7 +175,7 @@ class _Hand:
         if node.version != __version__:
             raise BadInput(f"node {node.name} has fedcell {node.version}, not {__version__}: install the same on all")
 
-    def _do(self, task: Task) -> None:
+    def _do(self, task: SweepRun) -> None:
         """Hand a task to the actor and pass on what it says."""
         import ray
         from ray.exceptions import RayError
@@ -196,17 +195,17 @@ class _Hand:
             self.host = None
             self._lose(task, f"its Ray worker was lost ({_first_line(error)})")
 
-    def _lose(self, task: Task, why: str) -> None:
+    def _lose(self, task: SweepRun, why: str) -> None:
         """Put a run back, so that it goes on elsewhere; after several losses it failed."""
         self.sweep.lost[task.name] += 1
         times = self.sweep.lost[task.name]
         if self.stopped or times >= TRIES:
-            self.sweep.said.put((task, Outcome(task, 1, f"{why}; lost {times} times")))
+            self.sweep.said.put((task, RunEnd(task, 1, f"{why}; lost {times} times")))
             return
         self.sweep.waiting.appendleft(task)
         self._note(f"{why}; it goes on from its last checkpoint", task)
 
-    def _note(self, text: str, task: Task | None = None) -> None:
+    def _note(self, text: str, task: SweepRun | None = None) -> None:
         try:
             about = task or self.sweep.waiting[0]
         except IndexError:

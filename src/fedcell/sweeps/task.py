@@ -12,7 +12,7 @@ from ..record.stop import Stopped
 from ..scenarios import Config
 
 
-class Task(NamedTuple):
+class SweepRun(NamedTuple):
     """What one run is asked to do."""
 
     name: str  # folder of the run inside the folder of the sweep, such as `cell-seed1/fedavg`
@@ -39,15 +39,15 @@ class Orders(NamedTuple):
     log: tuple[str, ...] = ()  # `tensorboard=DIR`, `mlflow=URI`
 
 
-class Outcome(NamedTuple):
+class RunEnd(NamedTuple):
     """How the work on a task ended."""
 
-    task: Task
+    task: SweepRun
     code: int = 0  # exit code of the error that stopped it; 0 for a run that ended, diverged or not
     message: str = ""
 
 
-def play(task: Task, orders: Orders, watch: Watch) -> Outcome:
+def play(task: SweepRun, orders: Orders, watch: Watch) -> RunEnd:
     """Do one run, or what is left of it; an error ends this run alone."""
     try:
         config: Config = options.from_dict(Config(), task.config)
@@ -63,9 +63,9 @@ def play(task: Task, orders: Orders, watch: Watch) -> Outcome:
                 period=Period(seconds=orders.checkpoint_s),
             )
     except Stopped:
-        return Outcome(task, 1, "stopped on request")
+        return RunEnd(task, 1, "stopped on request")
     except FedcellError as error:
-        return Outcome(task, error.exit_code, str(error))
+        return RunEnd(task, error.exit_code, str(error))
     except Exception as error:
-        return Outcome(task, 1, f"{type(error).__name__}: {error}")
-    return Outcome(task)
+        return RunEnd(task, 1, f"{type(error).__name__}: {error}")
+    return RunEnd(task)

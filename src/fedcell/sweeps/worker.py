@@ -16,7 +16,7 @@ import torch
 from ..record import Progress
 from ..record.files import in_use
 from ..record.rows import encode
-from .task import Orders, Task, play
+from .task import Orders, SweepRun, play
 
 EVERY_S = 0.2  # between two reports of a running run
 PATIENCE_S = 60.0  # for the worker of a killed sweep to let go of a run
@@ -34,7 +34,7 @@ def main(threads: int) -> int:
     try:
         while line := asked.get():
             task, orders = json.loads(line)
-            _work(Task(**task), Orders(**orders), out, busy)
+            _work(SweepRun(**task), Orders(**orders), out, busy)
     except (KeyboardInterrupt, BrokenPipeError):
         return 130
     return 0
@@ -50,7 +50,7 @@ def _listen(asked: "SimpleQueue[bytes]", busy: Event) -> None:
         _thread.interrupt_main()
 
 
-def _work(task: Task, orders: Orders, out: IO[bytes], busy: Event) -> None:
+def _work(task: SweepRun, orders: Orders, out: IO[bytes], busy: Event) -> None:
     told_s = 0.0
 
     def say(kind: str, values: dict[str, Any]) -> None:

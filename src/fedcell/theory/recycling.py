@@ -19,6 +19,8 @@ from numpy.typing import ArrayLike
 
 from ..types import Bools, Floats, Ints
 
+GROWS = 1e-3  # rise of a logarithm in one round from which on a recursion is not stable; a few are still settling
+
 
 class Constants(NamedTuple):
     """Rates, and what the assumptions bound."""
@@ -115,6 +117,40 @@ def steps_at_random(share: float) -> float:
     38.0
     """
     return 2 * (2 - share) / share
+
+
+def steps_of(heard: Bools) -> float:
+    """As `steps_in_turn`, of a schedule as it was played.
+
+    `w_{t+1} = w_t - (a / K) sum_k G_k` is followed, with `G_k` the `w` at which device `k` was last heard and 0 before
+    the first time; `a` is the largest with which it does not grow over the second half of the rounds.
+
+    Args:
+        heard: `[n_rounds, n_devices]`, who was heard; long enough that most are heard again in the second half.
+
+    >>> everyone = np.ones((100, 4), dtype=np.bool_)
+    >>> round(steps_of(everyone), 2)
+    2.0
+    """
+    low, high = 1e-3, 1e3
+    while high > low * (1 + 1e-3):
+        step = np.sqrt(low * high)
+        low, high = (low, step) if _growth(heard, step) > GROWS else (step, high)
+    return float(low)
+
+
+def _growth(heard: Bools, step: float) -> float:
+    """Rise of the logarithm of `w` and all `G_k` in one round, over the second half."""
+    n_rounds, n_devices = heard.shape
+    point, kept, scale, size = 1.0, np.zeros(n_devices), 0.0, np.zeros(n_rounds)
+    for t, now in enumerate(heard):
+        kept[now] = point
+        point -= step * kept.mean()
+        largest = max(abs(point), np.abs(kept).max(), 1e-300)
+        point, kept, scale = point / largest, kept / largest, scale + np.log(largest)
+        size[t] = scale
+    half = n_rounds // 2
+    return float((size[-1] - size[half]) / (n_rounds - 1 - half))
 
 
 # ---------------------------------------------------------------- lemmas

@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..data.partition import histogram
-from ..data.settings import StreamConfig
 from ..errors import BadInput
+from ..labels import histogram
 from ..rng import SETUP
 from ..types import Floats, Ints, Store
 from ..world.caches import RULES, Cache, Keeper, aim, begin, drsr_gain, srsr_gain
 from ..world.labels import LabelLaw, draw_labels, first_state, ideal_labels, next_state
+from ..world.settings import StreamConfig
 from ..world.streams import first_fill, sizes
 
 # ---------------------------------------------------------------- measured

@@ -101,15 +101,21 @@ def decided(cell: Cell, decision: Decision) -> Decision:
 
 
 def played(cell: Cell, whole: Round) -> Round:
-    """A cell's part of a round; update rows are views into the network's."""
-    rows, uplink = _rows(whole.updates.device, cell), whole.uplink
-    device = np.searchsorted(cell.device, whole.updates.device[rows])
+    """A cell's part of a round."""
+    uplink = whole.uplink
     return Round(
         observed(cell, whole.observation),
         decided(cell, whole.decision),
-        Updates(device, whole.updates.delta[rows], each(lambda part: part[rows], whole.updates.kept)),
+        trained(cell, whole.updates),
         Uplink._make([*(column[cell.device] for column in uplink[:-1]), uplink.round_s]),
     )
+
+
+def trained(cell: Cell, updates: Updates) -> Updates:
+    """A cell's part of the updates; rows are views into the network's."""
+    rows = _rows(updates.device, cell)
+    device = np.searchsorted(cell.device, updates.device[rows])
+    return Updates(device, updates.delta[rows], *each(lambda part: part[rows], (updates.kept, updates.bit)))
 
 
 def _world(world: World, number: int, device: Ints, seed: int) -> World:
@@ -160,7 +166,7 @@ def merged_decision(cells: Sequence[Cell], decisions: Sequence[Decision]) -> Dec
         round_s=max(fixed_s, default=None),
         mask=_merged_mask(cells, decisions),
         info=averaged(part.info for part in decisions),
-        unbounded=_common("unbounded", decisions),
+        budget_joule=_common("budget_joule", decisions),
     )
 
 
@@ -184,7 +190,8 @@ def merged_updates(cells: Sequence[Cell], parts: Sequence[Updates]) -> Updates:
             return torch.cat(some)[torch.from_numpy(order)]
         return np.concatenate(some)[order]
 
-    return Updates(device[order], together(*(part.delta for part in parts)), each(together, *(p.kept for p in parts)))
+    rows = together(*(part.delta for part in parts))
+    return Updates(device[order], rows, *each(together, *((part.kept, part.bit) for part in parts)))
 
 
 def each(function: Callable[..., Any], *trees: Any) -> Any:
@@ -198,6 +205,11 @@ def each(function: Callable[..., Any], *trees: Any) -> Any:
         return None if first is None else function(*trees)
     if isinstance(first, dict):
         return {key: each(function, *(tree[key] for tree in trees)) for key in first}
+    if not isinstance(first, tuple | list):
+        raise ContractError(
+            f"kept holds a {type(first).__name__}: keep tensors, arrays, and tuples, NamedTuples, lists or dicts of "
+            "them"
+        )
     parts = [each(function, *some) for some in zip(*trees, strict=True)]
     return type(first)(*parts) if hasattr(first, "_fields") else type(first)(parts)
 
@@ -219,9 +231,8 @@ def _common(name: str, decisions: Sequence[Decision]) -> Any:
     """What all cells decided alike."""
     values = {getattr(part, name) for part in decisions}
     if len(values) > 1:
-        raise ContractError(
-            f"{name} is {min(values)} in one cell and {max(values)} in another: return the same from decide() in all"
-        )
+        one, other, *_ = sorted(map(str, values))
+        raise ContractError(f"{name} is {one} in one cell and {other} in another: return the same from decide() in all")
     return values.pop()
 
 

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from ..errors import BadInput, ContractError
 from ..radio import as_decision
-from ..types import Decision, Floats, Method, Observation, Problem, Round, Start, Updates, Uplink, is_stateless
+from ..types import Decision, Floats, Method, Observation, Problem, Round, Start, Updates, Uplink, as_is, is_stateless
 from .cell_views import (
     Cell,
     averaged,
@@ -35,6 +35,7 @@ from .cell_views import (
     merged_updates,
     observed,
     played,
+    trained,
 )
 
 SCOPES = ("cell", "network", "server")
@@ -72,6 +73,7 @@ def over_edges(problem: Problem, method: Method) -> Method:
         local=partial(local, cells, method),
         aggregate=partial(aggregate, cells, method),
         evaluate=partial(evaluate, cells, method),
+        encode=as_is if method.encode is as_is else partial(encode, cells, method),
         scope="server",  # lifted once is enough
     )
 
@@ -150,6 +152,29 @@ def _starts(
         )
         for cell in cells
     ]
+
+
+def encode(
+    cells: Sequence[Cell],
+    method: Method,
+    problem: Problem,
+    state: Edges,
+    updates: Updates,
+    observation: Observation,
+    decision: Decision,
+) -> Updates:
+    """Each cell with its state."""
+    parts = [
+        method.encode(
+            cell.problem,
+            state.states[cell.number],
+            trained(cell, updates),
+            observed(cell, observation),
+            decided(cell, decision),
+        )
+        for cell in cells
+    ]
+    return merged_updates(cells, parts)
 
 
 def aggregate(

@@ -163,7 +163,7 @@ class Board:
         if not _inside(info.folder, self.root):
             return
         run = Followed(info._replace(folder=info.folder.resolve()), self.root)
-        run.facts |= {"rounds": info.rounds, "accuracy": number(info.accuracy_final)}
+        run.facts |= {"rounds": info.rounds, "accuracy": number(info.totals.accuracy_final)}
         if info.state in ENDED:  # its totals are on file, so that its rows are read when somebody looks at them
             run.changed = _changed(info.folder / STATUS)
         self._runs[run.facts["id"]] = run

@@ -7,10 +7,10 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..record import rows
+from ..record import rows, served
 from ..record.folder import ROWS
 from ..types import Outcome, Row
-from .thin import Thinned
+from .downsample import Downsampled
 
 POINTS = 1000  # rounds of a curve
 LETTERS = 200_000  # outcome letters of a schedule map
@@ -18,7 +18,7 @@ CHUNK = 1 << 22  # bytes read at a time
 TOTALS = ("clock_s", "compute_joule", "radio_joule", "uplink_bit", "selected", "delivered")
 
 
-class Point(NamedTuple):
+class CurvePoint(NamedTuple):
     """A round that is shown: running totals, so that leaving out rounds loses resolution and nothing else."""
 
     totals: tuple[float, ...]  # as in TOTALS
@@ -61,13 +61,14 @@ class Follower:
         self.epoch += 1
         self.done, self._offset = 0, 0
         self._seen = (0, 0)
-        self.points = Thinned(points, total, eval_every)
-        self.letters = Thinned(letters, total)
+        self.points = Downsampled(points, total, eval_every)
+        self.letters = Downsampled(letters, total)
         self.outcomes: Counter[str] = Counter()
         self.best: dict[str, float] = {}
         self.final: dict[str, float] = {}
         self._totals = (0.0,) * len(TOTALS)
         self._sums: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+        self._served: tuple[float, ...] = ()
 
     def _take(self, lines: Sequence[bytes]) -> bool:
         """Add whole, sound lines; True when all were. A damaged one ends the run here; `fedcell show` explains it."""
@@ -94,7 +95,10 @@ class Follower:
                 self._sums[name][1] += 1
                 self.final[name] = value
                 self.best[name] = max(value, self.best.get(name, value))
-        self.points.put(self.done, Point(totals, dict(row.metrics)))
+        if served.MARK in row.metrics:
+            more = served.weighed(row.metrics)
+            self._served = tuple(map(sum, zip(self._served or (0.0,) * len(more), more, strict=True)))
+        self.points.put(self.done, CurvePoint(totals, dict(row.metrics)))
         self.letters.put(self.done, row.outcome)
 
     def totals(self) -> dict[str, Any]:
@@ -106,6 +110,7 @@ class Follower:
             "final": number(self.final.get("accuracy")),
             "outcomes": {one.letter: self.outcomes[one.letter] for one in Outcome},
             "means": {name: number(total / count) for name, (total, count) in self._sums.items()},
+            **({name: number(value) for name, value in served.result(*self._served).items()} if self._served else {}),
         }
 
     def columns(self, after: int = 0) -> dict[str, Any]:

@@ -1,11 +1,11 @@
 """What a page knows of a run: facts that stay, how far it is, and its rows."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..options import written
+from ..options import flat, written
 from ..record.index import RunInfo
 from . import places
 from .follow import LETTERS, POINTS, Follower
@@ -44,7 +44,7 @@ def source(info: RunInfo) -> str:
 
 def settings(info: RunInfo) -> dict[str, str]:
     """Every setting but the seed: runs with the same ones are averaged over their seeds."""
-    return {key: value for key, value in flat(info.config).items() if key != "seed"}
+    return {key: value for key, value in texts(info.config).items() if key != "seed"}
 
 
 def map_key(config: Mapping[str, Any]) -> str:
@@ -57,18 +57,10 @@ def cell_map(config: Mapping[str, Any]) -> dict[str, Any]:
     return places.draw(config)
 
 
-def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+def texts(values: Mapping[str, Any]) -> dict[str, str]:
     """Nested settings as texts by dotted key.
 
-    >>> flat({"rounds": 3, "world": {"radius_m": 400.0, "devices_per_cell": [1, 2]}})
+    >>> texts({"rounds": 3, "world": {"radius_m": 400.0, "devices_per_cell": [1, 2]}})
     {'rounds': '3', 'world.radius_m': '400', 'world.devices_per_cell': '1,2'}
     """
-    return dict(_flat(values, prefix))
-
-
-def _flat(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, written(value)
+    return {key: written(value) for key, value in flat(values).items()}

@@ -3,43 +3,46 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .. import methods, options, scenarios
+from .. import coding, methods, options, scenarios
+from ..methods.pairing import split
 from ..record.index import RunInfo
-from .runs import flat
+from .runs import texts
 
-Row = dict[str, Any]
+SettingRow = dict[str, Any]
 
 
-def config_table(infos: Sequence[RunInfo]) -> list[Row]:
+def config_table(infos: Sequence[RunInfo]) -> list[SettingRow]:
     """Every setting of world, data, model and training: its values here, in the scenario's preset, and by default."""
-    here = [flat(info.config) for info in infos]
-    default = flat(options.to_dict(scenarios.Config()))
+    here = [texts(info.config) for info in infos]
+    default = texts(options.to_dict(scenarios.Config()))
     preset = dict(default)
     names = {info.scenario for info in infos}
     if len(names) == 1 and names <= set(scenarios.names()):
-        preset = flat(options.to_dict(scenarios.get(*names).config))
+        preset = texts(options.to_dict(scenarios.get(*names).config))
     about = {key: help for key, _, _, help in options.describe(scenarios.Config())}
     rows = [_row(key, here, preset.get(key, ""), default.get(key, ""), about.get(key, "")) for key in _keys(here)]
     return sorted(rows, key=lambda row: row["rank"])
 
 
-def method_table(infos: Sequence[RunInfo]) -> list[Row]:
+def method_table(infos: Sequence[RunInfo]) -> list[SettingRow]:
     """Every setting of the methods; files of a user are not executed for it, so theirs have no defaults."""
     rows = []
-    known = methods.names()
+    known = {*methods.names()}
+    codings = {"", *coding.names()}
     for info in {info.label: info for info in infos}.values():
         name = info.method.partition(":")[0]
-        builtin = name in known
+        method, coded_by = split(name)
+        builtin = method in known and coded_by in codings
         config = methods.load(name).Config() if builtin else None
-        default = flat(options.to_dict(config)) if builtin else {}
+        default = texts(options.to_dict(config)) if builtin else {}
         about = {key: help for key, _, _, help in options.describe(config)} if builtin else {}
-        for key, value in flat(info.settings).items():
+        for key, value in texts(info.settings).items():
             before = default.get(key, "" if builtin else value)
             rows.append(_row(key, [{key: value}], before, before, about.get(key, "")) | {"method": info.label})
     return sorted(rows, key=lambda row: row["rank"])
 
 
-def _row(key: str, here: Sequence[Mapping[str, str]], preset: str, default: str, help: str) -> Row:
+def _row(key: str, here: Sequence[Mapping[str, str]], preset: str, default: str, help: str) -> SettingRow:
     values = list(dict.fromkeys(one.get(key, "") for one in here))
     changed, special = values != [preset], values != [default]
     rank = 0 if len(values) > 1 else 1 if changed else 2 if special else 3

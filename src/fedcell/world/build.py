@@ -4,12 +4,15 @@ Every draw is keyed by (seed, round, purpose) and made for all devices, so two m
 the same world whatever they decide, and changing one setting leaves the draws of the others alone.
 """
 
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from .. import rng
 from ..errors import ContractError
 from ..options import check
-from ..types import Devices, Floats, Observation, Stream, Topology, Uplink, World, WorldState
+from ..types import Arrived, Devices, Floats, Observation, Stream, Topology, Uplink, World, WorldState
 from ..units import dbm_to_watt
 from .channel import fading, interference_watt, mean_gain
 from .devices import draw_devices, redraw_cpu, switched_on
@@ -17,6 +20,10 @@ from .response import read_trace, response_s
 from .settings import WorldConfig
 from .topology import place
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Ask = Callable[["Tensor"], Floats]
 ROUNDING = 1e-12  # relative: a battery emptied up to rounding is empty
 
 
@@ -33,11 +40,12 @@ def build_world(
         seed: of the run.
     """
     check(settings, "world.")
+    topology = places(settings, seed, rng.SETUP)
     return World(
         settings=settings,
         devices=draw_devices(settings, flops_per_sample, seed),
-        topology=places(settings, seed, rng.SETUP),
-        stream=stream,
+        topology=topology,
+        stream=stream.at(topology) if stream.at else stream,
         interference_watt=interference_watt(settings, seed, rng.SETUP),
         noise_watt_per_hz=float(dbm_to_watt(settings.noise_dbm_per_hz)),
         payload_bit=n_params * settings.bits_per_parameter,
@@ -78,6 +86,26 @@ def observe(world: World, state: WorldState, seed: int, round: int) -> tuple[Obs
         battery_joule=state.battery_joule,
     )
     return observation, state._replace(store=store, memory=memory)
+
+
+def serve(
+    world: World, before: WorldState, state: WorldState, observation: Observation, seed: int, ask: Ask
+) -> tuple[WorldState, Mapping[str, float]]:
+    """What the stream makes of the samples that arrived, and the columns it adds to the row; most make nothing.
+
+    Args:
+        world: with the stream.
+        before: before the samples arrived.
+        state: as `observe` returned it.
+        observation: of the round.
+        seed: of the run.
+        ask: the models that devices have; called by streams that need them alone.
+    """
+    if world.stream.serve is None:
+        return state, {}
+    arrived = Arrived(seed, observation.round, before.memory, state.memory, observation.topology.cell, ask)
+    memory, columns = world.stream.serve(arrived)
+    return state._replace(memory=memory), columns
 
 
 def settle(world: World, state: WorldState, uplink: Uplink) -> WorldState:

@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..data.partition import histogram
 from ..errors import BadInput
+from ..labels import histogram
 from ..rng import uniforms
 from ..types import Bools, Floats, Ints, Store
 

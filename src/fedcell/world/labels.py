@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import rng
-from ..data.settings import StreamConfig
 from ..errors import BadInput
 from ..types import Floats, Ints
 from .caches import largest_remainder
+from .settings import StreamConfig
 
 STUCK = 1e-9  # a chain whose second eigenvalue is nearer to 1 than this has no usable stationary law
 TRIES = 1000  # draws of random classes before giving up covering all of them

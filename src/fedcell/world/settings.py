@@ -1,4 +1,4 @@
-"""The settings of the world: places, channels, hardware, budgets."""
+"""The settings of the world: places, channels, hardware, budgets, and how samples reach devices."""
 
 from dataclasses import dataclass
 from math import inf
@@ -158,3 +158,63 @@ def _check_cells(per_cell: tuple[int, ...], n_cells: int, n_devices: int) -> Non
             f"world.devices_per_cell = {written} adds up to {sum(per_cell)} but world.n_devices = {n_devices}: "
             "change one of them"
         )
+
+
+@dataclass(frozen=True)
+class StreamConfig:
+    """How samples reach a device during the run, and which of them it keeps."""
+
+    kind: str = option(
+        "static",
+        "static: the split of the data, ever; markov: labels wander between states; binomial: a device walks through "
+        "its part of the split",
+        choices=("static", "markov", "binomial"),
+    )
+    cache: str = option(
+        "drsr", "what a full cache keeps (markov, binomial)", choices=("fifo", "srsr", "drsr", "lazy", "full")
+    )
+    capacity: Law = option(Law((300.0,)), "samples a device can keep", least=1)
+    batch: Law = option(Law((150.0,)), "samples that arrive in a round; at most so many (binomial)", least=0)
+    activity: Law = option(
+        Law((1.0,)), "probability that each of the batch arrives (binomial)", least=0, most=1, needs="kind=binomial"
+    )
+    theta: float = option(2 / 3, "weight of new label shares (srsr)", least=0, most=1, needs="cache=srsr")
+    initial: str = option("prefill", "caches start empty, or filled", choices=("cold", "prefill"))
+    fill: float = option(
+        1.0, "share of the capacity that is filled at the start (prefill)", above=0, most=1, needs="initial=prefill"
+    )
+
+    n_states: int = option(10, "label laws a device wanders between (markov)", least=1, needs="kind=markov")
+    classes_per_device: int = option(3, "labels a device ever meets (markov)", least=1, needs="kind=markov")
+    classes: str = option(
+        "cyclic",
+        "device k meets labels k, k+1, ..., or any that together cover all",
+        choices=("cyclic", "random"),
+        needs="kind=markov",
+    )
+    alpha: float = option(
+        1.0, "concentration of the label laws: small is more skewed (markov)", above=0, needs="kind=markov"
+    )
+    beta: float = option(
+        2.0, "a step costs exp(-beta * KL divergence): large wanders slowly (markov)", least=0, needs="kind=markov"
+    )
+    smoothing: float = option(
+        1e-3, "added to label shares before their divergence is taken (markov)", above=0, needs="kind=markov"
+    )
+    full_refresh: str = option(
+        "stream",
+        "instances that change each round (full): as many as arrive, all, none",
+        choices=("stream", "all", "none"),
+        needs="cache=full",
+    )
+
+    def __post_init__(self) -> None:
+        if self.kind != "static" and max(self.batch.values) > min(self.capacity.values):
+            raise BadInput(
+                f"stream.batch = {self.batch} can exceed stream.capacity = {self.capacity}: "
+                "let no more samples arrive in a round than a cache holds"
+            )
+        if self.kind == "binomial" and self.cache == "full":
+            raise BadInput(
+                "stream.cache = 'full' needs a long-term label law, which stream.kind = 'binomial' has not: use markov"
+            )

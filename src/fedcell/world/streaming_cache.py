@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..data.datasets import rank_in_class
 from ..errors import BadInput
+from ..labels import rank_in_class
 from ..rng import stream
 from ..types import Floats, Ints
 from .caches import RULES, Keeper, aim, drsr_gain, srsr_gain

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import rng
-from ..data.settings import StreamConfig
 from ..options import Law, check
 from ..types import Floats, Ints, Store, Stream
 from .caches import RULES, Cache, Keeper, begin
 from .labels import LabelLaw, draw_labels, draw_law, first_state, ideal_labels, next_state
+from .settings import StreamConfig
 
 
 class Source(NamedTuple):

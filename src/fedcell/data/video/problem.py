@@ -13,6 +13,7 @@ from ...types import Ints, Store, Stream
 from ...world.caches import Keeper
 from ...world.streams import Source, streaming
 from .catalogue import Catalogue, build_catalogue
+from .edge import edges_of, first_samples, with_edges
 from .features import feature_table
 from .requests import draw_arrivals, draw_requests
 from .settings import VideoConfig
@@ -49,7 +50,7 @@ def video_problem_parts(
     catalogue = build_catalogue(settings, seed)
     profiles = draw_profiles(settings, n_devices, seed)
     arrivals = draw_arrivals(profiles, n_rounds, seed)
-    filled = np.minimum(settings.initial, profiles.capacity).astype(np.int64)
+    filled = first_samples(settings, profiles)
     per_user = int((filled + arrivals.sum(axis=0)).max())
 
     def samples(n_samples: int, lead: int, purpose: str) -> RequestSamples:
@@ -62,6 +63,7 @@ def video_problem_parts(
     capacity = np.minimum(profiles.capacity, train.per_user).astype(np.int64)
     keeper = Keeper(capacity, train.labels, catalogue.n_files, settings.theta)
     stream = streaming(request_source(filled, capacity, arrivals, train.per_user, seed), settings.cache, keeper)
+    stream = with_edges(stream, settings, train, filled, edges_of(settings), seed)
     return VideoParts(train, test, stream, catalogue.n_files, train.shape, catalogue, profiles)
 
 

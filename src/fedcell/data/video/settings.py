@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 from math import inf
 
-from ...errors import BadInput
+from ...errors import BadInput, choose_one
 from ...options import Law, option
 from ..scaling import SCALINGS
+
+KNOWABLE = ("served", "reports")  # what an edge server can be allowed to see
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,40 @@ class VideoConfig:
         70, "times the genre number is repeated (features=content)", least=0, needs="features=content"
     )
     history: int = option(10, "requests of a sample (features=history)", least=1, needs="features=history")
+    edge_files: int = option(0, "files that the edge server of every cell holds; 0: there are no edge servers", least=0)
+    edge_placement: str = option(
+        "predicted",
+        "what edge servers hold: predicted (files that users' models foretell), popular (most requested so far), lru, "
+        "lfu, genie (knows the coming requests), random, none (no edge servers)",
+        choices=("predicted", "popular", "lru", "lfu", "genie", "random", "none"),
+        needs="edge_files!=0",
+    )
+    edge_reports: int = option(
+        8,
+        "likeliest next files that a user names to the edge server (edge_placement=predicted)",
+        least=1,
+        needs="edge_placement=predicted",
+    )
+    edge_margin: float = option(
+        0.0,
+        "a file is fetched instead of a held one only if so many more requests for it are expected in the round; at 1, "
+        "fetching pays within the round",
+        least=0,
+        needs="edge_placement=predicted|popular|genie|random",
+    )
+    edge_knows: tuple[str, ...] = option(
+        KNOWABLE,
+        "what an edge server may see: served (files it has served), reports (files that users name); a placement that "
+        "asks for more is refused",
+        needs="edge_files!=0",
+    )
+    file_bit: Law = option(Law((2e8,)), "size of a file in bits", above=0, needs="edge_files!=0")
+    file_sizes: str = option(
+        "", "CSV file with the bits of every file, one number per line, instead of file_bit", needs="edge_files!=0"
+    )
+    backhaul_bps: float = option(5e7, "rate of a file on the backhaul", above=0, needs="edge_files!=0")
+    downlink_bps: float = option(1e8, "rate of a file from a base station to a user", above=0, needs="edge_files!=0")
+
     test_samples: int = option(100, "test samples of each user", least=1)
     test_warm_up: int = option(100, "requests before the first test sample", least=1)
 
@@ -91,6 +127,14 @@ class VideoConfig:
             )
         if inf in self.capacity.values and self.initial == inf:
             raise BadInput("video.capacity = inf needs a finite video.initial: say how many samples there are at first")
+        for part in self.edge_knows:
+            if part not in KNOWABLE:
+                raise BadInput(f"video.edge_knows names {part!r}{choose_one(part, list(KNOWABLE))}")
+        if self.edge_files > self.n_files:
+            raise BadInput(
+                f"video.edge_files = {self.edge_files} but the catalogue has {self.n_files} files: lower it, or raise "
+                "video.files_per_genre"
+            )
 
 
 OSAFL = VideoConfig(scaling="half")

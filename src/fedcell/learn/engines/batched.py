@@ -14,12 +14,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ...machine import for_each
 from ...types import Ints
 from ..architecture import Architecture
 from .chunks import in_chunks
 from .cohort import Kernel, train_rows
 from .common import Batch, Batches, Job
-from .pool import for_each
 from .products import product, subtract_product
 
 CHUNK_BYTES = 2 << 20  # weights of a chunk on a CPU: little memory, and larger chunks were not faster
@@ -28,7 +28,7 @@ MOST_ROWS = 128
 Views = list[tuple[Tensor, Tensor | None]]  # kernel and bias of every layer, for several clients
 
 
-class Layer(NamedTuple):
+class DenseLayer(NamedTuple):
     """One dense layer of a chain: where its parameters lie in a flat row, and what follows it."""
 
     weight: int
@@ -39,18 +39,20 @@ class Layer(NamedTuple):
 
 
 @lru_cache(maxsize=4)
-def chain(architecture: Architecture) -> list[Layer] | None:
+def chain(architecture: Architecture) -> list[DenseLayer] | None:
     """The dense layers of a module, or None where it is not a plain chain of them."""
     module = architecture.module
     if not isinstance(module, nn.Sequential):
         return None
     where = dict(zip(architecture.names, architecture.offsets, strict=True))
-    layers: list[Layer] = []
+    layers: list[DenseLayer] = []
     parts = [(name, part) for name, part in module.named_modules(remove_duplicate=False) if name and "." not in name]
     for name, part in parts:
         if isinstance(part, nn.Linear) and f"{name}.weight" in where:
             layers.append(
-                Layer(where[f"{name}.weight"], where.get(f"{name}.bias"), part.in_features, part.out_features, None)
+                DenseLayer(
+                    where[f"{name}.weight"], where.get(f"{name}.bias"), part.in_features, part.out_features, None
+                )
             )
         elif isinstance(part, nn.ReLU | nn.Tanh) and layers and layers[-1].activation is None:
             layers[-1] = layers[-1]._replace(activation=type(part))
@@ -80,7 +82,7 @@ def train(job: Job, workers: int = 0) -> None:
     for_each(lambda rows: _train_chunk(job, layers, batches, rows), parts, workers)
 
 
-def kernel(layers: list[Layer]) -> Kernel:
+def kernel(layers: list[DenseLayer]) -> Kernel:
     """The chain for cohorts on a GPU, whose parameters are one flat row per client."""
     n_out = layers[-1].n_out
 
@@ -97,7 +99,7 @@ def kernel(layers: list[Layer]) -> Kernel:
 
 @torch.inference_mode()  # spares every kernel some of the time until it runs
 @np.errstate(over="ignore", invalid="ignore")  # the server turns away what is not finite
-def _train_chunk(job: Job, layers: list[Layer], batches: Batches, rows: Ints) -> None:
+def _train_chunk(job: Job, layers: list[DenseLayer], batches: Batches, rows: Ints) -> None:
     work, place = job.work, torch.from_numpy(rows)
     one = len(job.points) == 1
     start = job.points.expand(len(rows), -1) if one else job.points.index_select(0, torch.from_numpy(job.of_row[rows]))
@@ -168,7 +170,9 @@ def _labelled(y: Tensor, weight: Tensor, n_out: int, rate: float = 1.0) -> tuple
     return labels.scatter_(-2, index, weight.expand(index.shape)), weight
 
 
-def _step(layers: list[Layer], views: Views, x: Tensor, labels: Tensor, weight: Tensor, gradient: Views | None) -> None:
+def _step(
+    layers: list[DenseLayer], views: Views, x: Tensor, labels: Tensor, weight: Tensor, gradient: Views | None
+) -> None:
     """One gradient of the weighted cross-entropy; subtracted at once, or written to `gradient` where given.
 
     Between the layers a sample is a column, `[n_rows, n_out, width]`: a softmax over columns is many times as fast on a
@@ -194,7 +198,7 @@ def _step(layers: list[Layer], views: Views, x: Tensor, labels: Tensor, weight: 
             towards = _back(layers[position - 1].activation, back, entered)
 
 
-def _views(layers: list[Layer], rows: Tensor) -> Views:
+def _views(layers: list[DenseLayer], rows: Tensor) -> Views:
     """Kernel `[n_rows, n_out, n_in]` and bias `[n_rows, n_out, 1]` of every layer inside flat rows."""
     return [
         (

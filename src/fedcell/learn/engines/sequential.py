@@ -14,13 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ...machine import cores, for_each
 from ...rng import stream
 from ..architecture import trainable
 from ..work import cross_entropy
 from .common import Batches, Job
 from .fused import Anchor, fuse
 from .planned import PlannedClient, chain_of
-from .pool import cores, for_each
 from .steps import Layout, Step
 
 

@@ -20,17 +20,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ... import machine
 from ...errors import BadInput, FedcellError
+from ...machine import cores
 from ...types import Ints
 from ..architecture import Architecture
 from ..memory import keep_freed_memory
 from ..samples import Samples
 from ..work import rows_of
-from . import batched, cluster
+from . import batched
 from .cohort import Replays
 from .common import Job
 from .dispatch import train_with
-from .pool import cores
 
 PIECES = 4  # of each worker, so that all end at about the same time
 PIECE_BYTES = 64 << 20  # of updates, so that little shared memory is needed
@@ -41,7 +42,7 @@ START_S = 120.0  # for the workers to start
 
 def check(shards: int, device: torch.device) -> None:
     """Refuse shards where they cannot work."""
-    cluster.require(f"train.shards = {shards}")
+    machine.require_ray(f"train.shards = {shards}")
     if device.type != "cpu":
         raise BadInput(f"train.shards = {shards} splits rows over CPUs, but models are on a GPU: set train.device=cpu")
 
@@ -120,7 +121,7 @@ class _Crew:
     def __init__(self, shards: int) -> None:
         import ray
 
-        self.cpus = cluster.shares(shards)[0]
+        self.cpus = machine.shares(shards)[0]
         self.actors = [self._engage() for _ in range(shards)]
         self.sent: WeakKeyDictionary[Samples | Architecture, Any] = WeakKeyDictionary()
         started, _ = ray.wait([actor.pid.remote() for actor in self.actors], num_returns=shards, timeout=START_S)
@@ -211,9 +212,9 @@ _lock = Lock()  # methods may train several groups of rows at a time
 def _crew(shards: int) -> _Crew:
     """The workers of this process, which stay between rounds."""
     with _lock:
-        if not cluster.connected():
+        if not machine.connected():
             _crews.clear()
-            atexit.register(cluster.connect(None, cores()))
+            atexit.register(machine.connect(None, cores()))
         import ray
 
         key = ray.get_runtime_context().get_job_id(), shards
@@ -227,7 +228,7 @@ def dismiss() -> None:
     """End the workers of this process, so that others can have their CPUs."""
     import ray
 
-    here = ray.get_runtime_context().get_job_id() if cluster.connected() else ""
+    here = ray.get_runtime_context().get_job_id() if machine.connected() else ""
     for (connection, _), crew in _crews.items():
         if connection == here:
             crew.dismiss()

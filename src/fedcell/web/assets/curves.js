@@ -19,7 +19,11 @@
     radio_joule: ["energy for sending, per round", "J"], uplink_bit: ["uplink traffic per round", "bit"],
     selected: ["devices selected per round", ""], delivered: ["devices delivered per round", ""],
   };
-  const SCORES = { accuracy: ["test accuracy", "%"], loss: ["test loss", ""] };
+  const SCORES = {
+    accuracy: ["test accuracy", "%"], loss: ["test loss", ""],
+    hit_ratio: ["hits of edge servers", "%"], delivery_s: ["delivery of a file", "s"],
+    video_backhaul_bit: ["requested files on the backhaul, per round", "bit"], fetch_bit: ["files fetched ahead, per round", "bit"],
+  };
 
   function metricsOf(runs, kind) {
     if (kind === "costs") return Object.entries(COSTS).map(([key, [title]]) => [key, title]);

@@ -15,15 +15,18 @@
   fedcell.summaryTable = () => {
     const node = el("div");
     const HEADER = ["method", "runs", "state", "best", "final", "time", "computing", "sending", "uplink", "delivered"];
+    const SERVED = ["hits", "backhaul", "saved"];
     function draw(view) {
+      const served = view.runs.some((run) => "hit_ratio" in run.totals);
+      const brought = (group) => [percent(group, "hit_ratio"), mean(group, "video_backhaul_bit", "bit"), percent(group, "saved_share")];
       const rows = view.groups.map((group) => [
         el("span", { class: "chip" }, fedcell.sample(group.index), group.name),
         String(group.runs.length), states(group.runs),
         percent(group, "best"), percent(group, "final"),
         mean(group, "clock_s", "s"), mean(group, "compute_joule", "J"), mean(group, "radio_joule", "J"), mean(group, "uplink_bit", "bit"),
-        delivered(group),
+        delivered(group), ...(served ? brought(group) : []),
       ]);
-      node.replaceChildren(fedcell.table(HEADER, rows, [1, 3, 4, 5, 6, 7, 8, 9]));
+      node.replaceChildren(fedcell.table([...HEADER, ...(served ? SERVED : [])], rows, [1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]));
     }
     return { node, draw };
   };

@@ -3,7 +3,7 @@
 Flower starts a new Python process for every message, which imports PyTorch anew. This one imports it once and forks:
 
     flower-supernode --isolation process --port 9094 ...
-    python -m fedcell.deploy.warm --insecure --runtime-api-address 127.0.0.1:9094
+    python -m fedcell.deploy.prefork --insecure --runtime-api-address 127.0.0.1:9094
 
 Flags are those of `flower-superexec`. `FEDCELL_PRELOAD` names further modules to import, separated by commas.
 """

@@ -1,4 +1,4 @@
-"""The Ray cluster of this process: one that is joined, or a small one of its own that nobody else can reach.
+"""The machine under a process: its cores, the threads that work on them, and the Ray cluster that it belongs to.
 
 Ray is optional: nothing imports it before `connect` is called.
 """
@@ -8,13 +8,20 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import lru_cache
 from importlib.util import find_spec
 from logging import ERROR
+from threading import current_thread
 from typing import Any
 
-from ...errors import BadInput
+import torch
 
+from .errors import BadInput
+
+NAME = "fedcell"  # of the threads
 STORE_BYTES = 100 << 20  # shared memory of a local cluster that passes messages alone; Ray takes no less than 75 MiB
 ANSWER_S = 5.0  # for the head of a cluster
 FIX = "start one with `ray start --head`, correct the address, or leave it out for a cluster of your own"
@@ -23,7 +30,62 @@ LOOPBACK = (
 )
 
 
-def require(what: str) -> None:
+# ---------------------------------------------------------------- cores and threads
+
+
+def for_each(work: Callable[[Any], None], items: Iterable[Any], workers: int) -> None:
+    """Call `work` on every item in `workers` threads (0: one per core), each with single-threaded kernels.
+
+    A worker that asks for workers does the work itself: waiting for its own pool it would wait for ever. So is a single
+    item, which a pool could only delay.
+    """
+    parts = list(items)
+    if current_thread().name.startswith(NAME):
+        for part in parts:
+            work(part)
+    elif len(parts) == 1:
+        with one_thread():
+            work(parts[0])
+    else:
+        for _ in _pool(workers or cores()).map(work, parts):
+            pass
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Kernels of the calling thread are single-threaded for as long as the context lasts."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def cores() -> int:
+    """Processor cores for this process: those the system gives it, or fewer where `FEDCELL_CORES` says so."""
+    given = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    text = os.environ.get("FEDCELL_CORES", "")
+    if not text:
+        return given
+    if not text.isdecimal() or int(text) < 1:
+        raise BadInput(f"FEDCELL_CORES = {text!r} is no number of cores: set it to 1 or more, or unset it")
+    return min(int(text), given)
+
+
+@lru_cache
+def _pool(workers: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(workers, NAME, initializer=torch.set_num_threads, initargs=(1,))  # of that thread
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork
+
+
+# ---------------------------------------------------------------- the Ray cluster: joined, or a small one of our own
+
+
+def require_ray(what: str) -> None:
     """Refuse what needs Ray where it is not installed."""
     if find_spec("ray") is None:
         raise BadInput(f"{what} needs Ray: pip install 'fedcell[ray]'")

@@ -1,15 +1,15 @@
-"""Long series made short while they grow: every so many rounds are kept, fewer as they become more."""
+"""Downsample long series while they grow: keep every so many rounds, and fewer as they become more."""
 
 from typing import Any
 
 
-class Thinned:
+class Downsampled:
     """Values by the number of rounds done, at most `limit` of them.
 
     The first round, the last one of the run and every `stride`-th are kept. The stride grows from 1 to `unit` (rounds
     between two evaluations, so that scores stay) and doubles from there.
 
-    >>> series = Thinned(limit=4, last=100)
+    >>> series = Downsampled(limit=4, last=100)
     >>> for done in range(1, 11):
     ...     series.put(done, done)
     >>> series.stride, [done for done, _ in series.items]

@@ -1,4 +1,4 @@
-"""Settings that change nothing while another one is as it is: found, and told in one sentence each."""
+"""Detect settings that have no effect given the others, and warn about each in one sentence."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -8,7 +8,7 @@ from typing import Any
 from .options import keys, written
 
 
-def idle(settings: Any, given: Collection[str], where: str = "") -> dict[str, str]:
+def unused_settings(settings: Any, given: Collection[str], where: str = "") -> dict[str, str]:
     """For each given key why it changes nothing, by what its option `needs`; an empty text where it counts."""
     found = {key: (entry, value) for key, entry, value in keys(settings)}
     return {where + key: _why(found, key, where) for key in given}
@@ -29,7 +29,7 @@ def _why(found: Mapping[str, tuple[Field[Any], Any]], key: str, where: str) -> s
 
 
 def notices(found: Iterable[Mapping[str, str]]) -> list[str]:
-    """The sentences about keys that count in none of the runs that `idle` looked at."""
+    """The sentences about keys that count in none of the runs that `unused_settings` looked at."""
     every: dict[str, str] = {}
     for said in found:
         every |= {key: every.get(key, text) and text for key, text in said.items()}

@@ -1,0 +1,77 @@
+"""Updates in a coding, such as `fedavg+topk`: the device's side, which encodes, and the server's, which decodes.
+
+A device keeps what it did not send in its folder and adds it to its next update. It does not learn whether an answer
+arrived, so what was sent and lost is lost.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from .. import coding as codings
+from .. import options
+from ..coding import Coding
+from ..errors import BadInput
+from ..methods import Choice
+from ..rng import stream
+from .kept import Kept, keep, kept_in
+from .tasks import Task, Vector
+
+FILE = "unsent.safetensors"
+Arrays = Mapping[str, NDArray[Any]]
+DTYPES = (np.float32, np.float16, np.int32, np.int16, np.int8, np.uint8)  # of what payloads are made of
+
+
+def told(choice: Choice) -> dict[str, Any]:
+    """The coding of a method in plain values, as tasks have it; empty without one."""
+    module = getattr(choice.module, "coding", None)
+    if module is None:
+        return {}
+    name = choice.label.partition(":")[0].partition("+")[2]
+    if name.endswith(".py"):
+        raise BadInput(
+            f"coding {name!r} is a file, which devices may not have: name one of {', '.join(codings.names())}"
+        )
+    if module.build(choice.config).keeps_lost:
+        raise BadInput(f"{name} cannot keep what was lost: a device does not learn what arrived, so set lost=dropped")
+    settings = options.to_dict(choice.config)
+    return {"name": name, "settings": {key: settings[key] for key in options.to_dict(module.Config())}}
+
+
+def coding_of(task: Task) -> Coding:
+    """The coding that a task asks for."""
+    module = codings.load(str(task.coding["name"]))
+    coding: Coding = module.build(options.from_dict(module.Config(), task.coding["settings"]))
+    return coding
+
+
+def payload_of(task: Task, update: Vector, folder: Path | None) -> Arrays:
+    """What a device sends of its update; the rest stays in its folder."""
+    coding, n, u, before = coding_of(task), len(update), update, None
+    if coding.feedback:
+        nothing = np.zeros(n, dtype=np.float32)
+        before = kept_in(folder, FILE, nothing, f"{coding.name} with feedback").start(task.round)
+        u = update + before
+    row = torch.from_numpy(u)
+    payload = coding.encode(row, stream(task.seed, task.round, f"coding {task.device}"))
+    if before is not None and folder is not None:
+        rest: Vector = (row - coding.decode(payload, n)).numpy()
+        keep(folder, FILE, Kept(task.round, before, rest if np.isfinite(rest).all() else before))
+    return {name: part.numpy() for name, part in payload.items()}
+
+
+def decoded(task: Task, arrays: Arrays) -> Vector:
+    """The update behind the arrays of an answer; raises ValueError with the reason if they make no sense."""
+    for name, part in arrays.items():
+        if part.dtype not in DTYPES or part.ndim != 1:
+            raise ValueError(f"{name} is {part.dtype} {list(part.shape)}, not a row of short numbers")
+    payload = {name: torch.from_numpy(part.copy()) for name, part in arrays.items()}
+    try:
+        found: Vector = coding_of(task).decode(payload, task.n_params).numpy()
+    except (KeyError, RuntimeError, IndexError, TypeError) as error:
+        raise ValueError(f"{type(error).__name__}: {error}") from None
+    return found

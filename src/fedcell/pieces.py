@@ -1,0 +1,63 @@
+"""Pieces that are registered by being a file in a folder, or that lie in a file of one's own: found and loaded.
+
+A piece is a module with a docstring whose first line says what it is, a frozen dataclass `Config` made of `option(...)`
+fields, and `build(config)`.
+"""
+
+import importlib
+import importlib.util
+from collections.abc import Iterable
+from pathlib import Path
+from pkgutil import iter_modules
+from types import ModuleType
+
+from .errors import BadInput, did_you_mean
+
+
+def names(package: str, folder: Iterable[str]) -> list[str]:
+    """Every piece in the folder of a package; files without `build` are helpers."""
+    return [name for name in _files(folder) if hasattr(importlib.import_module(f"{package}.{name}"), "build")]
+
+
+def load(kind: str, package: str, folder: Iterable[str], name: str) -> ModuleType:
+    """The module of a piece by name, or of a file by its path (`./mine.py`); `kind` is what messages call it."""
+    if name.endswith(".py"):
+        module = from_file(kind, Path(name))
+    else:
+        known = name in _files(folder)
+        found = importlib.import_module(f"{package}.{name}") if known else None  # this one alone: it is faster
+        if found is None or not hasattr(found, "build"):
+            near = did_you_mean(name, names(package, folder))
+            raise BadInput(f"unknown {kind} {name!r}{near} (fedcell list shows all)")
+        module = found
+    for part in ("Config", "build"):
+        if not hasattr(module, part):
+            raise BadInput(f"{kind} {name!r} has no {part}: a {kind} file defines Config and build(config)")
+    return module
+
+
+def from_file(kind: str, path: Path) -> ModuleType:
+    """Load a Python file as a module that nobody else has."""
+    if not path.is_file():
+        raise BadInput(
+            f"{kind} file {str(path)!r} does not exist: give the path of a .py file or a name of fedcell list"
+        )
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        what = f"{kind} file {str(path)!r} cannot be loaded ({type(error).__name__}: {error})"
+        raise BadInput(f"{what}: correct it (`python {path}` shows the line)") from error
+    return module
+
+
+def summary(module: ModuleType) -> str:
+    """The first line of a piece's docstring."""
+    return (module.__doc__ or "").strip().split("\n")[0]
+
+
+def _files(folder: Iterable[str]) -> list[str]:
+    return sorted(entry.name for entry in iter_modules(folder))

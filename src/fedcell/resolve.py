@@ -1,0 +1,118 @@
+"""The front door: from methods and dotted keys, as a user writes them, to checked settings and parsed methods.
+
+`run`, `sweep`, `deploy` and Python share it. A key belongs to the config, such as `world.radius_m`, or to a method that
+is part of the run, such as `fedprox.mu`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+from . import coding as codings
+from . import methods as library
+from . import options, scenarios
+from .data import Dataset
+from .errors import BadInput, did_you_mean
+from .methods import Choice
+from .scenarios import Config, Scenario
+from .types import Method
+from .unused_settings import notices
+
+
+class Keys(NamedTuple):
+    """Settings sorted by what they belong to."""
+
+    config: dict[str, Any]
+    methods: dict[str, dict[str, Any]]  # by the name or file of a method
+
+
+class Resolved(NamedTuple):
+    """What a user asked for, ready to be run."""
+
+    config: Config
+    methods: tuple[Choice | tuple[str, Method], ...]
+    notices: tuple[str, ...]  # settings that change nothing
+
+
+def resolve(
+    preset: Scenario,
+    methods: Sequence[str | tuple[str, Method]],
+    settings: Mapping[str, Any],
+    dataset: Dataset | None = None,
+) -> Resolved:
+    """Apply dotted keys to a preset and to the methods of a run; raises BadInput for a key that belongs to neither.
+
+    Args:
+        preset: where the settings start from.
+        methods: texts `NAME[+CODING][:key=value,...]`, or pairs of a label and a `Method`, which are left as they are.
+        settings: values by dotted key. A setting in a method's text wins over one given here.
+        dataset: own samples, which some settings have no effect on.
+    """
+    keys = sort_keys(settings, [one for one in methods if isinstance(one, str)], preset)
+    config: Config = options.override(preset.config, keys.config)
+    found, unused = list[Any](methods), [scenarios.without_effect(config, keys.config, dataset)]
+    for n, text in enumerate(methods):
+        if isinstance(text, str):
+            given = keys.methods.get(text.partition(":")[0], {})
+            found[n] = choose(text, preset, given)
+            unused.append(library.without_effect(found[n], given))
+    return Resolved(config, tuple(found), tuple(notices(unused)))
+
+
+def choose(text: str, preset: Scenario, given: Mapping[str, Any]) -> Choice:
+    """A method with the preset's settings for it, then those given, then those in its text."""
+    name = text.partition(":")[0]
+    return library.parse(text, {**preset.methods, name: {**preset.methods.get(name, {}), **given}})
+
+
+def sort_keys(values: Mapping[str, Any], methods: Sequence[str], preset: Scenario) -> Keys:
+    """Tell the keys of the config from those of the methods, which are given as they are written.
+
+    `topk.fraction` and `fedavg.lr` count for `fedavg+topk`, too; `fedavg+topk.lr` counts for it alone, and wins.
+    """
+    names = list(dict.fromkeys(text.partition(":")[0] for text in methods))
+    sections = [entry.name for entry in fields(preset.config)]
+    found = Keys({}, {})
+    for key, value in sorted(values.items(), key=lambda item: "+" in item[0]):
+        section, _, rest = key.partition(".")
+        owners = [name for name in names if rest and library.owns(name, section, rest)]
+        if key == "scenario":
+            raise BadInput(f"scenario = {value} is no setting: use --scenario {value}, or scenario={value!r} in Python")
+        if section in sections:
+            found.config[key] = value
+        elif not owners:
+            raise BadInput(_unknown(key, names, preset))
+        for name in owners:
+            found.methods.setdefault(name, {})[rest] = value
+    return found
+
+
+def read_pairs(texts: Iterable[str], where: str) -> dict[str, str]:
+    """`key=value` texts as a dict.
+
+    >>> read_pairs(["rounds=3", "data.counts=1,2"], "--set")
+    {'rounds': '3', 'data.counts': '1,2'}
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not key:
+            raise BadInput(f"{where} {text!r} has no value: write key=value")
+        if key in found:
+            raise BadInput(f"{where} {key} is given twice: drop one of them")
+        found[key] = value
+    return found
+
+
+def _unknown(key: str, names: Sequence[str], preset: Scenario) -> str:
+    section = key.partition(".")[0]
+    if section in library.names() and not any(section == name.partition("+")[0] for name in names):
+        return f"{key}: method {section!r} is not part of this run: name it, or drop the setting"
+    if section in codings.names() and not any(section == name.partition("+")[2] for name in names):
+        return (
+            f"{key}: coding {section!r} is not part of this run: name it, as in fedavg+{section}, or drop the setting"
+        )
+    known = [name for name, _, _ in options.keys(preset.config)]
+    for name in names:
+        known += [f"{library.word(name)}.{own}" for own, _, _ in options.keys(library.load(name).Config())]
+    return f"unknown key {key!r}{did_you_mean(key, known)} (fedcell list keys shows all)"
