@@ -9,7 +9,7 @@ from warnings import warn
 from torch import nn
 
 from .data import Dataset
-from .loggers import Log
+from .loggers import LogWatcher
 from .options import mapping
 from .record import Period, Record, Watch, execute, silent
 from .resolve import resolve
@@ -58,6 +58,6 @@ def run(
     found = resolve(preset, asked or preset.compare, changes, dataset)
     for line in found.notices:
         (say or partial(warn, stacklevel=2))(line)
-    with Log([log] if isinstance(log, str) else log, watch) as told:
+    with LogWatcher([log] if isinstance(log, str) else log, watch) as told:
         period = Period(seconds=checkpoint_s)
         return execute(found.config, found.methods, out, dataset=dataset, model=model, watch=told, period=period)

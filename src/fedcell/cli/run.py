@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import api, record, report
 from ..errors import BadInput
-from ..loggers import Log
+from ..loggers import LogWatcher
 from ..record.files import DiskError
 from ..record.folder import SWEEP
 from ..resolve import read_pairs
@@ -62,7 +62,7 @@ def _resume(args: Namespace, watch: record.Watch) -> list[record.Record]:
         raise BadInput(f"--resume takes everything from its folder: drop {' '.join(given)}, or start a new run")
     if os.path.isfile(Path(args.resume) / SWEEP):
         raise BadInput(f"{args.resume} is the folder of a sweep: go on with `fedcell sweep --resume {args.resume}`")
-    with Log(args.log, watch) as told:
+    with LogWatcher(args.log, watch) as told:
         return record.resume(args.resume, watch=told, period=record.Period(seconds=args.checkpoint_every))
 
 

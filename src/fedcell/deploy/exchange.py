@@ -18,7 +18,7 @@ GONE = 5  # Flower's code for a node that is no longer connected
 SPARE_S = 60.0  # how long after the end of its round a late answer is still told
 
 
-class Sent(NamedTuple):
+class OpenMessage(NamedTuple):
     """A message that has not been answered."""
 
     node: int
@@ -44,7 +44,7 @@ class Exchange:
     ) -> None:
         self.grid, self.roster, self.poll_s, self.say, self.clock = grid, roster, poll_s, say, clock
         self.begun_s = clock()  # of the present round
-        self._open: dict[str, Sent] = {}
+        self._open: dict[str, OpenMessage] = {}
 
     @property
     def free(self) -> Bools:
@@ -97,7 +97,7 @@ class Exchange:
         for node in self.roster.refresh(self.grid.get_node_ids()):
             content = wire.pack_hello(round, self.roster.n_classes)
             message = Message(content, node, wire.HELLO, ttl=10 * SPARE_S, group_id=str(round))
-            self._push([message], [Sent(node, round, self.clock(), 0.0, None)])
+            self._push([message], [OpenMessage(node, round, self.clock(), 0.0, None)])
 
     def _send(self, tasks: Iterable[tuple[int, Task]], deadline_s: float) -> None:
         messages, sent = [], []
@@ -105,10 +105,10 @@ class Exchange:
             content = wire.pack_task(task)
             ttl_s = deadline_s + SPARE_S
             messages.append(Message(content, node, wire.TRAIN, ttl=ttl_s, group_id=str(task.round)))
-            sent.append(Sent(node, task.round, self.clock(), wire.bits(content), task))
+            sent.append(OpenMessage(node, task.round, self.clock(), wire.bits(content), task))
         self._push(messages, sent)
 
-    def _push(self, messages: list[Message], sent: list[Sent]) -> None:
+    def _push(self, messages: list[Message], sent: list[OpenMessage]) -> None:
         for name, about in zip(self.grid.push_messages(messages), sent, strict=True):
             if name:
                 self._open[name] = about
@@ -117,7 +117,7 @@ class Exchange:
 
     # ---------------------------------------------------------------- receiving
 
-    def _replies(self) -> Iterable[tuple[Sent, Message, float]]:
+    def _replies(self) -> Iterable[tuple[OpenMessage, Message, float]]:
         if not self._open:
             return
         for reply in self.grid.pull_messages(list(self._open)):
@@ -130,7 +130,7 @@ class Exchange:
         for sent, reply, seen_s in self._replies():
             self._late(sent, reply, seen_s)
 
-    def _late(self, sent: Sent, reply: Message, seen_s: float) -> None:
+    def _late(self, sent: OpenMessage, reply: Message, seen_s: float) -> None:
         """An answer to who a node is, or to a task that is no longer waited for."""
         if sent.task is None:
             self._greet(sent, reply)
@@ -138,7 +138,7 @@ class Exchange:
             after = seen_s - sent.sent_s
             self.say(f"round {sent.round}: device {sent.task.device} answered late, after {after:.1f} s")
 
-    def _greet(self, sent: Sent, reply: Message) -> None:
+    def _greet(self, sent: OpenMessage, reply: Message) -> None:
         try:
             self.roster.admit(sent.node, self._facts(reply))
         except MessageError as error:
@@ -146,7 +146,7 @@ class Exchange:
             if reply.has_error():
                 self.roster.forget(sent.node)
 
-    def _judge(self, sent: Sent, reply: Message, seen_s: float) -> Answer:
+    def _judge(self, sent: OpenMessage, reply: Message, seen_s: float) -> Answer:
         """The answer to a task that is waited for; a bad one is told and turned away."""
         task = sent.task
         assert task is not None

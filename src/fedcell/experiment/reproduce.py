@@ -19,7 +19,7 @@ from .frame import Experiment, judge, refuse_unmatched, rows_of, text, write
 from .ledger import present, read_result
 from .runs import seeds_of
 from .stores import Row
-from .times import CPU, GPU, Work, clock, work
+from .times import CPU, GPU, Workload, clock, work
 from .verdicts import RULES, Claim, Finding, Part
 
 Say = Callable[[str], None]
@@ -56,7 +56,7 @@ def reproduce(chosen: Sequence[ExperimentFile], effort: Effort, out: Path | None
     groups = [list(group) for _, group in groupby(chosen, lambda entry: entry.path.parent)]
     if effort.only:
         refuse_unmatched([key for group in groups for key in _keys(group, effort)], effort)
-    tell = _Counted(Work({}, {}, clock(())) if effort.stored else work(chosen, effort, out), say)
+    tell = _Counted(Workload({}, {}, clock(())) if effort.stored else work(chosen, effort, out), say)
     for group in groups:
         with opened(group[0].path.parent):
             yield from (_one(entry, effort, out, tell) for entry in group)
@@ -73,7 +73,7 @@ class _Counted:
     Runs of an experiment count with the mean of what they are expected to take; without any time on file all alike.
     """
 
-    def __init__(self, todo: Work, say: Say) -> None:
+    def __init__(self, todo: Workload, say: Say) -> None:
         device = GPU if torch.cuda.is_available() else CPU
         expected = {run: todo.clock.expected_s(device, run) for run in todo.missing}
         known = [seconds for seconds in expected.values() if seconds]

@@ -16,7 +16,7 @@ from typing import Any
 
 from .. import methods
 from ..errors import BadInput
-from ..options import earlier, override, to_dict
+from ..options import earlier, flat, override, to_dict
 from ..scenarios import Config
 
 Row = dict[str, Any]
@@ -81,8 +81,11 @@ def lasting(key: str) -> str:
     had another one (`option(before=...)`), the run counts for that.
     """
     case, seed, settings = json.loads(key)
-    defaults, before = method_defaults(settings["method"])
-    return json.dumps([case, seed, _changed(before | settings, {"config": DEFAULTS, **defaults})], sort_keys=True)
+    own, before = method_defaults(settings["method"])
+    defaults = flat({"config": DEFAULTS, **own})
+    given = flat(before | settings)
+    changed = {key: value for key, value in given.items() if key not in defaults or value != defaults[key]}
+    return json.dumps([case, seed, changed], sort_keys=True)
 
 
 def method_config(method: str, settings: Mapping[str, Any]) -> Any:
@@ -97,17 +100,6 @@ def method_defaults(method: str) -> tuple[dict[str, Any], dict[str, Any]]:
         return to_dict(config), earlier(config)
     except BadInput:
         return {}, {}
-
-
-def _changed(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    sections = {name: _changed(value, defaults.get(name, {})) for name, value in values.items() if _is_section(value)}
-    plain = {name: value for name, value in values.items() if not _is_section(value)}
-    different = {name: value for name, value in plain.items() if name not in defaults or value != defaults[name]}
-    return different | {name: section for name, section in sections.items() if section}
-
-
-def _is_section(value: Any) -> bool:
-    return isinstance(value, Mapping)
 
 
 # ---------------------------------------------------------------- the packed file

@@ -43,7 +43,7 @@ class Clock(NamedTuple):
         return self.of_case.get((device, store, case), self.of_store.get((device, store)))
 
 
-class Work(NamedTuple):
+class Workload(NamedTuple):
     """Runs of some experiments, and those of them that are not on file; what is shared counts for the first."""
 
     wanted: dict[Run, ExperimentFile]
@@ -56,7 +56,7 @@ class Work(NamedTuple):
         return sum(one for one in every if one is not None), every.count(None)
 
 
-def work(chosen: Sequence[ExperimentFile], effort: Effort, out: Path | None = None) -> Work:
+def work(chosen: Sequence[ExperimentFile], effort: Effort, out: Path | None = None) -> Workload:
     """What the experiments need; one that does not load is left out here and said when its turn comes."""
     wanted: dict[Run, ExperimentFile] = {}
     missing: dict[Run, ExperimentFile] = {}
@@ -80,7 +80,7 @@ def work(chosen: Sequence[ExperimentFile], effort: Effort, out: Path | None = No
                 if store not in read:
                     read.add(store)
                     timed += [(store, line) for line in stores.lines(store).values() if "machine_s" in line]
-    return Work(wanted, missing, clock(timed))
+    return Workload(wanted, missing, clock(timed))
 
 
 def clock(timed: Iterable[tuple[Path, dict[str, Any]]]) -> Clock:
@@ -101,7 +101,7 @@ def clock(timed: Iterable[tuple[Path, dict[str, Any]]]) -> Clock:
     return Clock(of_case, {key: fmean(values) for key, values in of.items()}, median(both) if both else None)
 
 
-def told(whole: Work) -> str:
+def told(whole: Workload) -> str:
     """How many runs there are, how many are not on file, and how long all of them take one after the other."""
     n, lacking = len(whole.wanted), len(whole.missing)
     words = []

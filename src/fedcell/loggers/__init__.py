@@ -35,7 +35,7 @@ class Sink(Protocol):
     """An open log of one run."""
 
     def put(self, point: LogPoint) -> None:
-        """Log a round; rounds come in order, and those that the log has already are passed over."""
+        """LogWatcher a round; rounds come in order, and those that the log has already are passed over."""
 
     def close(self, ended: bool) -> None:
         """Write what is left; `ended` when no more rounds will follow."""
@@ -48,7 +48,7 @@ class _Open(NamedTuple):
     totals: dict[str, float]
 
 
-class Log:
+class LogWatcher:
     """A watcher that passes everything on to another one and to loggers.
 
     Args:
@@ -89,7 +89,7 @@ class Log:
         if progress.state in STOPPED:
             self._close(progress.folder, progress.state in ENDED)
 
-    def __enter__(self) -> "Log":
+    def __enter__(self) -> "LogWatcher":
         return self
 
     def __exit__(
@@ -131,7 +131,7 @@ class Log:
 class _Told:
     """A logger that fails is said once and left out; the run goes on."""
 
-    def __init__(self, log: Log, progress: Progress, text: str) -> None:
+    def __init__(self, log: LogWatcher, progress: Progress, text: str) -> None:
         self.log, self.progress, self.text = log, progress, text
 
     def __enter__(self) -> None:

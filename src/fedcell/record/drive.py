@@ -32,7 +32,7 @@ from .folder import (
 from .prepare import MethodRequest, PreparedRun, check_own, check_same, fingerprint, prepare, rebuild, reconfigure
 from .recorder import PERIOD, Period, Recorder
 from .rows import Journal
-from .stop import Requests
+from .stop import StopRequests
 
 
 class Progress(NamedTuple):
@@ -259,7 +259,7 @@ def _run(job: PreparedRun, problem: Problem, top: Path, watch: Watch, period: Pe
         template = checkpoint.Template.of(first)
         with explained(job.folder, f"then go on with `{again}`"):
             _tidy(job, str(template.home), say)
-            requests = Requests(job.folder)
+            requests = StopRequests(job.folder)
             journal = Journal(job.folder, say)
         with closing(journal), closing(requests):
             recorder = Recorder(job.folder, journal, template, period, total, again, spec.scaling)
@@ -282,7 +282,7 @@ def _tidy(job: PreparedRun, device: str, say: Callable[[str], None]) -> None:
 
 
 def _play(
-    recorder: Recorder, job: PreparedRun, rounds: Iterator[tuple[Row, Snapshot]], watch: Watch, requests: Requests
+    recorder: Recorder, job: PreparedRun, rounds: Iterator[tuple[Row, Snapshot]], watch: Watch, requests: StopRequests
 ) -> None:
     """Play and record; leave a status and a checkpoint however it ends."""
     label, total = job.spec.label, recorder.total

@@ -27,7 +27,7 @@ def request(folder: str | Path) -> None:
         write_atomic(folder / NAME, b"")
 
 
-class Requests:
+class StopRequests:
     """The requests to one run; an old one, which came too late for an earlier try, is forgotten."""
 
     def __init__(self, folder: Path) -> None:

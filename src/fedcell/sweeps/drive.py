@@ -16,7 +16,7 @@ from warnings import warn
 from .. import methods as library
 from .. import options
 from ..errors import BadInput, FedcellError
-from ..loggers import Log
+from ..loggers import LogWatcher
 from ..machine import check_answers, connected, cores, require_ray
 from ..record import Progress, RunInfo, Watch, silent
 from ..record.drive import claim
@@ -135,7 +135,7 @@ def carry_out(
     if workers < 0:
         raise BadInput(f"{workers} workers are too few: give 1 or more, or 0 for as many as there are cores")
     texts = (log,) if isinstance(log, str) else tuple(log)
-    Log.check(texts)
+    LogWatcher.check(texts)
     _refuse_foreign(plan.folder)
     _compare(plan, states(plan))
     folder = plan.folder or claim(None, "sweep")
@@ -218,7 +218,7 @@ def _skip(plan: SweepPlan, before: Sequence[RunInfo], orders: Orders, watch: Wat
         return
     words = " and ".join(f"{counts[state]} {state}" for state in ENDED if counts[state])
     watch(Progress("sweep", 0, 0, note=f"{counts.total()} of {len(before)} runs are skipped: {words} before"))
-    with Log(orders.log, watch, base=Path(orders.folder)) as told:
+    with LogWatcher(orders.log, watch, base=Path(orders.folder)) as told:
         for task, info in zip(plan.tasks, before, strict=True):
             if info.state in ENDED:
                 told(Progress(task.name, info.rounds, info.total_rounds, info.state, folder=info.folder))

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from .. import methods, options
 from ..errors import FedcellError
-from ..loggers import Log
+from ..loggers import LogWatcher
 from ..record import Period, Watch, run_one
 from ..record.stop import Stopped
 from ..scenarios import Config
@@ -52,7 +52,7 @@ def play(task: SweepRun, orders: Orders, watch: Watch) -> RunEnd:
     try:
         config: Config = options.from_dict(Config(), task.config)
         before = options.earlier(methods.load(task.source).Config())  # a task on file may be from before an option
-        with Log(orders.log, watch, base=Path(orders.folder)) as told:
+        with LogWatcher(orders.log, watch, base=Path(orders.folder)) as told:
             run_one(
                 config,
                 task.method,

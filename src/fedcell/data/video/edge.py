@@ -24,6 +24,7 @@ def edges_of(settings: VideoConfig) -> list[Edge]:
             rule=settings.edge_placement,
             room=settings.edge_files,
             margin=settings.edge_margin,
+            prefetch=settings.edge_prefetch,
             n_named=settings.edge_reports,
             knows=settings.edge_knows,
         )

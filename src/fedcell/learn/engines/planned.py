@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from .common import Batches, Job
 from .fused import WIDE
 from .kernels import Back, Calls, Slot, convolution, dense, flatten, max_pool, relu
-from .steps import Layout, Step
+from .steps import RowLayout, Step
 from .windows import windows, wins
 
 Size = tuple[int, int]
@@ -90,7 +90,7 @@ def _pair(size: int | Size) -> Size:
 class PlannedClient:
     """A worker's row of parameters and what it does to them in a step."""
 
-    def __init__(self, job: Job, layout: Layout, chain: list[nn.Module]) -> None:
+    def __init__(self, job: Job, layout: RowLayout, chain: list[nn.Module]) -> None:
         self.job, self.layout, self.chain = job, layout, chain
         self.weights, self.gradient = (torch.empty(job.architecture.n_params) for _ in range(2))
         self.slots, self.spans = self._slots()

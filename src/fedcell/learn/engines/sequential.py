@@ -21,14 +21,14 @@ from ..work import cross_entropy
 from .common import Batches, Job
 from .fused import Anchor, fuse
 from .planned import PlannedClient, chain_of
-from .steps import Layout, Step
+from .steps import RowLayout, Step
 
 
 def train(job: Job, workers: int = 0) -> None:
     """Fill `job.out` with what every row's training moved; the result does not depend on `workers`."""
     n_rows = len(job.work.steps)
     wanted = 1 if job.architecture.stochastic else workers or cores()
-    layout = Layout(job.architecture)
+    layout = RowLayout(job.architecture)
     batches, chain = Batches(job), chain_of(job)
     points = layout.pack(job.points.clone())
     heaviest_first = np.argsort(-job.work.steps, kind="stable")
@@ -51,7 +51,7 @@ def train(job: Job, workers: int = 0) -> None:
 class _Client:
     """A worker's copy of any module and the way it takes a step."""
 
-    def __init__(self, job: Job, layout: Layout) -> None:
+    def __init__(self, job: Job, layout: RowLayout) -> None:
         self.job, self.layout = job, layout
         self.module = job.architecture.replica(job.device)
         for part in self.module.modules():

@@ -10,7 +10,7 @@ from ..architecture import Architecture
 from ..work import Work
 
 
-class Layout:
+class RowLayout:
     """Moves 4-D weights between canonical order and channels-last order inside flat rows."""
 
     def __init__(self, architecture: Architecture) -> None:
@@ -64,7 +64,7 @@ class Step:
         cut: Callable[[Tensor], list[Tensor]],
         weights: Tensor,
         start: Tensor,
-        layout: Layout,
+        layout: RowLayout,
     ) -> None:
         self.work, self.parts = work, cut(weights)
         self.start = cut(start) if work.prox else []
