@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""Write what must agree with code and stored results: settings, papers, the ledger, the rooms of CONTRIBUTING.md.
-=======
 """Write what must agree with the code and with stored results: settings, papers, the ledger, the rooms of the code.
->>>>>>> main
 
     python docs/generate.py
 
@@ -230,8 +226,6 @@ def _first_line(settings: Any) -> str:
     return (type(settings).__doc__ or "").strip().split("\n")[0]
 
 
-<<<<<<< HEAD
-=======
 def contributing() -> str:
     """CONTRIBUTING.md with the rooms as they are."""
     drawing = runpy.run_path(str(HERE / "rooms.py"))["drawing"]
@@ -240,7 +234,6 @@ def contributing() -> str:
     return f"{before}{begin}\n```\n{drawing()}```\n{end}{rest.partition(end)[2]}"
 
 
->>>>>>> main
 def _papers() -> dict[str, Callable[[], str]]:
     """The front page, its figure, the page of every paper, and the ledger for programs."""
 
@@ -264,27 +257,11 @@ def _read_papers() -> list[Paper]:
     return [read_paper(folder) for folder in catalogue.papers(EXPERIMENTS)]
 
 
-<<<<<<< HEAD
-def contributing() -> str:
-    """CONTRIBUTING.md with the rooms as they are."""
-    drawing = runpy.run_path(str(HERE / "rooms.py"))["drawing"]
-    text, (begin, end) = CONTRIBUTING.read_text(encoding="utf-8"), ROOMS
-    before, _, rest = text.partition(begin)
-    return f"{before}{begin}\n```\n{drawing()}```\n{end}{rest.partition(end)[2]}"
-
-
-PAGES: dict[str, Callable[[], str]] = {
-    "configuration.md": configuration,
-    "claims.md": claims,
-    "../CONTRIBUTING.md": contributing,
-    **_papers(),
-=======
 PAGES: dict[str, Callable[[], str]] = {
     "configuration.md": configuration,
     "claims.md": claims,
     **_papers(),
     "../CONTRIBUTING.md": contributing,
->>>>>>> main
 }
 
 if __name__ == "__main__":

@@ -68,6 +68,7 @@ def coded(method: Method, coding: Coding, name: str = "this method") -> Method:
         encode=partial(encode, coding),
         aggregate=partial(aggregate, method, coding),
         evaluate=inside(coding, method.evaluate),
+        foretell=inside(coding, method.foretell) if method.foretell else None,
     )
 
 
