@@ -10,8 +10,8 @@ from fedcell.errors import BadInput, ContractError
 from fedcell.learn import deferred
 from fedcell.learn.settings import ModelConfig
 from fedcell.methods import fedavg
-from fedcell.methods.coded import coded
-from fedcell.methods.contributions import matrix
+from fedcell.methods.parts.coded import coded
+from fedcell.methods.parts.contributions import matrix
 from fedcell.record import checkpoint, tree
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
 

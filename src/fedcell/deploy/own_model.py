@@ -16,7 +16,7 @@ from ..learn.features import class_means
 from ..learn.learner import Learner
 from ..learn.samples import Samples
 from ..learn.work import Objective
-from ..methods.knowledge_means import pulled_loss
+from ..methods.knowledge.means import pulled_loss
 from .tasks import Task, Vector
 
 FILE = "model.safetensors"

@@ -8,8 +8,8 @@ from .. import methods
 from ..data import Dataset
 from ..errors import BadInput
 from ..methods import Choice, knowledge
-from ..methods.knowledge_means import knowledge_width
-from ..methods.pairing import split
+from ..methods.knowledge.means import knowledge_width
+from ..methods.parts.pairing import split
 from ..resolve import choose
 from ..scenarios import Config
 from ..types import Method, Problem

@@ -23,7 +23,7 @@ from ..errors import BadInput
 from ..learn.learner import Extracted, Learner
 from ..learn.samples import Samples
 from ..learn.work import Objective, Work
-from ..methods.knowledge_means import pulled_loss
+from ..methods.knowledge.means import pulled_loss
 from ..scenarios import Config, build_problem
 from ..types import Bools, Floats, Ints, Outcome, Problem, Start, Store, Stream, Updates, Uplink
 from ..world.settings import StreamConfig
