@@ -40,11 +40,14 @@ def test_a_page_has_what_a_reader_wants():
         row("x", "reproduced", parts=[part], n=5),
         row("y", "not reproduced"),
         row("z", "not run"),
+        row("half", "not run")._replace(ours="a third of it", n=5),
         row("own", "partly", "beyond"),
         row("w", "reproduced", "check"),
     ]
     page = pages.paper_page(PAPER, rows, "..")
-    assert "3 claims: 1 reproduced, 1 not reproduced, 1 not run." in page
+    assert "4 claims: 1 reproduced, 1 not reproduced, 2 not run." in page
+    assert "| claim half | printed | a third of it | 5 | **not run** |" in page
+    assert "- **not run** in full, fig1: claim half. it is so." in page
     assert "| claim x | printed | a > b: +0.1 [+0.05, +0.15], n = 5 | 5 | **reproduced** |" in page
     assert "| claim y | printed | ours \\| theirs | 3 | **not reproduced** |" in page
     assert "- **not reproduced**, fig1: claim y. It is so." in page

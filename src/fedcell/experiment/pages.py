@@ -80,12 +80,7 @@ def _figure(rows: list[LedgerRow], figures: str) -> str:
 
 
 def short(row: LedgerRow) -> str:
-    """What was measured in a few words: the comparison with its interval if there are at most two of them.
-
-    A verdict that was not reached shows nothing.
-    """
-    if row.verdict == "not run":
-        return ""
+    """What was measured in a few words: the comparison with its interval if there are at most two of them."""
     if 0 < len(row.parts) <= 2 and row.n is not None:
         return "; ".join(map(str, row.parts))
     return cut(row.ours)
@@ -112,7 +107,12 @@ def _fails(rows: Sequence[LedgerRow]) -> str:
         for row in rows
         if row.verdict == verdict
     ]
-    idle = Counter(row.reason for row in rows if row.verdict == "not run")
+    lines += [
+        f"- **not run** in full, {row.experiment}: {row.claim}. {cut(row.reason)}."
+        for row in rows
+        if row.verdict == "not run" and row.ours
+    ]
+    idle = Counter(row.reason for row in rows if row.verdict == "not run" and not row.ours)
     lines += [f"- **not run**, {n} claim{'s' * (n > 1)}: {reason}." for reason, n in idle.items()]
     return "\n".join(["## What fails, and why\n", *lines, ""]) if lines else ""
 
