@@ -50,8 +50,8 @@ def check(rows: list[Row]) -> list[Finding]:
     short, wide = CUT.values()
     soon = told_all(rows, {**CUT, "without old gradients": plain}, around(SHORT))
     return [
-        finding("cache soon", ahead(rows, short, plain, around(SHORT)), soon),
-        finding("shards soon", ahead(rows, wide, short, around(SHORT)), soon),
+        finding("cache soon", ahead(rows, short, plain, around(SHORT)), soon, "ahead with old gradients"),
+        finding("shards soon", ahead(rows, wide, short, around(SHORT)), soon, "3 shards ahead"),
         finding("level 2", above(rows, two, 0.5, around(EARLY)), told[EARLY]),
         finding("level 3", above(rows, three, 0.58, around(EARLY)), told[EARLY]),
         finding("cache", ahead(rows, two, plain, around(EARLY), by=0.1), told[EARLY], "ahead by more than 10 points"),
