@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from fedcell import methods, options, scenarios
+from fedcell import coding, methods, options, scenarios
 from fedcell.experiment import VERDICTS, catalogue
 from fedcell.experiment.ledger import LedgerRow, Paper, ledger, read_paper, totals
 
@@ -50,6 +50,15 @@ METHODS = """\
 Write them after the name, `fedprox:mu=0.5,scheduler=random`, or as `--set fedprox.mu=0.5` (in Python
 `settings={"fedprox.mu": 0.5}`) for every `fedprox` of the run. A setting after the name wins. `none` for `lr`,
 `steps`, `batch_size` and `momentum` takes the value of the `train` section.
+"""
+
+CODINGS = """\
+## Settings of the codings
+
+A coding stands between training and sending, behind any method whose devices send updates:
+`fedavg+topk:fraction=0.01,scheduler=random` has the settings of both. `--set topk.fraction=0.01` counts for every
+method of the run with that coding, `--set fedavg.lr=0.1` for FedAvg with and without one, `--set fedavg+topk.lr=0.1`
+for the pair alone. [method-api.md](method-api.md#encode-what-goes-on-the-air) says how to write one.
 """
 
 SCENARIOS = """\
@@ -137,6 +146,10 @@ def configuration() -> str:
         module = methods.load(name)
         rows = _described(module.Config())
         parts.append(f"### method {name}\n\n{methods.summary(module)}\n\n{_table(rows)}\n")
+    parts.append(CODINGS)
+    for name in coding.names():
+        module = coding.load(name)
+        parts.append(f"### coding {name}\n\n{methods.summary(module)}\n\n{_table(_described(module.Config()))}\n")
     parts.append(SCENARIOS)
     for name in scenarios.names():
         preset = scenarios.get(name)

@@ -130,6 +130,74 @@ def test_momentum_is_saved_and_restored_in_mid_run(small, momentum, world, tmp_p
     contract.test_saved_in_mid_run_ends_alike(small, momentum, world, tmp_path / "checkpoints")
 
 
+# ---------------------------------------------------------------- FedAdam and q-FedAvg
+
+
+ADAM, FAIR = str(EXAMPLES / "fed_adam.py"), str(EXAMPLES / "q_fedavg.py")
+
+
+def spied(method, seen):
+    """The method, with what each round of it was given."""
+
+    def aggregate(problem, params, state, played):
+        seen.append((params, *played.received(), played.observation))
+        return method.aggregate(problem, params, state, played)
+
+    return method._replace(aggregate=aggregate)
+
+
+def test_adam_is_the_optimiser_of_pytorch_up_to_its_correction(small):
+    """Without bias correction: `torch.optim.Adam` divides the moments by `1 - beta^t`, the paper does not."""
+    problem, seen = small(rounds=5), []
+    method = methods.parse(f"{ADAM}:server_lr=0.02,beta1=0.8,beta2=0.95,tau=0.01").build()
+    history = list(simulate(problem, spied(method, seen)))
+    first, second, w = 0.0, 0.0, problem.learner.initial()
+    for (_, device, rows, observation), (_, after) in zip(seen, history, strict=True):
+        size = torch.from_numpy(observation.store.size[device]).float()
+        gradient = -(size @ rows) / size.sum()
+        first, second = 0.8 * first + 0.2 * gradient, 0.95 * second + 0.05 * gradient**2
+        w = w - 0.02 * first / (second.sqrt() + 0.01)
+        torch.testing.assert_close(after.params, w, rtol=1e-4, atol=1e-6)
+
+
+def test_q_fedavg_is_the_equation_and_fedavg_without_fairness(small):
+    problem, seen = small({"data.partition": "shards"}, rounds=3), []
+    history = list(simulate(problem, spied(methods.parse(f"{FAIR}:q=2").build(), seen)))
+    for (w, device, rows, observation), (_, after) in zip(seen, history, strict=True):
+        above, below = torch.zeros_like(w), 0.0
+        for k, row in zip(device, rows, strict=True):
+            store = observation.store.items[k, : observation.store.size[k]]
+            net = problem.learner.architectures[0].replica(torch.device("cpu"))
+            torch.nn.utils.vector_to_parameters(w, net.parameters())
+            x, y = problem.learner.train_samples.take(store)
+            loss = torch.nn.functional.cross_entropy(net(x), y).item()
+            moved = -row / problem.train.lr
+            above += loss**2 * moved
+            below += 2 * loss * float(moved.square().sum()) + loss**2 / problem.train.lr
+        torch.testing.assert_close(after.params, w - above / below, rtol=1e-4, atol=1e-6)
+    texts = (f"{FAIR}:q=0", "fedavg:weights=equal")
+    fair, plain = (list(simulate(problem, methods.parse(text).build())) for text in texts)
+    torch.testing.assert_close(fair[-1][1].params, plain[-1][1].params, rtol=1e-4, atol=1e-6)
+    assert fair[0][0].uplink_bit == plain[0][0].uplink_bit + 6 * 32
+
+
+@pytest.mark.parametrize("path", [ADAM, FAIR])
+def test_examples_are_short(path):
+    assert len(Path(path).read_text().splitlines()) < 60
+
+
+@pytest.mark.parametrize("text", [ADAM, FAIR, f"{ADAM}+topk:fraction=0.2"])
+@pytest.mark.parametrize("world", contract.WORLDS)
+def test_they_keep_the_contract_in_every_world(small, text, world):
+    contract.test_runs_within_budgets_and_repeats(small, methods.parse(text).build(), world)
+
+
+@pytest.mark.parametrize("text", [ADAM, FAIR])
+def test_they_learn_and_turn_a_bad_update_away(small, text, request):
+    contract.test_learns(small, methods.parse(text).build(), request)
+    contract.test_bad_update_is_turned_away(small, methods.parse(text).build())
+
+
 # ---------------------------------------------------------------- the scheduler file
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from fedcell import methods
-from fedcell.errors import BadInput
+from fedcell.errors import BadInput, ContractError
 from fedcell.record import checkpoint, tree
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
 from fedcell.tiers.cell_views import each
@@ -140,6 +140,17 @@ def test_bad_numbers_that_a_device_keeps_turn_no_upload_away(small, method):
     assert "X" not in bad[0][0].outcome
     assert bad[0][0]._replace(metrics={}) == play(problem, method)[0][0]._replace(metrics={})
     assert np.isfinite([value for row, _ in bad for value in row.metrics.values()]).all()
+
+
+@pytest.mark.parametrize(
+    ("kept", "words"),
+    [(torch.zeros(4, 2), "has 4 rows and 6 devices trained"), ({"a": 1.5}, "kept holds a float: keep tensors")],
+)
+def test_what_devices_keep_has_a_row_for_each(small, kept, words):
+    problem, plain = small(), methods.parse("fedavg").build()
+    method = plain._replace(local=lambda *given: plain.local(*given)._replace(kept=kept))
+    with pytest.raises(ContractError, match=words):
+        play_round(SIMULATED, problem, method, begin(problem, method))
 
 
 def test_leaves_the_state_it_was_given_as_it_was(small, method):

@@ -163,8 +163,10 @@ def test_blocks():
 
 def test_levels():
     high = {"static Proposed": 0.75, "AMP-FL s=3": 0.8, "Proposed-wGC": 0.4, "Proposed no norm": 0.12}
+    high |= {"static Proposed 400": 0.6, "AMP-FL s=3 400": 0.7}
     assert set(verdicts("levels", rows_of("levels", lambda label: {"level": high[label]})).values()) == {"reproduced"}
     low = {"static Proposed": 0.45, "AMP-FL s=3": 0.5, "Proposed-wGC": 0.4, "Proposed no norm": 0.5}
+    low |= {"static Proposed 400": 0.35, "AMP-FL s=3 400": 0.3}
     assert set(verdicts("levels", rows_of("levels", lambda label: {"level": low[label]})).values()) == {
         "not reproduced"
     }

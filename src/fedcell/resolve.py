@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple
 
+from . import coding as codings
 from . import methods as library
 from . import options, scenarios
 from .data import Dataset
@@ -43,7 +44,7 @@ def resolve(
 
     Args:
         preset: where the settings start from.
-        methods: texts `NAME[:key=value,...]`, or pairs of a label and a `Method`, which are left as they are.
+        methods: texts `NAME[+CODING][:key=value,...]`, or pairs of a label and a `Method`, which are left as they are.
         settings: values by dotted key. A setting in a method's text wins over one given here.
         dataset: own samples, which some settings have no effect on.
     """
@@ -61,17 +62,20 @@ def resolve(
 def choose(text: str, preset: Scenario, given: Mapping[str, Any]) -> Choice:
     """A method with the preset's settings for it, then those given, then those in its text."""
     name = text.partition(":")[0]
-    return library.parse(text, {name: {**preset.methods.get(name, {}), **given}})
+    return library.parse(text, {**preset.methods, name: {**preset.methods.get(name, {}), **given}})
 
 
 def sort_keys(values: Mapping[str, Any], methods: Sequence[str], preset: Scenario) -> Keys:
-    """Tell the keys of the config from those of the methods, which are given as they are written."""
+    """Tell the keys of the config from those of the methods, which are given as they are written.
+
+    `topk.fraction` and `fedavg.lr` count for `fedavg+topk`, too; `fedavg+topk.lr` counts for it alone, and wins.
+    """
     names = list(dict.fromkeys(text.partition(":")[0] for text in methods))
     sections = [entry.name for entry in fields(preset.config)]
     found = Keys({}, {})
-    for key, value in values.items():
+    for key, value in sorted(values.items(), key=lambda item: "+" in item[0]):
         section, _, rest = key.partition(".")
-        owners = [name for name in names if library.word(name) == section and rest]
+        owners = [name for name in names if rest and library.owns(name, section, rest)]
         if key == "scenario":
             raise BadInput(f"scenario = {value} is no setting: use --scenario {value}, or scenario={value!r} in Python")
         if section in sections:
@@ -102,8 +106,12 @@ def read_pairs(texts: Iterable[str], where: str) -> dict[str, str]:
 
 def _unknown(key: str, names: Sequence[str], preset: Scenario) -> str:
     section = key.partition(".")[0]
-    if section in library.names():
+    if section in library.names() and not any(section == name.partition("+")[0] for name in names):
         return f"{key}: method {section!r} is not part of this run: name it, or drop the setting"
+    if section in codings.names() and not any(section == name.partition("+")[2] for name in names):
+        return (
+            f"{key}: coding {section!r} is not part of this run: name it, as in fedavg+{section}, or drop the setting"
+        )
     known = [name for name, _, _ in options.keys(preset.config)]
     for name in names:
         known += [f"{library.word(name)}.{own}" for own, _, _ in options.keys(library.load(name).Config())]

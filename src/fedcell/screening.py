@@ -10,7 +10,8 @@ from . import radio
 from .errors import ContractError, Diverged
 from .learn.deferred import Deferred
 from .learn.sums import Answered, questions_of
-from .types import Method, Problem, Round, Uplink
+from .tiers.cell_views import each
+from .types import Method, Problem, Round, Updates, Uplink
 
 
 def aggregate(problem: Problem, method: Method, params: Tensor, state: Any, sent: Round) -> tuple[Tensor, Any, Uplink]:
@@ -19,6 +20,7 @@ def aggregate(problem: Problem, method: Method, params: Tensor, state: Any, sent
     Of a large cohort that it takes sums of alone, updates never lie in memory together. Who is not finite is then known
     only when all are added up. As weights depend on who is heard, such a round is trained once more without those.
     """
+    check_kept(sent.updates)
     final = partial(method.aggregate, problem, params, state)
     if isinstance(rows := sent.updates.rows, Deferred):
         while (questions := questions_of(final, sent, rows)) is not None:
@@ -38,6 +40,17 @@ def checked(params: Tensor, found: object) -> tuple[Tensor, Any]:
         case (Tensor(shape=params.shape) as model, state):
             return model, state
     raise ContractError(f"aggregate() returned {str(found)[:50]!r}: return (params {list(params.shape)}, state)")
+
+
+def check_kept(updates: Updates) -> None:
+    """Raise ContractError unless what devices keep has one row per trained device."""
+    n_rows = len(updates.device)
+
+    def check(part: Any) -> None:
+        if len(part) != n_rows:
+            raise ContractError(f"kept of local() has {len(part)} rows and {n_rows} devices trained: keep one for each")
+
+    each(check, updates.kept)
 
 
 def refuse_invalid(sent: Round) -> Round:

@@ -14,7 +14,7 @@ import fedcell
 from fedcell import options, record, scenarios, sweeps
 from fedcell.cli import main
 from fedcell.errors import BadInput, FedcellError
-from fedcell.sweeps.task import Orders, Task, play
+from fedcell.sweeps.task import Orders, SweepRun, play
 
 SMALL = {"world.n_devices": 4, "model.name": "logistic", "train.workers": 1, "eval_every": 5}
 FLAGS = [part for key, value in SMALL.items() for part in ("--set", f"{key}={value}")]
@@ -74,7 +74,7 @@ def test_a_task_from_before_an_option_means_what_it_meant_then():
     config = options.to_dict(options.override(scenarios.get("cell").config, changes))
     new = {"scheduler": "all", "pull_scale": "mean"}
     for name, settings in (("old", {"scheduler": "all"}), ("new", new)):
-        outcome = play(Task(name, name, "knowledge", settings, config), Orders("s"), record.silent)
+        outcome = play(SweepRun(name, name, "knowledge", settings, config), Orders("s"), record.silent)
         assert outcome.message == ""
     assert [record.read(Path("s", name)).settings["pull_scale"] for name in ("old", "new")] == ["sum", "mean"]
 

@@ -124,7 +124,7 @@ def _run_flags(sub: ArgumentParser) -> None:
 
 
 def _list_flags(sub: ArgumentParser) -> None:
-    topics = ("methods", "scenarios", "models", "data", "keys")
+    topics = ("methods", "codings", "scenarios", "models", "data", "keys")
     sub.add_argument(
         "topic", nargs="?", choices=topics, metavar="TOPIC", help=", ".join(topics) + " (default: all but keys)"
     )

@@ -1,9 +1,8 @@
 """`fedcell list` and `fedcell data list`: what there is to choose from."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
-from .. import data, methods, options, scenarios
+from .. import coding, data, methods, options, scenarios
 from ..errors import BadInput
 from ..learn import models
 from ..report.table import columns
@@ -15,13 +14,18 @@ def show(topic: str | None = None, chosen: Sequence[str] = (), scenario: str = "
     """The text of one topic, or of all but the settings."""
     if chosen and topic != "keys":
         raise BadInput(f"`fedcell list {topic}` takes no method: `fedcell list keys {' '.join(chosen)}` shows settings")
-    topics = [topic] if topic else ["methods", "scenarios", "models", "data"]
+    topics = [topic] if topic else ["methods", "codings", "scenarios", "models", "data"]
     parts = [_section(name, *SECTIONS[name]()) for name in topics if name != "keys"]
     return "\n\n".join(parts + (_keys(chosen, scenario) if topic == "keys" else []))
 
 
 def _methods() -> tuple[tuple[str, ...], Rows]:
     return ("method", "what it is"), [(name, methods.summary(methods.load(name))) for name in methods.names()]
+
+
+def _codings() -> tuple[tuple[str, ...], Rows]:
+    header = ("coding", "what it is, behind any method that sends updates: fedavg+topk")
+    return header, [(name, methods.summary(coding.load(name))) for name in coding.names()]
 
 
 def _scenarios() -> tuple[tuple[str, ...], Rows]:
@@ -38,7 +42,7 @@ def _data() -> tuple[tuple[str, ...], Rows]:
     return ("data set", "where", "what it is"), list(data.available())
 
 
-SECTIONS = {"methods": _methods, "scenarios": _scenarios, "models": _models, "data": _data}
+SECTIONS = {"methods": _methods, "codings": _codings, "scenarios": _scenarios, "models": _models, "data": _data}
 
 
 def _keys(chosen: Sequence[str], scenario: str) -> list[str]:
@@ -48,8 +52,10 @@ def _keys(chosen: Sequence[str], scenario: str) -> list[str]:
     if not chosen:
         parts.append(_section(f"scenario {scenario}", header, _described(scenarios.get(scenario).config)))
     for name in chosen or methods.names():
-        rows = _described(methods.load(name).Config(), f"{Path(name).stem}.")  # as --set takes them
+        rows = _described(methods.load(name).Config(), f"{methods.word(name)}.")  # as --set takes them
         parts.append(_section(f"method {name}", header, rows))
+    for name in [] if chosen else coding.names():
+        parts.append(_section(f"coding {name}", header, _described(coding.load(name).Config(), f"{name}.")))
     return parts
 
 

@@ -23,7 +23,7 @@ from .tasks import Task, Vector
 
 FILE = "unsent.safetensors"
 Arrays = Mapping[str, NDArray[Any]]
-DTYPES = (np.float32, np.int32)  # of what payloads are made of
+DTYPES = (np.float32, np.float16, np.int32, np.int16, np.int8, np.uint8)  # of what payloads are made of
 
 
 def told(choice: Choice) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def decoded(task: Task, arrays: Arrays) -> Vector:
     """The update behind the arrays of an answer; raises ValueError with the reason if they make no sense."""
     for name, part in arrays.items():
         if part.dtype not in DTYPES or part.ndim != 1:
-            raise ValueError(f"{name} is {part.dtype} {list(part.shape)}, not a row of float32 or int32")
+            raise ValueError(f"{name} is {part.dtype} {list(part.shape)}, not a row of short numbers")
     payload = {name: torch.from_numpy(part.copy()) for name, part in arrays.items()}
     try:
         found: Vector = coding_of(task).decode(payload, task.n_params).numpy()

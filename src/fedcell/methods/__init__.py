@@ -6,10 +6,12 @@ A method file has a docstring whose first line says what it is, a frozen datacla
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from .. import coding as codings
 from .. import pieces
 from ..errors import BadInput
 from ..options import override
@@ -18,7 +20,7 @@ from ..types import Method
 from ..unused_settings import unused_settings
 from . import pairing
 
-__all__ = ["Choice", "load", "names", "pairs", "parse", "summary", "without_effect", "word"]
+__all__ = ["Choice", "load", "names", "owns", "pairs", "parse", "summary", "without_effect", "word"]
 
 
 class Choice(NamedTuple):
@@ -69,6 +71,20 @@ def word(name: str) -> str:
     return "+".join(Path(part).stem if part.endswith(".py") else part for part in pairing.split(name) if part)
 
 
+def owns(name: str, section: str, key: str) -> bool:
+    """Whether `section.key` is meant for a method: by its name, or by one part of a pair, as `topk.fraction` is.
+
+    A key by the whole name is taken as it is; parsing tells if there is none of that name.
+    """
+    if word(name) == section:
+        return True
+    method, coding = pairing.split(name)
+    if not coding or section not in (word(method), word(coding)):
+        return False
+    part = load(method) if section == word(method) else codings.load(coding)
+    return key in (entry.name for entry in fields(part.Config))
+
+
 def pairs(text: str) -> list[tuple[str, str]]:
     """Keys and values behind the name; a comma that no key follows belongs to a list.
 
@@ -76,7 +92,13 @@ def pairs(text: str) -> list[tuple[str, str]]:
     [('lr_cuts', '10,20'), ('lr', '0.1')]
     """
     found: dict[str, str] = {}
-    for part in re.split(r",(?=[^,=]+=)", text.partition(":")[2]):
+    name, _, settings = text.partition(":")
+    if late := re.search(r"(.*)\+(\w+)(:.*|$)", settings):
+        before, coding, behind = late.groups()
+        if coding in codings.names():
+            fix = ",".join(filter(None, [before, behind.strip(":")]))
+            raise BadInput(f"{text!r} names its coding behind a setting: write '{name}+{coding}:{fix}'")
+    for part in re.split(r",(?=[^,=]+=)", settings):
         key, equals, value = (one.strip() for one in part.strip(", ").partition("="))
         if key and not equals:
             raise BadInput(f"method setting {key!r} in {text!r} has no value: write key=value")

@@ -19,13 +19,26 @@ from .coded import coded
 def split(name: str) -> tuple[str, str]:
     """(method, coding) of a name; the coding is empty if there is none.
 
-    >>> split("fedavg+topk"), split("fedavg"), split("./mine.py+topk")
-    (('fedavg', 'topk'), ('fedavg', ''), ('./mine.py', 'topk'))
+    >>> split("fedavg+topk"), split("fedavg"), split("./a+b/mine.py+topk"), split("./a+b/mine.py")
+    (('fedavg', 'topk'), ('fedavg', ''), ('./a+b/mine.py', 'topk'), ('./a+b/mine.py', ''))
     """
-    if name.endswith(".py") and Path(name).is_file():  # its path may have a plus in it
-        return name, ""
+    file, ending, coding = name.partition(".py+")
+    if ending:
+        return f"{file}.py", coding
     method, _, coding = name.partition("+")
+    if coding and (not method.isidentifier() or (name.endswith(".py") and Path(name).is_file())):
+        return name, ""  # a path with a plus in it
     return method, coding
+
+
+def absolute(name: str) -> str:
+    """A name whose files are found from any folder."""
+    return "+".join(str(Path(part).resolve()) if part.endswith(".py") else part for part in split(name) if part)
+
+
+def files(name: str) -> list[str]:
+    """The files that a name is made of."""
+    return [part for part in split(name) if part.endswith(".py")]
 
 
 @lru_cache

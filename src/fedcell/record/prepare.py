@@ -12,6 +12,7 @@ from .. import methods as library
 from .. import options, scenarios
 from ..errors import BadInput, FedcellError
 from ..methods import Choice
+from ..methods.pairing import absolute, files
 from ..scenarios import Config, build_problem
 from ..simulate import begin
 from ..types import Method, Problem, Snapshot
@@ -128,12 +129,8 @@ def _one(asked: MethodRequest, config: Config) -> tuple[Spec, Method]:
     if not isinstance(asked, Choice):
         label, method = _pair(asked)
         return Spec("", label, label, "", "", {}, {}, ("method",), ""), method
-    source, digest = asked.source, ""
-    if source.endswith(".py"):
-        source = str(Path(source).resolve())
-        digest = _sha256(source)
-    settings = options.to_dict(asked.config)
-    return Spec("", asked.label, asked.label, source, digest, settings, {}, (), ""), asked.build()
+    source, settings = absolute(asked.source), options.to_dict(asked.config)
+    return Spec("", asked.label, asked.label, source, _sha256(source), settings, {}, (), ""), asked.build()
 
 
 def _pair(asked: Any) -> tuple[str, Method]:
@@ -147,11 +144,13 @@ def _pair(asked: Any) -> tuple[str, Method]:
     )
 
 
-def _sha256(path: str) -> str:
+def _sha256(source: str) -> str:
+    """The checksum of the files behind a method and its coding; empty if both are built in."""
+    paths = files(source)
     try:
-        return sha256(Path(path).read_bytes()).hexdigest()
+        return sha256(b"".join(Path(path).read_bytes() for path in paths)).hexdigest() if paths else ""
     except OSError as error:
-        raise FedcellError(f"cannot read the method file {path}: {error.strerror}") from None
+        raise FedcellError(f"cannot read the method file {error.filename}: {error.strerror}") from None
 
 
 def _slug(label: str) -> str:

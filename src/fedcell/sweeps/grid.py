@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from .. import methods as library
 from .. import options, scenarios
 from ..errors import BadInput
+from ..methods.pairing import absolute, files
 from ..resolve import Keys, choose, sort_keys
 from ..scenarios import Config, Scenario
 from ..unused_settings import notices
@@ -90,7 +91,7 @@ def _world(
             f"{',' if n or written else ':'}{key}={options.written(shown[key])}" for n, key in enumerate(shown)
         )
         values = {key: _plain(value) for key, _, value in options.keys(choice.config)}
-        path = str(Path(word).resolve()) if word.endswith(".py") else word
+        path = absolute(word)
         name = f"{world}/{_method_name(path, library.pairs(label))}"
         task = SweepRun(name, label, text.replace(word, path, 1), values, options.to_dict(config))
         yield task, unused | library.without_effect(choice, given)
@@ -133,9 +134,7 @@ def _world_name(preset: Config, config: Config) -> str:
 
 def _method_name(path: str, pairs: Sequence[tuple[str, str]]) -> str:
     """The method and what was set; of a file its stem and a hash of its place."""
-    if path.endswith(".py"):
-        return _safe(Path(path).stem, pairs, f"-{_hash(path)}")
-    return _safe(path, pairs, "")
+    return _safe(library.word(path), pairs, f"-{_hash(path)}" if files(path) else "")
 
 
 def _safe(first: str, pairs: Sequence[tuple[str, str]], last: str) -> str:

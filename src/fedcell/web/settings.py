@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .. import methods, options, scenarios
+from .. import coding, methods, options, scenarios
+from ..methods.pairing import split
 from ..record.index import RunInfo
 from .runs import texts
 
@@ -26,10 +27,12 @@ def config_table(infos: Sequence[RunInfo]) -> list[SettingRow]:
 def method_table(infos: Sequence[RunInfo]) -> list[SettingRow]:
     """Every setting of the methods; files of a user are not executed for it, so theirs have no defaults."""
     rows = []
-    known = methods.names()
+    known = {*methods.names()}
+    codings = {"", *coding.names()}
     for info in {info.label: info for info in infos}.values():
         name = info.method.partition(":")[0]
-        builtin = name in known
+        method, coded_by = split(name)
+        builtin = method in known and coded_by in codings
         config = methods.load(name).Config() if builtin else None
         default = texts(options.to_dict(config)) if builtin else {}
         about = {key: help for key, _, _, help in options.describe(config)} if builtin else {}
