@@ -28,12 +28,21 @@ from torch import Tensor
 
 from .. import radio
 from ..errors import BadInput
+from ..learn.features import pulled_loss
 from ..options import option
 from ..types import Bools, Decision, Floats, Ints, Method, Observation, Problem, Round, Start, Updates
 from . import knowledge_schedule as energy
 from .contributions import Contributions, nothing
 from .defaults import LocalConfig, setting, work_of
-from .knowledge_means import held, knowledge_width, means_of, merged, payload_bit, pull_strength, pulled_loss
+from .knowledge_means import (
+    class_mean_report,
+    held,
+    knowledge_width,
+    means_of,
+    merged,
+    payload_bit,
+    pull_strength,
+)
 from .personal import judge_own, models_of, n_classes_of, own_starts, remembered, starts
 from .resources import plan
 from .schedulers import SCHEDULERS, schedule
@@ -275,10 +284,8 @@ def local(
         mask = torch.from_numpy(known.astype(np.float32)).to(knowledge.device)
         strength = pull_strength(config.pull, config.pull_scale, knowledge.shape[1])
         objective = partial(pulled_loss, strength, knowledge, mask)
-    updates = problem.learner.train(start, work_of(config, problem, observation, decision, objective=objective))
-    models = start.points + updates.delta
-    means = means_of(problem, models, updates.device, observation)
-    return Updates(updates.device, means.flatten(1), kept=models)
+    work = work_of(config, problem, observation, decision, objective=objective)
+    return problem.learner.train(start, work._replace(report=class_mean_report(problem)))
 
 
 def targets(config: Config, problem: Problem, state: State, observation: Observation) -> tuple[Tensor, Bools]:

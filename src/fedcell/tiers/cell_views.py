@@ -207,7 +207,7 @@ def each(function: Callable[..., Any], *trees: Any) -> Any:
         return {key: each(function, *(tree[key] for tree in trees)) for key in first}
     if not isinstance(first, tuple | list):
         raise ContractError(
-            f"kept holds a {type(first).__name__}: keep tensors, arrays, and tuples, NamedTuples, lists or dicts of them"
+            f"kept holds a {type(first).__name__}: keep tensors, arrays, and tuples, NamedTuples, lists, dicts of them"
         )
     parts = [each(function, *some) for some in zip(*trees, strict=True)]
     return type(first)(*parts) if hasattr(first, "_fields") else type(first)(parts)
