@@ -1,9 +1,9 @@
 """What AMP-FL reaches with VGG-11 in the cell, and what batch norm, old gradients and a third shard are worth.
 
 All of it is pruned to the deadline, which leaves 44 to 53 % of the units of nine layers. Without a norm layer the
-outputs of such a thin network fade (`theory.pruning.output_scale`); that network, and the rule without old gradients,
-run for a part of the rounds, and so do 2 and 3 shards where the long runs are missing. Levels are read around a round,
-over the five evaluations that end there.
+outputs of such a thin network fade (`methods.pruning.theory.output_scale`); that network, and the rule without old
+gradients, run for a part of the rounds, and so do 2 and 3 shards where the long runs are missing. Levels are read
+around a round, over the five evaluations that end there.
 """
 
 from matplotlib.figure import Figure

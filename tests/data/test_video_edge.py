@@ -161,6 +161,16 @@ def test_kinds_of_servers_in_one_run_do_not_meet():
                 assert row.metrics[f"{rule} {name}"] == alone[rule][n].metrics[name]
 
 
+def test_without_prefetching_nothing_is_fetched():
+    fetching, passing = rows_of(config("genie")), rows_of(config("genie", edge_prefetch=False))
+    assert sum(row.metrics["fetch_bit"] for row in fetching) > 0
+    for ahead, row in zip(fetching, passing, strict=True):
+        assert row.metrics["fetch_bit"] == 0
+        assert row.metrics["requests"] == ahead.metrics["requests"]
+        assert row.metrics["hit_ratio"] <= ahead.metrics["hit_ratio"]
+    assert sum(row.metrics["hit_ratio"] for row in passing) > 0
+
+
 @pytest.mark.parametrize("rule", ["predicted", "lfu"])
 def test_a_run_resumes_with_what_servers_held(rule):
     problem, method = build_problem(config(rule)), methods.parse("osafl").build()

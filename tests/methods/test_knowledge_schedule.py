@@ -13,6 +13,7 @@ from knowledge_worlds import CELL, MIXED, SHARDS, TRAIN, random_offer
 from fedcell import methods, radio
 from fedcell.errors import BadInput
 from fedcell.methods import knowledge
+from fedcell.methods.knowledge.theory import energy_bound
 from fedcell.methods.knowledge_schedule import (
     Offer,
     allocate,
@@ -25,7 +26,6 @@ from fedcell.methods.knowledge_schedule import (
 )
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
 from fedcell.solve.energy_bandwidth import least_share, log_marginal
-from fedcell.theory.knowledge import energy_bound
 from fedcell.types import Updates
 from fedcell.world import observe, start
 

@@ -12,7 +12,7 @@ from fedcell.errors import BadInput
 from fedcell.options import check, override
 from fedcell.world.edge import MAY_KNOW, Network, View, check_known, names
 from fedcell.world.edge.rules import genie, lfu, load, lru, popular, predicted, random
-from fedcell.world.edge.servers import Reports, Requests, Servers, begin, columns, counted, refill
+from fedcell.world.edge.servers import Reports, Requests, Servers, admit, begin, columns, counted, refill
 from fedcell.world.edge.stream import named
 
 
@@ -91,6 +91,31 @@ def test_a_file_replaces_another_only_by_more_than_the_margin():
     held, wanted = np.array([[True, True, False, False]]), np.array([[0.5, 3.0, 1.5, 1.6]])
     assert refill(held, wanted, 2, margin=1.0).tolist() == [[False, True, False, True]]
     assert refill(held, wanted, 2, margin=1.1).tolist() == [[True, True, False, False]]
+
+
+def test_passing_files_take_the_place_of_less_wanted_ones():
+    """Against a plain loop, on random traces of two servers."""
+    draw = np.random.default_rng(9)
+    for _ in range(200):
+        n_files, n = int(draw.integers(2, 9)), int(draw.integers(0, 40))
+        room, margin = int(draw.integers(1, n_files + 1)), float(draw.choice([0.0, 0.5]))
+        wanted = draw.integers(0, 4, (2, n_files)).astype(float)
+        requests = Requests(draw.integers(0, 2, n), draw.integers(0, n_files, n))
+        held = np.zeros((2, n_files), dtype=bool)
+        held[:, :room] = draw.random((2, room)) < 0.5
+        kept, hits = [[f for f in range(n_files) if held[b, f]] for b in range(2)], []
+        for b, file in zip(requests.cell, requests.file, strict=True):
+            hits.append(file in kept[b])
+            if file not in kept[b]:
+                if len(kept[b]) < room:
+                    kept[b].append(file)
+                else:
+                    worst = sorted(kept[b], key=lambda f, b=b: (wanted[b, f], f))[0]
+                    if wanted[b, file] - wanted[b, worst] > margin:
+                        kept[b][kept[b].index(worst)] = file
+        hit, after = admit(held, wanted, room, margin, requests)
+        assert hit.tolist() == hits
+        assert [sorted(np.flatnonzero(row).tolist()) for row in after] == [sorted(own) for own in kept]
 
 
 def view(**parts):

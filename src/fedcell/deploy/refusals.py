@@ -8,7 +8,7 @@ from .. import methods
 from ..data import Dataset
 from ..errors import BadInput
 from ..methods import Choice
-from ..methods.pairing import split
+from ..methods.parts.pairing import split
 from ..resolve import choose
 from ..scenarios import Config
 from ..types import Method, Problem

@@ -20,9 +20,9 @@ from .architecture import Architecture, trainable
 from .buffers import Buffers
 from .deferred import Deferred, block_rows, defers, gpu_block_rows
 from .engines import batched, sharded
-from .engines.cohort import Replays
 from .engines.common import Job
 from .engines.dispatch import train_with
+from .engines.gpu.cuda_graphs import Replays
 from .evaluation import mixed_batches, places, samples_at_once, spread_columns, top_columns
 from .memory import keep_freed_memory
 from .samples import Samples

@@ -12,7 +12,7 @@ from .. import methods as library
 from .. import options, scenarios
 from ..errors import BadInput, FedcellError
 from ..methods import Choice
-from ..methods.pairing import absolute, files
+from ..methods.parts.pairing import absolute, files
 from ..scenarios import Config, build_problem
 from ..simulate import begin
 from ..types import Method, Problem, Snapshot

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...learn.video_samples import RequestSamples
 from ...types import Ints, Problem, Stream, Topology
 from ...world.edge import Edge, Log, Network, check_known, edge_stream
 from ...world.streams import StreamMemory
+from .samples import RequestSamples
 from .settings import VideoConfig
 from .sizes import file_bits
 from .users import Profiles
@@ -24,6 +24,7 @@ def edges_of(settings: VideoConfig) -> list[Edge]:
             rule=settings.edge_placement,
             room=settings.edge_files,
             margin=settings.edge_margin,
+            prefetch=settings.edge_prefetch,
             n_named=settings.edge_reports,
             knows=settings.edge_knows,
         )

@@ -89,6 +89,11 @@ class VideoConfig:
         least=0,
         needs="edge_placement=predicted|popular|genie|random",
     )
+    edge_prefetch: bool = option(
+        True,
+        "edge servers fetch files between rounds; false: they keep files that a miss brings past, if more wanted",
+        needs="edge_placement=predicted|popular|genie|random",
+    )
     edge_knows: tuple[str, ...] = option(
         KNOWABLE,
         "what an edge server may see: served (files it has served), reports (files that users name); a placement that "

@@ -97,6 +97,36 @@ def refill(held: Bools, wanted: Floats, room: int, margin: float = 0.0) -> Bools
     return after & (held | (wanted > 0))
 
 
+def admit(held: Bools, wanted: Floats, room: int, margin: float, requests: Requests) -> tuple[Bools, Bools]:
+    """(hits, what is held afterwards) of servers that fetch nothing: a missed file is kept as it passes by, or not.
+
+    It takes a free place, or that of the least wanted held file if it is wanted by more than `margin` above that one.
+    Of equal files the lower number goes first.
+
+    Args:
+        held: `[n_cells, n_files]`, before.
+        wanted: `[n_cells, n_files]`, expected requests of the round.
+        room: files that a server can hold.
+        margin: requests by which a new file must exceed a held one.
+        requests: of the round, one after another.
+    """
+    kept = [set(np.flatnonzero(row).tolist()) for row in held]
+    hit = np.zeros(len(requests.file), dtype=np.bool_)
+    for place, (cell, file) in enumerate(zip(requests.cell.tolist(), requests.file.tolist(), strict=True)):
+        own, score = kept[cell], wanted[cell]
+        hit[place] = file in own
+        if not hit[place] and len(own) >= room:
+            least = min(own, key=lambda one: (score[one], one))
+            if score[file] <= score[least] + margin:
+                continue
+            own.remove(least)
+        own.add(file)
+    after = np.zeros_like(held)
+    for cell, own in enumerate(kept):
+        after[cell, list(own)] = True
+    return hit, after
+
+
 def columns(network: Network, requests: Requests, hit: Bools, fetched: Bools) -> Mapping[str, float]:
     """The columns of a round; a round without requests has neither hit ratio nor delivery time.
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...types import Arrived, Bools, Floats, Ints, Store, Stream
 from .rules import load
-from .servers import Network, Reports, Requests, Servers, View, begin, columns, counted, refill
+from .servers import Network, Reports, Requests, Servers, View, admit, begin, columns, counted, refill
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,6 +23,7 @@ class Edge(NamedTuple):
     rule: str
     room: int  # files that a server can hold
     margin: float = 0.0  # requests by which a new file must exceed a held one
+    prefetch: bool = True  # fetch between rounds; else keep what passes by
     n_named: int = 8  # files that a user names (predicted)
     knows: tuple[str, ...] = ("served", "reports")
     prefix: str = ""  # of its columns
@@ -146,12 +147,14 @@ def _play(
 ) -> tuple[Servers, Mapping[str, float]]:
     """Place, serve and count one round."""
     rule = load(edge.rule)
-    if hasattr(rule, "wanted"):
+    fetched = np.zeros_like(old.held)
+    if not hasattr(rule, "wanted"):
+        hit, held = _react(rule.serve, edge.room, old, requests)
+    elif edge.prefetch:
         held = refill(old.held, rule.wanted(view), edge.room, edge.margin)
         hit, fetched = held[requests.cell, requests.file], held & ~old.held
     else:
-        hit, held = _react(rule.serve, edge.room, old, requests)
-        fetched = np.zeros_like(held)
+        hit, held = admit(old.held, rule.wanted(view), edge.room, edge.margin, requests)
     return counted(old, requests)._replace(held=held), columns(network, requests, hit, fetched)
 
 
