@@ -28,6 +28,7 @@ from torch import Tensor
 
 from ... import radio
 from ...errors import BadInput
+from ...learn.features import pulled_loss
 from ...options import option
 from ...types import Bools, Decision, Floats, Ints, Method, Observation, Problem, Round, Start, Updates
 from .. import knowledge_schedule as energy
@@ -36,7 +37,7 @@ from ..parts.defaults import LocalConfig, setting, work_of
 from ..parts.personal import judge_own, models_of, n_classes_of, own_starts, remembered, starts
 from ..parts.resources import plan
 from ..parts.schedulers import SCHEDULERS, schedule
-from .means import held, knowledge_width, means_of, merged, payload_bit, pull_strength, pulled_loss
+from .means import class_mean_report, held, knowledge_width, means_of, merged, payload_bit, pull_strength
 
 NO_DEADLINE_S = 1.0  # the deadline in a world without one
 ENERGY = ("lyapunov", "rotation", "myopic")
@@ -275,10 +276,8 @@ def local(
         mask = torch.from_numpy(known.astype(np.float32)).to(knowledge.device)
         strength = pull_strength(config.pull, config.pull_scale, knowledge.shape[1])
         objective = partial(pulled_loss, strength, knowledge, mask)
-    updates = problem.learner.train(start, work_of(config, problem, observation, decision, objective=objective))
-    models = start.points + updates.delta
-    means = means_of(problem, models, updates.device, observation)
-    return Updates(updates.device, means.flatten(1), kept=models)
+    work = work_of(config, problem, observation, decision, objective=objective)
+    return problem.learner.train(start, work._replace(report=class_mean_report(problem)))
 
 
 def targets(config: Config, problem: Problem, state: State, observation: Observation) -> tuple[Tensor, Bools]:

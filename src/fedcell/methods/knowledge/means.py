@@ -1,21 +1,21 @@
-"""What devices with different networks share: the mean features of each class, and the pull towards them.
+"""What devices with different networks share: the mean features of each class.
 
 Not a method itself: it has no `build`.
 
 Reference: chen-ch4, sections 2.1 and 3
 """
 
+from functools import partial
+
 import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.nn import functional
-from torch.nn.utils import vector_to_parameters
+from torch import Tensor
 
 from ...errors import BadInput
 from ...labels import histogram
-from ...learn.architecture import trainable
-from ...learn.features import class_means, feature_width, features_and_scores
-from ...types import Bools, Ints, Observation, Problem
+from ...learn.features import feature_width, flat_class_means
+from ...learn.work import Report
+from ...types import Bools, Ints, Observation, Problem, Store
 from ..parts.personal import n_classes_of
 
 
@@ -50,31 +50,16 @@ def pull_strength(pull: float, scale: str, n_features: int) -> float:
     return pull * {"sum": 1.0, "mean": 2.0 / n_features}[scale]
 
 
-def pulled_loss(
-    pull: float, knowledge: Tensor, known: Tensor, module: nn.Module, x: Tensor, y: Tensor, weight: Tensor | None
-) -> Tensor:
-    """`F_k + lambda L_k`, with samples of classes never heard of left out of `L_k`.
-
-    Reference: chen-ch4, Eqs. (4.6)-(4.8)
-    """
-    h, scores = features_and_scores(module, x)
-    away = 0.5 * (h - knowledge[y]).square().sum(1) * known[y]
-    each = functional.cross_entropy(scores, y, reduction="none") + pull * away
-    return each.mean() if weight is None else (each * weight).sum()
+def class_mean_report(problem: Problem) -> Report:
+    """What a device says of its model: the class means on what it holds, flat."""
+    return partial(flat_class_means, n_classes_of(problem))
 
 
 def means_of(problem: Problem, models: Tensor, device: Ints, observation: Observation) -> Tensor:
     """Class means of some devices on what they hold, `[n_rows, n_classes, n_features]`."""
-    learner, n_classes, store = problem.learner, n_classes_of(problem), observation.store
-    if learner.told_means is not None:
-        return learner.told_means(device)
-    nets = [one.replica(learner.device).eval() for one in learner.architectures]
-    found = [models.new_zeros((0, n_classes, knowledge_width(problem)))]
-    for model, k, kind in zip(models, device, learner.kinds(device), strict=True):
-        vector_to_parameters(model[: learner.architectures[kind].n_params], trainable(nets[kind]))
-        x, y = learner.train_samples.take(store.items[k, : store.size[k]])
-        found.append(class_means(nets[kind], x, y, n_classes)[0][None])
-    return torch.cat(found)
+    store = Store(observation.store.items[device], observation.store.size[device])
+    rows = problem.learner.reports(class_mean_report(problem), models, device, store)
+    return rows.view(len(device), n_classes_of(problem), knowledge_width(problem))
 
 
 def held(problem: Problem, observation: Observation) -> Ints:

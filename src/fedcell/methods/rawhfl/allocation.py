@@ -93,7 +93,7 @@ def offers(client: Client, plan: ClientPlan, theta: float) -> Offers:
 
 
 def allocate(client: Client, cells: Cells, theta: float, mode: str = "exact", least_power: float = 0.0) -> Allocation:
-    """ClientPlan every client, then choose; the blocks of a cell are alike.
+    """Plan every client, then choose; the blocks of a cell are alike.
 
     Args:
         client: limits and prices, `[n]`.
