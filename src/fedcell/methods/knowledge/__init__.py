@@ -31,12 +31,12 @@ from ...errors import BadInput
 from ...learn.features import pulled_loss
 from ...options import option
 from ...types import Bools, Decision, Floats, Ints, Method, Observation, Problem, Round, Start, Updates
-from .. import knowledge_schedule as energy
 from ..parts.contributions import Contributions, nothing
 from ..parts.defaults import LocalConfig, setting, work_of
 from ..parts.personal import judge_own, models_of, n_classes_of, own_starts, remembered, starts
 from ..parts.resources import plan
 from ..parts.schedulers import SCHEDULERS, schedule
+from . import energy
 from .means import class_mean_report, held, knowledge_width, means_of, merged, payload_bit, pull_strength
 
 NO_DEADLINE_S = 1.0  # the deadline in a world without one

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .. import radio
-from ..radio.forecast import budget_joule, compute_joule
-from ..solve.energy_bandwidth import effort, least_energy_shares, least_share
-from ..types import Bools, Decision, Floats, Ints, Observation, Problem
+from ... import radio
+from ...radio.forecast import budget_joule, compute_joule
+from ...solve.energy_bandwidth import effort, least_energy_shares, least_share
+from ...types import Bools, Decision, Floats, Ints, Observation, Problem
 
 SMALL_QUEUE = 1e-6  # joules, stands for an empty queue where the band is shared by queues
 

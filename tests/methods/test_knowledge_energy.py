@@ -13,8 +13,7 @@ from knowledge_worlds import CELL, MIXED, SHARDS, TRAIN, random_offer
 from fedcell import methods, radio
 from fedcell.errors import BadInput
 from fedcell.methods import knowledge
-from fedcell.methods.knowledge.theory import energy_bound
-from fedcell.methods.knowledge_schedule import (
+from fedcell.methods.knowledge.energy import (
     Offer,
     allocate,
     best_prefix,
@@ -24,6 +23,7 @@ from fedcell.methods.knowledge_schedule import (
     feasible,
     in_turns,
 )
+from fedcell.methods.knowledge.theory import energy_bound
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
 from fedcell.solve.energy_bandwidth import least_share, log_marginal
 from fedcell.types import Updates
