@@ -27,8 +27,8 @@ from torch.nn import functional
 
 from fedcell.learn import models
 from fedcell.learn.architecture import Architecture
-from fedcell.learn.engines.cohort import Replays
 from fedcell.learn.engines.common import Batches, Job
+from fedcell.learn.engines.gpu.cuda_graphs import Replays
 from fedcell.learn.learner import Learner, initialise
 from fedcell.learn.samples import Samples
 from fedcell.learn.settings import ModelConfig, TrainConfig

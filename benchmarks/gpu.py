@@ -21,7 +21,7 @@ import torch
 from engine import LOADS, Load, setting
 from scaling_page import fit
 
-from fedcell.learn.engines.cohort import Cohort
+from fedcell.learn.engines.gpu.cuda_graphs import Cohort
 from fedcell.learn.learner import Learner
 from fedcell.learn.work import Work
 from fedcell.types import Start, is_deferred

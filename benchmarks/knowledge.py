@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import minimize
 
-from fedcell.methods.knowledge_schedule import Offer, allocate, best_prefix, cost_joule, feasible
+from fedcell.methods.knowledge.energy import Offer, allocate, best_prefix, cost_joule, feasible
 from fedcell.solve.energy_bandwidth import effort, least_energy_shares, least_share, log_marginal
 from fedcell.types import Floats, Ints
 

@@ -12,8 +12,8 @@ import time
 
 import numpy as np
 
-from fedcell.methods.client_plan import ClientConfig, make_plan
-from fedcell.methods.client_problem import Client
+from fedcell.methods.parts.client_planning.plan import ClientConfig, make_plan
+from fedcell.methods.parts.client_planning.problem import Client
 from fedcell.units import db_to_ratio, dbm_to_watt
 
 BAR_S = 1.0

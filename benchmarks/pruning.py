@@ -23,13 +23,14 @@ import numpy as np
 import torch
 
 from fedcell import methods
-from fedcell.learn import models, submodels
+from fedcell.learn import models
 from fedcell.learn.architecture import Architecture
 from fedcell.learn.learner import Learner, initialise
-from fedcell.learn.pruning import Units, entry_masks, load, units_of
 from fedcell.learn.samples import Samples
 from fedcell.learn.settings import ModelConfig, TrainConfig
 from fedcell.learn.work import Work
+from fedcell.methods.pruning import submodels
+from fedcell.methods.pruning.units import Units, entry_masks, load, units_of
 from fedcell.scenarios import build_problem, get
 from fedcell.simulate import simulate
 from fedcell.types import Bools, Floats, Start, Store, Updates

@@ -15,10 +15,10 @@ from functools import partial
 
 import numpy as np
 
-from fedcell.methods.client_problem import Client
-from fedcell.methods.rawhfl_allocation import Allocation, allocate
-from fedcell.methods.rawhfl_sca import Settings, allocate_sca
-from fedcell.methods.rawhfl_selection import Cells
+from fedcell.methods.parts.client_planning.problem import Client
+from fedcell.methods.rawhfl.allocation import Allocation, allocate
+from fedcell.methods.rawhfl.sca import Settings, allocate_sca
+from fedcell.methods.rawhfl.selection import Cells
 from fedcell.units import db_to_ratio, dbm_to_watt
 
 THETA = 0.4

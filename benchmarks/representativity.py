@@ -22,10 +22,10 @@ from scipy.optimize import brentq
 from fedcell.data.settings import DataConfig
 from fedcell.learn.memory import keep_freed_memory
 from fedcell.learn.settings import ModelConfig
+from fedcell.methods.parts.resources import plan
 from fedcell.methods.representativity import Config, State, decide
-from fedcell.methods.representativity_band import alone
-from fedcell.methods.representativity_memory import Memory, blank, heard
-from fedcell.methods.resources import plan
+from fedcell.methods.representativity.band import alone
+from fedcell.methods.representativity.memory import Memory, blank, heard
 from fedcell.options import override
 from fedcell.scenarios import build_problem, get
 from fedcell.solve.equal_finish import equal_finish

@@ -1,4 +1,4 @@
-"""Write what must agree with the code and with stored results: two pages, and the rooms in CONTRIBUTING.md.
+"""Write what must agree with the code and with stored results: settings, papers, the ledger, the rooms of the code.
 
     python docs/generate.py
 
@@ -8,17 +8,20 @@ A test compares the pages on file with `PAGES` and fails when one is stale.
 import re
 import runpy
 from collections.abc import Callable
+from functools import cache, partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from fedcell import coding, methods, options, scenarios
-from fedcell.experiment import VERDICTS, catalogue
-from fedcell.experiment.ledger import LedgerRow, Paper, ledger, read_paper, totals
+from fedcell.experiment import VERDICTS, catalogue, pages
+from fedcell.experiment.ledger import LedgerRow, Paper, read_paper, totals
+from fedcell.experiment.ledger import ledger as read_ledger
 
 HERE = Path(__file__).parent
 CONTRIBUTING, ROOMS = HERE.parent / "CONTRIBUTING.md", ("<!-- rooms -->", "<!-- end of rooms -->")
 EXPERIMENTS = HERE.parent / "experiments"
+MOST_INTERVALS = 8  # of a claim in the ledger's page; the lists for programs have all
 
 INTRODUCTION = """\
 # Settings
@@ -79,18 +82,20 @@ here, whether or not it was run. `experiments/<paper>/<experiment>.py` says what
 - **here**: what was measured; a spread is the standard deviation over seeds.
 - **seeds**: how many are behind this claim, those of its thinnest comparison; a dash if nothing random is behind it, or
   nothing was run.
+- **interval**: the mean of every comparison with its 95 % interval over those seeds, if not already under **here**.
 - **check**: of our own settings or code. **beyond the paper**: a question of ours, or a second reading of a claim that
   is counted already. Sums leave both out, and quick runs never count.
 """
 
 
+ledger = cache(read_ledger)  # every page is made of the same rows
 KINDS = {"check": "check", "beyond": "beyond the paper"}
 
 
 def claims() -> str:
     """The ledger as a page: sums per paper, then one row per claim."""
     rows = ledger(EXPERIMENTS)
-    papers = [read_paper(folder) for folder in catalogue.papers(EXPERIMENTS)]
+    papers = _read_papers()
     parts = [CLAIMS, _sums(papers, rows)]
     for paper in papers:
         own = [row for row in rows if row.paper == paper.name]
@@ -123,13 +128,15 @@ def _experiment(rows: list[LedgerRow]) -> str:
     lines = [
         f"### {first.title}\n",
         f"{how}\n",
-        "| claim | paper | here | seeds | verdict | why |",
-        "|---|---|---|---|---|---|",
+        "| claim | paper | here | seeds | interval | verdict | why |",
+        "|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         claim = row.claim if row.counted else f"{KINDS[row.kind]}: {row.claim}"
         seeds = "-" if row.n is None else str(row.n)
-        cells = (claim, row.printed, row.ours, seeds, f"**{row.verdict}**", row.reason)
+        measured = [part for part in row.parts if part.n and str(part) not in row.ours]
+        intervals = "; ".join(map(str, measured[:MOST_INTERVALS])) + (" ..." if len(measured) > MOST_INTERVALS else "")
+        cells = (claim, row.printed, row.ours, seeds, intervals, f"**{row.verdict}**", row.reason)
         lines.append("| " + " | ".join(map(_cell, cells)) + " |")
     return "\n".join(lines) + "\n"
 
@@ -227,12 +234,37 @@ def contributing() -> str:
     return f"{before}{begin}\n```\n{drawing()}```\n{end}{rest.partition(end)[2]}"
 
 
+def _papers() -> dict[str, Callable[[], str]]:
+    """The front page, its figure, the page of every paper, and the ledger for programs."""
+
+    def front() -> str:
+        return pages.front_page(_read_papers(), ledger(EXPERIMENTS), pages.read_earlier(EXPERIMENTS))
+
+    def of(name: str) -> str:
+        own = [row for row in ledger(EXPERIMENTS) if row.paper == name]
+        return pages.paper_page(read_paper(EXPERIMENTS / name), own, "../../experiments")
+
+    return {
+        "claims.csv": lambda: pages.as_csv(ledger(EXPERIMENTS)),
+        "claims.json": lambda: pages.as_json(ledger(EXPERIMENTS)),
+        "papers/index.md": front,
+        "papers/verdicts.svg": lambda: pages.bars(_read_papers(), ledger(EXPERIMENTS)),
+        **{f"papers/{folder.name}.md": partial(of, folder.name) for folder in catalogue.papers(EXPERIMENTS)},
+    }
+
+
+def _read_papers() -> list[Paper]:
+    return [read_paper(folder) for folder in catalogue.papers(EXPERIMENTS)]
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "configuration.md": configuration,
     "claims.md": claims,
+    **_papers(),
     "../CONTRIBUTING.md": contributing,
 }
 
 if __name__ == "__main__":
     for name, write in PAGES.items():
+        (HERE / name).parent.mkdir(exist_ok=True)
         (HERE / name).write_text(write(), encoding="utf-8")

@@ -8,7 +8,7 @@ All runs meet the same channels, hardware and mini-batches, so the rows differ b
 import sys
 
 import fedcell
-from fedcell.methods.schedulers import SCHEDULERS
+from fedcell.methods.parts.schedulers import SCHEDULERS
 
 
 def main(rounds: int) -> None:

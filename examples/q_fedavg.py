@@ -16,9 +16,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedcell.methods import defaults, fedavg
-from fedcell.methods.defaults import setting
-from fedcell.methods.gradients import client_losses
+from fedcell.methods import fedavg
+from fedcell.methods.parts import defaults
+from fedcell.methods.parts.defaults import setting
+from fedcell.methods.parts.gradients import client_losses
 from fedcell.options import option
 from fedcell.types import Decision, Method, Observation, Problem, Round
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from fedcell.methods import fedavg
-from fedcell.methods.defaults import mean_update
+from fedcell.methods.parts.defaults import mean_update
 from fedcell.options import option
 from fedcell.types import Method, Problem, Round
 

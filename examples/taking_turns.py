@@ -11,9 +11,9 @@ import numpy as np
 from torch import Tensor
 
 from fedcell.methods import fedavg
-from fedcell.methods.defaults import setting
-from fedcell.methods.resources import plan
-from fedcell.methods.schedulers import pick
+from fedcell.methods.parts.defaults import setting
+from fedcell.methods.parts.resources import plan
+from fedcell.methods.parts.schedulers import pick
 from fedcell.options import option
 from fedcell.types import Decision, Ints, Method, Observation, Problem, Round
 

@@ -15,7 +15,7 @@ FLOORS = [  # a room may import from its own floor and the floors below
     {"machine", "unused_settings", "effort", "pieces", "sealing"},
     {"solve"},
     {"world", "radio", "learn"},
-    {"data", "theory", "tiers", "coding"},
+    {"data", "tiers", "coding"},
     {"methods", "plan"},
     {"scenarios"},
     {"resolve"},

@@ -11,7 +11,7 @@ from fedcell.cli import main
 from fedcell.coding import topk
 from fedcell.errors import FedcellError
 from fedcell.methods import fedavg
-from fedcell.methods.coded import coded
+from fedcell.methods.parts.coded import coded
 from fedcell.record.index import find
 from fedcell.resolve import resolve
 from fedcell.sweeps import plan

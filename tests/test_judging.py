@@ -287,3 +287,9 @@ def test_a_lead_that_grows():
     assert judging.wider(rows, ("a", "b"), ("c", "d"))
     assert not judging.wider(rows, ("c", "d"), ("a", "b"))
     assert [bool(one) for one in judging.rising(rows, ["d", "c", "a"])] == [True, True]
+
+
+def test_a_claim_always_has_a_reason():
+    part = Part("a > b", "reproduced", 3, 0.1, 0.05, 0.15)
+    assert finding("order", part).reason == "a > b"
+    assert finding("order", part, why="ahead").reason == "ahead"

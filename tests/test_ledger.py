@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from fedcell.experiment import VERDICTS, catalogue
+from fedcell.experiment import VERDICTS, catalogue, judge, stores
+from fedcell.experiment.frame import as_values
 from fedcell.experiment.ledger import ledger, read_paper, read_result
+from fedcell.experiment.runs import ids_of
 
 ROOT = Path(__file__).parents[1] / "experiments"
 PAPERS = {  # figures and tables with results; drawings of a system are none
@@ -64,3 +66,31 @@ def test_stored_results_fit_their_files(entry):
         claims = catalogue.load(entry).claims
     stored = [(claim["key"], claim["text"], claim["printed"]) for claim in result["claims"]]
     assert stored == [claim[:3] for claim in claims], f"the claims changed: fedcell reproduce {entry} --stored"
+
+
+@pytest.mark.parametrize("entry", catalogue.entries(ROOT), ids=str)
+def test_results_are_what_the_runs_in_the_repository_say(entry):
+    """Judged again from the packed file, with nothing else: the same verdicts, seeds and numbers."""
+    path = entry.results / f"{entry.name}.json"
+    result = read_result(path)
+    with catalogue.opened(entry.path.parent):
+        experiment = catalogue.load(entry)
+        store = entry.results / f"{experiment.store or entry.name}.runs.jsonl"
+        packed = stores.of_store(stores.read_packed(store.parent / stores.PACKED), stores.name_of(store))
+        found = {stores.lasting(line["key"]): stores.rounded(line["row"]) for line in packed}
+        rows = [found[one] for one in ids_of(experiment.cases(False), list(found.values())) if one in found]
+        if not rows and experiment.cases(False):
+            assert result is None, f"{path} has no runs behind it: pack them, or remove it"
+            return
+        findings = as_values(experiment.claims, judge(experiment, rows))
+    assert result is not None, f"fedcell reproduce {entry} --stored"
+    for had, has in zip(result["claims"], findings, strict=True):
+        for name in ("key", "verdict", "n", "ours", "reason"):
+            assert had[name] == has[name], f"stale: fedcell reproduce {entry} --stored, then python docs/generate.py"
+    assert (entry.results / f"{entry.name}.png").is_file()
+
+
+def test_nothing_is_decided_below_three_seeds(rows):
+    decided = {"reproduced", "far larger", "partly", "not reproduced"}
+    assert [row for row in rows if row.verdict in decided and row.n is not None and row.n < 3] == []
+    assert [row for row in rows if row.verdict == "indicated" and (row.n is None or row.n > 2)] == []

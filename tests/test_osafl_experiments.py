@@ -87,7 +87,7 @@ def test_other_numbers_are_not(name):
         "fig1",
         "fig2",
         "local_step",
-        "scaling",
+        "content_scaling",
         "pictures",
         "tuned",
     ],
@@ -167,7 +167,7 @@ def test_both_readings_of_a_local_step():
 
 
 def test_scaling_is_judged_on_every_seed():
-    scaling = module("scaling")
+    scaling = module("content_scaling")
     entries = ["osafl", *module("osafl_setting").BASELINES]
     rows = [a_row("fcn", 1, entry, s, 0.66 - 0.05 * bool(i), full=10) for i, entry in enumerate(entries) for s in SEEDS]
     found = verdicts(scaling.EXPERIMENT, rows)
@@ -237,7 +237,7 @@ def test_files_that_share_runs_agree_on_them():
         "table5",
         "ablation",
         "local_step",
-        "scaling",
+        "content_scaling",
         "tuned",
     )
     for name in shared:

@@ -103,8 +103,11 @@ def test_runs_with_other_settings_are_left_out(clone, capsys):
     assert main(["reproduce", "second/fig1", "--seeds", "2"]) == 0
     setting = clone / "second" / "setting.py"
     setting.write_text(setting.read_text().replace('"rounds": 2', '"rounds": 3'))
+    assert main(["reproduce", "second", "--pack"]) == 1
+    assert "no runs of second to pack: 2 on file, none that an experiment asks for" in capsys.readouterr().err
+    assert main(["reproduce", "second/fig1", "--seeds", "1"]) == 0
     assert main(["reproduce", "second", "--pack"]) == 0
-    assert "0 runs, 0.00 MB; left out 2 that no experiment asks for" in capsys.readouterr().err
+    assert "1 runs, 0.00 MB; left out 2 that no experiment asks for" in capsys.readouterr().err
 
 
 def test_wrong_uses_of_pack_are_one_sentence(clone, capsys, tmp_path):
@@ -168,8 +171,10 @@ def _floats(value):
 
 @given(st.floats(-1e300, 1e300))
 def test_five_digits_stay(number):
-    assert math.isclose(stores.rounded(number), number, rel_tol=1e-4)
-    assert stores.rounded(stores.rounded(number)) == stores.rounded(number)
+    once = stores.rounded({"curve": [number], "total": number})
+    assert math.isclose(once["curve"][0], number, rel_tol=1e-4)
+    assert once["total"] == number
+    assert stores.rounded(once) == once
 
 
 # ---------------------------------------------------------------- time

@@ -209,7 +209,7 @@ def test_a_level_that_all_reach_is_the_target_without_numbers():
 
 def test_a_ratio_with_the_sum_is_a_larger_one_with_the_mean():
     """Why the sum as printed needs no runs: the schedule is that of K times the ratio."""
-    from fedcell.methods.representativity_schedule import Asked, by_both, error_scale
+    from fedcell.methods.representativity.schedule import Asked, by_both, error_scale
 
     rng = np.random.default_rng(4)
     rows = rng.standard_normal((12, 5))

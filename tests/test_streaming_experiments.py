@@ -1,13 +1,18 @@
 """Verdicts of the experiments on streaming caches, on made-up runs, and the label laws that need no training."""
 
+import gzip
 import re
+import zipfile
 from importlib import import_module as module
 
 import numpy as np
 import pytest
 from judged import check_without_runs, opened
 
+from fedcell.data import cache_dir, load
+from fedcell.errors import BadInput
 from fedcell.experiment import judge, run_case
+from fedcell.scenarios.streaming_traffic import TRAFFIC
 
 SEEDS = (1, 2, 3, 4)
 ROUNDS = list(range(4, 301, 4))
@@ -112,3 +117,84 @@ def test_variance_between_runs():
     other = {"drsr": "srsr(2/3)", "srsr": "drsr"}
     turned = [row | {"case": re.sub(r"(drsr|srsr)\S*", lambda found: other[found[1]], row["case"])} for row in rows]
     assert verdicts("fig5", turned)["variance"] == "not reproduced"
+
+
+# ---------------------------------------------------------------- the traffic file
+
+
+def idx(values):
+    """Bytes of an idx file."""
+    return bytes([0, 0, 8, values.ndim]) + b"".join(n.to_bytes(4, "big") for n in values.shape) + values.tobytes()
+
+
+@pytest.fixture
+def archive(tmp_path, monkeypatch):
+    """A small archive of the same shape, and its checksums."""
+    traffic = module("traffic_file")
+    rng = np.random.default_rng(1)
+    arrays = {}
+    for half, n in (("train", 30), ("test", 12)):
+        arrays[f"x_{half}"] = rng.integers(0, 256, (n, 28, 28), dtype=np.uint8)
+        arrays[f"y_{half}"] = rng.integers(0, 12, n, dtype=np.uint8)
+    sums = {half: traffic.checksum(arrays[f"x_{half}"], arrays[f"y_{half}"]) for half in ("train", "test")}
+    monkeypatch.setattr(traffic, "SHA256", sums)
+
+    def write(changed=None, packed=False, folder="12class/SessionAllLayers"):
+        path = tmp_path / "12class.zip"
+        with zipfile.ZipFile(path, "w") as file:
+            for name, wanted in traffic.FILES.items():
+                raw = idx({**arrays, **(changed or {})}[name])
+                file.writestr(f"{folder}/{wanted}{'.gz' * packed}", gzip.compress(raw) if packed else raw)
+            file.writestr(f"12class/SessionL7/{traffic.FILES['x_train']}", b"another layer")
+        return path
+
+    return write, arrays
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_the_traffic_file_is_built_and_loads(archive, tmp_path, packed):
+    write, arrays = archive
+    out = tmp_path / "new" / "traffic.npz"
+    module("traffic_file").main([str(write(packed=packed)), "--out", str(out)])
+    with np.load(out) as found:
+        assert all((found[name] == values).all() for name, values in arrays.items())
+        assert found["classes"][[0, 11]].tolist() == ["Chat", "VPN_VoIP"]
+    data = load(str(out))
+    assert (len(data.x_train), len(data.x_test)) == (30, 12)
+
+
+def test_another_archive_is_refused_in_a_sentence(archive, tmp_path, capsys):
+    traffic, (write, arrays) = module("traffic_file"), archive
+    changed = arrays["x_test"].copy()
+    changed[3, 2, 1] ^= 1
+    (tmp_path / "text.zip").write_text("no archive")
+    for make, words in (
+        (lambda: write({"x_test": changed}), "not the published sessions"),
+        (lambda: write(folder="other"), "is it 12class.zip?"),
+        (lambda: write({name: arrays[name][:-1] for name in ("x_train", "y_train")}), "not the published sessions"),
+        (lambda: tmp_path / "text.zip", "download it again"),
+        (lambda: tmp_path / "nowhere.zip", "download it again"),
+    ):
+        with pytest.raises(SystemExit) as caught:
+            traffic.main([str(make()), "--out", str(tmp_path / "x.npz")])
+        assert caught.value.code == 2
+        assert words in capsys.readouterr().out
+    assert not (tmp_path / "x.npz").exists()
+    with pytest.raises(BadInput, match="cut short"):
+        traffic.parse(idx(arrays["x_test"])[:-5], "x")
+
+
+def test_order_does_not_matter_and_bits_do(archive):
+    traffic, (_, arrays) = module("traffic_file"), archive
+    x, y = arrays["x_train"], arrays["y_train"]
+    order = np.random.default_rng(2).permutation(len(x))
+    assert traffic.checksum(x[order], y[order]) == traffic.checksum(x, y)
+    assert traffic.checksum(x[order], y) != traffic.checksum(x, y)
+
+
+@pytest.mark.skipif(not (cache_dir() / TRAFFIC).is_file(), reason="the traffic file is not in the data folder")
+def test_the_published_samples_have_the_checksums():
+    traffic = module("traffic_file")
+    with np.load(cache_dir() / TRAFFIC) as found:
+        for half, wanted in traffic.SHA256.items():
+            assert traffic.checksum(found[f"x_{half}"], found[f"y_{half}"]) == wanted

@@ -15,7 +15,7 @@ from fedcell import methods, world
 from fedcell.data import Dataset
 from fedcell.learn.batches import draw_batches
 from fedcell.learn.learner import initialise
-from fedcell.methods.defaults import work_of
+from fedcell.methods.parts.defaults import work_of
 from fedcell.options import override
 from fedcell.scenarios import Config, build_problem
 

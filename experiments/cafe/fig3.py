@@ -6,8 +6,8 @@ from matplotlib.figure import Figure
 from fedcell.experiment import Claim, Experiment, Finding, Row, finding, main
 from fedcell.experiment.judging import exact
 from fedcell.experiment.plots import dress, panels
+from fedcell.methods.cafe import theory as cafe
 from fedcell.plan.cafe import plan
-from fedcell.theory import cafe
 
 
 def check(rows: list[Row]) -> list[Finding]:

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, finding, main
 from fedcell.experiment.judging import wider
 from fedcell.experiment.plots import dress, panels
-from fedcell.theory import cafe
+from fedcell.methods.cafe import theory as cafe
 
 DEADLINES = (0.3, 0.5, 1.0, 2.0)
 SUCCESS = (0.8, 0.5, 0.1)  # of the quorums beside M = 1

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from fedcell.experiment import Claim, Experiment, Finding, Row, finding, main
 from fedcell.experiment.judging import exact
 from fedcell.experiment.plots import dress, panels
-from fedcell.theory import cafe
+from fedcell.methods.cafe import theory as cafe
 
 QUORUMS = np.arange(1, N_CLIENTS + 1)
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, finding, main
 from fedcell.experiment.plots import dress, panels
-from fedcell.theory import cafe
+from fedcell.methods.cafe import theory as cafe
 
 QUORUMS = (1, 20, 30, 33, 36, 40, 45, 50)
 PEAK = 33  # of g(M)

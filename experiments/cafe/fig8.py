@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, finding, main
 from fedcell.experiment.judging import below, inside, level, missing, more, ratio, rising, told_all, under
 from fedcell.experiment.plots import dress, panels
-from fedcell.theory import cafe
+from fedcell.methods.cafe import theory as cafe
 
 DEADLINES = (0.1, 0.2, 0.5, 0.75, 1.0, 1.5, 2.0)
 CLOSE = 0.02  # accuracy

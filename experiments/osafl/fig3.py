@@ -18,7 +18,7 @@ from fedcell.experiment.judging import exact, inside, spread, values_of, within
 from fedcell.experiment.plots import dress, panels
 from fedcell.learn import models
 from fedcell.learn.architecture import Architecture
-from fedcell.methods.client_plan import ClientConfig, decide
+from fedcell.methods.parts.client_planning.plan import ClientConfig, decide
 from fedcell.options import override
 from fedcell.report.figure import COLOURS
 from fedcell.scenarios import Config, get

@@ -41,6 +41,8 @@ def plot(rows: list[Row]) -> Figure:
     figure, places = panels(len(ran))
     for axes, (k, what) in zip(places, ran, strict=False):
         draw(axes, rows, "lstm", k, what, list(setting.TITLES))
+        if what == "accuracy":
+            axes.plot([ROUND] * len(ORDER), list(AT_40[k].values()), "x", color="#888888", label="printed")
         dress(axes, "round", f"test {what}", f"LSTM, K = {k}")
     return figure
 

@@ -1,9 +1,10 @@
 """What the figures and tables of OSAFL share: the runs that decide them, the ceilings of the data, and comparisons.
 
 Figures 4 to 6, Tables II to V, the ablation and the local step are decided by the same runs, kept in the store
-`tables`. Content is in [-1, 1] (`video.scaling=half`), which was chosen after results on other seeds; `scaling.py` has
-the other choices. M-FedNova appears with its published rates and with rates retuned by `rates.py`, M-AFA-CD with the
-paper's start of its buffer, which its published failure seems to come from, and (FCN) with a start at zero. The FCN is
+`tables`. Content is in [-1, 1] (`video.scaling=half`), which was chosen after results on other seeds;
+`content_scaling.py` has the other choices. M-FedNova appears with its published rates and with rates retuned by
+`rates.py`, M-AFA-CD with the paper's start of its buffer, which its published failure seems to come from, and (FCN)
+with a start at zero. The FCN is
 run on 5 seeds, the other networks on 3.
 
 Chance is one of 100 files; whoever always names the commonest one (4 to 6 %) has learned nothing by it. A run that

@@ -5,9 +5,9 @@ working directory or in the data folder (`FEDCELL_DATA`).
 """
 
 import osafl_setting as setting
+from content_scaling import LOST, QUICK, fallen
 from matplotlib.figure import Figure
 from osafl_plots import curves
-from scaling import LOST, QUICK, fallen
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, finding, main
 from fedcell.experiment.judging import on_every_seed, spread, under

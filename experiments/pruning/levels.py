@@ -1,9 +1,9 @@
 """What AMP-FL reaches with VGG-11 in the cell, and what batch norm, old gradients and a third shard are worth.
 
 All of it is pruned to the deadline, which leaves 44 to 53 % of the units of nine layers. Without a norm layer the
-outputs of such a thin network fade (`theory.pruning.output_scale`); that network, and the rule without old gradients,
-run for a part of the rounds, and so do 2 and 3 shards where the long runs are missing. Levels are read around a round,
-over the five evaluations that end there.
+outputs of such a thin network fade (`methods.pruning.theory.output_scale`); that network, and the rule without old
+gradients, run for a part of the rounds. So do 2 and 3 shards, where the long runs are missing. Levels are read around a
+round, over the five evaluations that end there.
 """
 
 from matplotlib.figure import Figure
@@ -50,8 +50,8 @@ def check(rows: list[Row]) -> list[Finding]:
     short, wide = CUT.values()
     soon = told_all(rows, {**CUT, "without old gradients": plain}, around(SHORT))
     return [
-        finding("cache soon", ahead(rows, short, plain, around(SHORT)), soon),
-        finding("shards soon", ahead(rows, wide, short, around(SHORT)), soon),
+        finding("cache soon", ahead(rows, short, plain, around(SHORT)), soon, "ahead with old gradients"),
+        finding("shards soon", ahead(rows, wide, short, around(SHORT)), soon, "3 shards ahead"),
         finding("level 2", above(rows, two, 0.5, around(EARLY)), told[EARLY]),
         finding("level 3", above(rows, three, 0.58, around(EARLY)), told[EARLY]),
         finding("cache", ahead(rows, two, plain, around(EARLY), by=0.1), told[EARLY], "ahead by more than 10 points"),

@@ -3,7 +3,7 @@
 Without a radio 10 devices a round are picked from those that can be reached, with a probability that is the same for
 all, or unequal (`UNEQUAL`, of the mean 0.2). The proposed scheduler takes the stalest of them, `Uniform` any. The
 likelier all are reached, the more the stalest come in turns, and recycled gradients of devices that take turns bear far
-smaller steps than those of devices drawn anew (`theory.recycling.steps_in_turn`, `steps_of`). In the cell whose
+smaller steps than those of devices drawn anew (`methods.recycling.theory.steps_in_turn`, `steps_of`). In the cell whose
 deadline binds, who can use which block is another matter in every round: turns break up, and the stalest are those whom
 lots forget. Those are the runs of Figure 5.3.
 """

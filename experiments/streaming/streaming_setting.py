@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 
 from fedcell.experiment import Case, Row
 from fedcell.experiment.judging import Measure, Part, ahead, spread, values_of
+from fedcell.methods.streaming.theory import label_trace
 from fedcell.options import override
 from fedcell.scenarios import Config, get
-from fedcell.theory.streaming import label_trace
 from fedcell.types import Floats
 from fedcell.world.labels import draw_law
 

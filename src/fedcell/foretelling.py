@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from .learn.prediction import probabilities
-from .methods.resources import plan
+from .methods.parts.resources import plan
 from .types import Floats, Method, Observation, Problem
 
 

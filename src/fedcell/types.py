@@ -330,7 +330,7 @@ def as_is(problem: Problem, state: Any, updates: Updates, observation: Observati
 class Method(NamedTuple):
     """A federated-learning method: seven pure functions around an explicit state.
 
-    Start from `fedcell.methods.defaults.default(config)` and replace what the paper changes. The state is
+    Start from `fedcell.methods.parts.defaults.default(config)` and replace what the paper changes. The state is
     any tree of NamedTuples, tuples, lists and dicts with tensors, arrays, numbers, texts and None, so that a run can
     be saved and resumed.
 

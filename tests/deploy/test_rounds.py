@@ -31,7 +31,7 @@ REFUSED = {  # what a federation cannot have, and why
     "central": "no device train",
     "fedrep": "more than once",
     "fedkd": "samples that only devices have",
-    "knowledge:initial=upload": "not asked",
+    "knowledge:initial=upload": "samples that only devices have",
     "representativity": "outside of local",
     "top_popular": "no device train",
     "osafl:diagnose=true": "outside of local",

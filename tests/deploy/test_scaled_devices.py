@@ -102,9 +102,9 @@ def test_a_scaling_comes_back_as_it_went():
 @pytest.mark.parametrize(
     "changes",
     [
-        {"input_scale": np.zeros(4)},
-        {"input_shift": np.full(4, np.nan)},
-        {"input_shift": np.zeros(3)},
+        {"scale": np.zeros(4)},
+        {"shift": np.full(4, np.nan)},
+        {"shift": np.zeros(3)},
         {"kind": "other"},
         {"kind": "unit"},
     ],

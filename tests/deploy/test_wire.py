@@ -1,14 +1,20 @@
 """What travels: tasks and answers come back as they went, and answers that make no sense are turned away."""
 
+from functools import partial
+
 import numpy as np
 import pytest
+import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fedcell.deploy import wire
+from fedcell.deploy.calls import Call, call_of, function_of
 from fedcell.deploy.tasks import Task
 from fedcell.deploy.wire import Facts, MessageError
+from fedcell.errors import BadInput
+from fedcell.learn.features import class_means, flat_class_means, pulled_loss
 
 
 def task(n_params=6, mask=None, start=None):
@@ -59,13 +65,18 @@ def test_a_pruned_model_costs_what_it_keeps():
     assert np.array_equal(wire.unpack_task(wire.pack_task(task(4000, mask, start))).start, start)
 
 
-def test_class_means_travel_without_a_model():
-    means, known = np.arange(6, dtype=np.float32), np.array([True, False, True])
-    sent = task(start=np.empty(0, np.float32))._replace(n_features=2, pull=0.5, knowledge=means, known=known)
+def test_reports_and_losses_travel_by_name_without_a_model():
+    means, known = np.arange(6, dtype=np.float32), np.array([1, 0, 1], dtype=np.float32)
+    loss = partial(pulled_loss, 0.5, torch.from_numpy(means).view(3, 2), torch.from_numpy(known))
+    calls = {"objective": call_of(loss, "loss"), "report": call_of(partial(flat_class_means, 3), "report")}
+    sent = task(start=np.empty(0, np.float32))._replace(n_reported=6, **calls)
     got = wire.unpack_task(wire.pack_task(sent))
-    assert (got.n_features, got.pull, len(got.start)) == (2, 0.5, 0)
-    assert np.array_equal(got.knowledge, means)
-    assert np.array_equal(got.known, known)
+    assert (got.n_reported, len(got.start), got.report) == (6, 0, ("flat_class_means", (3,)))
+    found = function_of(got.objective, torch.device("cpu"))
+    assert found.func is pulled_loss
+    for one, two in zip(found.args, loss.args, strict=True):
+        assert torch.equal(torch.as_tensor(one), torch.as_tensor(two))
+    assert function_of(wire.unpack_task(wire.pack_task(task())).report, torch.device("cpu")) is None
     assert np.array_equal(wire.unpack_update(wire.pack_facts(facts(), means), sent), means)
     with pytest.raises(MessageError, match=r"not float32 \[6\]"):
         wire.unpack_update(wire.pack_facts(facts(), means[:4]), sent)
@@ -118,3 +129,14 @@ def test_a_device_holds_no_more_than_the_server_has_room_for(counts):
     assert wire.unpack_facts(answer(counts=[2**25 - 1, 0, 1]), 3, 4).counts.sum() == 2**25
     with pytest.raises(MessageError, match="samples: one of 4 devices has 33554432 at most"):
         wire.unpack_facts(answer(counts=counts), 3, 4)
+
+
+@pytest.mark.parametrize("function", [class_means, partial(class_means, 3), partial(flat_class_means, n_classes=3)])
+def test_a_function_that_devices_do_not_have_is_refused(function):
+    with pytest.raises(BadInput, match="trains with a loss of its own, which devices do not have"):
+        call_of(function, "trains with a loss")
+
+
+def test_a_device_of_another_fedcell_says_what_it_lacks():
+    with pytest.raises(BadInput, match="knows no 'later_loss': install the fedcell of the server"):
+        function_of(Call("later_loss", ()), torch.device("cpu"))

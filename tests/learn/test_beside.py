@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional
 
 from fedcell.learn.architecture import Architecture
-from fedcell.learn.engines import vmap
+from fedcell.learn.engines.gpu import vmap
 from fedcell.learn.learner import Learner, initialise
 from fedcell.learn.models import build
 from fedcell.learn.samples import Samples

@@ -11,8 +11,8 @@ from fedcell import methods
 from fedcell.errors import FedcellError
 from fedcell.learn import memory
 from fedcell.learn.buffers import Buffers
-from fedcell.methods.contributions import nothing, remember
-from fedcell.methods.representativity_memory import blank
+from fedcell.methods.parts.contributions import nothing, remember
+from fedcell.methods.representativity.memory import blank
 from fedcell.record import checkpoint, tree
 from fedcell.simulate import begin, simulate
 

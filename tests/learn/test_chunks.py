@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedcell.learn.engines import chunks
-from fedcell.learn.engines.cohort import Replays
+from fedcell.learn.engines.gpu import chunks
+from fedcell.learn.engines.gpu.cuda_graphs import Replays
 
 ROW_BYTES = 4 * (chunks.COPIES * 100 + chunks.ACTIVATIONS * 10 * 5)
 

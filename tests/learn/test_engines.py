@@ -6,8 +6,9 @@ import torch
 from torch import nn
 
 from fedcell.learn.architecture import Architecture
-from fedcell.learn.engines import batchable, batched
-from fedcell.learn.engines.cohort import train_rows
+from fedcell.learn.engines import batched
+from fedcell.learn.engines.gpu import batchable
+from fedcell.learn.engines.gpu.cuda_graphs import train_rows
 from fedcell.learn.learner import Learner, initialise
 from fedcell.learn.models import build
 from fedcell.learn.samples import Samples

@@ -7,7 +7,7 @@ from torch import nn
 
 from fedcell.errors import BadInput
 from fedcell.learn.architecture import Architecture
-from fedcell.learn.engines import vmap
+from fedcell.learn.engines.gpu import vmap
 from fedcell.learn.learner import Learner, initialise
 from fedcell.learn.models import build
 from fedcell.learn.norms import BatchNorm, batch_norms, counting, n_groups

@@ -11,7 +11,7 @@ from fedcell.learn.evaluation import MIXED, mixed_batches
 from fedcell.learn.samples import Samples
 from fedcell.learn.settings import ModelConfig
 from fedcell.learn.work import Work
-from fedcell.methods.gradients import client_losses
+from fedcell.methods.parts.gradients import client_losses
 from fedcell.methods.streaming import evaluate as evaluate_streaming
 from fedcell.options import override
 from fedcell.scenarios import build_problem, get

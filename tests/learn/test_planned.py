@@ -8,9 +8,10 @@ import torch
 from torch import nn
 
 from fedcell.learn.architecture import Architecture
-from fedcell.learn.engines import kernels, planned, windows
-from fedcell.learn.engines.cohort import Replays
 from fedcell.learn.engines.common import Job
+from fedcell.learn.engines.cpu import kernels, planned
+from fedcell.learn.engines.cpu import narrow_conv as windows
+from fedcell.learn.engines.gpu.cuda_graphs import Replays
 from fedcell.learn.learner import Learner, initialise
 from fedcell.learn.samples import Samples
 from fedcell.learn.settings import TrainConfig

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from fedcell.learn.engines import products
-from fedcell.learn.engines.products import product, subtract_product
+from fedcell.learn.engines.cpu import products
+from fedcell.learn.engines.cpu.products import product, subtract_product
 
 SHAPES = {  # rows, inner, columns -> whether NumPy makes the product
     "few classes": ((10, 784, 32), True),

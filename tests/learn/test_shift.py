@@ -6,14 +6,15 @@ import torch
 from test_engines import MODELS, N_CLASSES, agree, architecture, as_cohort, learner, points, samples, work
 from torch import nn
 
-from fedcell.learn import submodels
 from fedcell.learn.architecture import Architecture, trainable
 from fedcell.learn.batches import draw_batches
-from fedcell.learn.engines import batched, vmap
+from fedcell.learn.engines import batched
+from fedcell.learn.engines.gpu import vmap
 from fedcell.learn.learner import Learner, initialise
 from fedcell.learn.models import build
-from fedcell.learn.pruning import entry_masks, units_of
 from fedcell.learn.settings import ModelConfig, TrainConfig
+from fedcell.methods.pruning import submodels
+from fedcell.methods.pruning.units import entry_masks, units_of
 from fedcell.types import Start, is_deferred
 
 N_ROWS = 6

@@ -4,7 +4,7 @@ import numpy as np
 
 from fedcell.data.settings import DataConfig
 from fedcell.learn.settings import ModelConfig, TrainConfig
-from fedcell.methods.knowledge_schedule import Offer
+from fedcell.methods.knowledge.energy import Offer
 from fedcell.options import Law
 from fedcell.solve.energy_bandwidth import least_share
 from fedcell.world.settings import WorldConfig

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from fedcell import methods, radio, world
-from fedcell.methods.contributions import matrix
+from fedcell.methods.parts.contributions import matrix
 from fedcell.simulate import SIMULATED, begin, play_round
 from fedcell.types import Round, Updates
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from fedcell.methods.client_problem import Client, compute_joule, upload
-from fedcell.methods.rawhfl_selection import Cells
+from fedcell.methods.parts.client_planning.problem import Client, compute_joule, upload
+from fedcell.methods.rawhfl.selection import Cells
 
 
 def clients(seed, n=60, most_steps=6, hopeless=True):

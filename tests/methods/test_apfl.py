@@ -7,9 +7,9 @@ from torch import nn
 
 from fedcell import methods
 from fedcell.learn.batches import draw_batches
-from fedcell.learn.engines import vmap
+from fedcell.learn.engines.gpu import vmap
 from fedcell.learn.settings import ModelConfig
-from fedcell.methods.contributions import matrix
+from fedcell.methods.parts.contributions import matrix
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
 
 NET = ModelConfig(name="mlp", hidden=(9,))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedcell import methods, radio, world
 from fedcell.errors import BadInput
-from fedcell.methods.resources import BLOCKS, plan
+from fedcell.methods.parts.resources import BLOCKS, plan
 from fedcell.options import override
 from fedcell.scenarios import build_problem, get
 

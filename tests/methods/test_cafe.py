@@ -11,9 +11,9 @@ from torch.nn import functional
 
 from fedcell import methods, radio, world
 from fedcell.errors import BadInput
+from fedcell.methods.cafe import theory
 from fedcell.record import checkpoint
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
-from fedcell.theory import cafe as theory
 from fedcell.types import Round, Updates
 
 WAIT = {"world.response": "exponential", "world.deadline_s": "0.5", "world.clock": "deadline", "train.steps": "1"}

@@ -10,8 +10,8 @@ from fedcell.errors import BadInput, ContractError
 from fedcell.learn import deferred
 from fedcell.learn.settings import ModelConfig
 from fedcell.methods import fedavg
-from fedcell.methods.coded import coded
-from fedcell.methods.contributions import matrix
+from fedcell.methods.parts.coded import coded
+from fedcell.methods.parts.contributions import matrix
 from fedcell.record import checkpoint, tree
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
 
@@ -305,3 +305,14 @@ def test_a_file_may_be_coded_and_have_a_plus_in_its_name(tmp_path, small):
     other.write_text(mine.read_text())
     found, expected = run(problem, f"{other}+topk:fraction=0.1"), run(problem, "fedavg+topk:fraction=0.1")
     assert torch.equal(found[-1][1].params, expected[-1][1].params)
+
+
+def test_models_of_devices_foretell_as_without_a_coding(small):
+    problem, found = small(), []
+    x = problem.learner.test_samples.take(np.arange(problem.world.n_devices))[0]
+    for text in ("apfl", "apfl+topk:fraction=1"):
+        method = methods.parse(text).build()
+        _, after = play_round(SIMULATED, problem, method, begin(problem, method))
+        found.append(method.foretell(problem, after.params, after.method, x))
+    assert (found[0] == found[1]).all()
+    assert methods.parse("fedavg+topk").build().foretell is None

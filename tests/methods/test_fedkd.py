@@ -8,8 +8,8 @@ import torch
 from knowledge_worlds import MIXED, SHARDS, TRAIN
 
 from fedcell import methods
-from fedcell.methods.contributions import matrix
 from fedcell.methods.fedkd import private, public_samples
+from fedcell.methods.parts.contributions import matrix
 from fedcell.simulate import SIMULATED, begin, play_round
 from fedcell.types import Store
 

@@ -12,12 +12,12 @@ from torch import nn
 
 from fedcell import methods
 from fedcell.errors import BadInput
-from fedcell.learn.features import class_means, features
+from fedcell.learn.features import class_means, features, pulled_loss
 from fedcell.methods import knowledge
-from fedcell.methods.contributions import matrix
 from fedcell.methods.knowledge import held, targets
-from fedcell.methods.knowledge_means import means_of, merged, payload_bit, pull_strength, pulled_loss
-from fedcell.methods.personal import models_of
+from fedcell.methods.knowledge.means import means_of, merged, payload_bit, pull_strength
+from fedcell.methods.parts.contributions import matrix
+from fedcell.methods.parts.personal import models_of
 from fedcell.options import from_dict, to_dict
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
 from fedcell.types import Start

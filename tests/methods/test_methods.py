@@ -7,7 +7,7 @@ import torch
 from fedcell import methods
 from fedcell.errors import BadInput, ContractError
 from fedcell.methods.fednova import gradient_weight
-from fedcell.methods.schedulers import SCHEDULERS, highest, schedule
+from fedcell.methods.parts.schedulers import SCHEDULERS, highest, schedule
 from fedcell.options import keys
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
 from fedcell.world import observe

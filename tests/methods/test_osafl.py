@@ -12,12 +12,12 @@ from fedcell.errors import Diverged
 from fedcell.labels import histogram
 from fedcell.learn.samples import Samples
 from fedcell.learn.work import Work
-from fedcell.methods import contributions, osafl_diagnostics
-from fedcell.methods.contributions import cosines, nothing, remember, weighted_sum
-from fedcell.methods.osafl import similarities
+from fedcell.methods.osafl import diagnostics as osafl_diagnostics
+from fedcell.methods.osafl import similarities, theory
+from fedcell.methods.parts import contributions
+from fedcell.methods.parts.contributions import cosines, nothing, remember, weighted_sum
 from fedcell.record import checkpoint
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
-from fedcell.theory import osafl as theory
 from fedcell.types import Start, Store
 
 LR, SERVER = 0.1, 3.0

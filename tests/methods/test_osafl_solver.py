@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from fedcell import methods, radio, world
 from fedcell.errors import BadInput
-from fedcell.methods.client_plan import ClientConfig, client_problem, make_plan
-from fedcell.methods.client_problem import (
+from fedcell.methods.parts.client_planning.plan import ClientConfig, client_problem, make_plan
+from fedcell.methods.parts.client_planning.problem import (
     Client,
     Limit,
     compute_joule,
@@ -23,8 +23,8 @@ from fedcell.methods.client_problem import (
     step_limits,
     upload,
 )
-from fedcell.methods.client_solvers import alternate, exact, sca_power
-from fedcell.methods.resources import plan as full_speed
+from fedcell.methods.parts.client_planning.solvers import alternate, exact, sca_power
+from fedcell.methods.parts.resources import plan as full_speed
 from fedcell.options import Law
 from fedcell.simulate import simulate
 from fedcell.types import Store

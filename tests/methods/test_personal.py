@@ -11,7 +11,7 @@ from knowledge_worlds import EQUAL, MIXED, SHARDS, TRAIN
 
 from fedcell import methods
 from fedcell.labels import histogram
-from fedcell.methods.personal import chance, judge, owners
+from fedcell.methods.parts.personal import chance, judge, owners
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
 
 

@@ -10,10 +10,10 @@ from torch import nn
 from fedcell import methods
 from fedcell.errors import BadInput
 from fedcell.learn.norms import BatchNorm
-from fedcell.learn.pruning import entry_masks, kept_units, load
 from fedcell.learn.settings import ModelConfig
 from fedcell.methods import pruning
-from fedcell.methods.contributions import matrix
+from fedcell.methods.parts.contributions import matrix
+from fedcell.methods.pruning.units import entry_masks, kept_units, load
 from fedcell.options import override
 from fedcell.scenarios import Config, build_problem
 from fedcell.simulate import SIMULATED, begin, play_round, simulate

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedcell import world
 from fedcell.methods import pruning
-from fedcell.methods.pruning_schedule import (
+from fedcell.methods.pruning.schedule import (
     SCHEDULERS,
     Choice,
     keep_ratio,
@@ -19,9 +19,9 @@ from fedcell.methods.pruning_schedule import (
     unit_masks,
     unit_order,
 )
+from fedcell.methods.pruning.theory import age_cost, next_age
 from fedcell.options import override
 from fedcell.scenarios import get
-from fedcell.theory.pruning import age_cost, next_age
 
 SIZES = (6, 16, 128)
 DEADLINE_S = 0.1

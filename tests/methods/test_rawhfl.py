@@ -9,13 +9,14 @@ import torch
 from fedcell import methods, radio, world
 from fedcell.errors import BadInput
 from fedcell.learn.settings import TrainConfig
-from fedcell.methods import rawhfl, rawhfl_diagnostics
-from fedcell.methods.gradients import gradients
+from fedcell.methods import rawhfl
+from fedcell.methods.parts.gradients import gradients
+from fedcell.methods.rawhfl import diagnostics as rawhfl_diagnostics
+from fedcell.methods.rawhfl import theory
 from fedcell.options import Law
 from fedcell.radio.forecast import success_probability
 from fedcell.record import checkpoint
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
-from fedcell.theory import rawhfl as theory
 from fedcell.types import Outcome, Round, Store, Updates
 from fedcell.world.settings import WorldConfig
 

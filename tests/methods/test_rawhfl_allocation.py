@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rawhfl_cells import check, clients, grid, objectives, only, spent
 
-from fedcell.methods.client_problem import Client, Limit
-from fedcell.methods.client_solvers import exact
-from fedcell.methods.rawhfl_allocation import allocate, allocate_blocks, best, full_speed, offers
-from fedcell.methods.rawhfl_selection import Cells, select, select_blocks
+from fedcell.methods.parts.client_planning.problem import Client, Limit
+from fedcell.methods.parts.client_planning.solvers import exact
+from fedcell.methods.rawhfl.allocation import allocate, allocate_blocks, best, full_speed, offers
+from fedcell.methods.rawhfl.selection import Cells, select, select_blocks
 
 seeds = st.integers(0, 10**6)
 thetas = st.sampled_from([0.0, 1e-3, 0.05, 0.4, 0.9, 1.0])

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from rawhfl_cells import check, clients, grid, objectives
 from scipy.optimize import linprog
 
-from fedcell.methods.client_problem import compute_joule, upload
-from fedcell.methods.rawhfl_allocation import allocate
-from fedcell.methods.rawhfl_program import (
+from fedcell.methods.parts.client_planning.problem import compute_joule, upload
+from fedcell.methods.rawhfl.allocation import allocate
+from fedcell.methods.rawhfl.program import (
     Point,
     compute_joule_line,
     compute_s_line,
@@ -17,7 +17,7 @@ from fedcell.methods.rawhfl_program import (
     upload_joule_line,
     upload_s_line,
 )
-from fedcell.methods.rawhfl_sca import Settings, allocate_sca
+from fedcell.methods.rawhfl.sca import Settings, allocate_sca
 
 seeds = st.integers(0, 10**6)
 

@@ -14,12 +14,12 @@ from fedcell.errors import Diverged
 from fedcell.learn import models
 from fedcell.learn.norms import batch_norms
 from fedcell.learn.settings import ModelConfig
-from fedcell.methods.matching import draft, match, pairs
+from fedcell.methods.parts.matching import draft, match, pairs
 from fedcell.methods.recycling import WEIGHTS, Config
+from fedcell.methods.recycling.theory import next_staleness, steps_in_turn, steps_of
 from fedcell.options import Law, override
 from fedcell.scenarios import build_problem, get
 from fedcell.simulate import begin, simulate
-from fedcell.theory.recycling import next_staleness, steps_in_turn, steps_of
 from fedcell.types import Outcome
 from fedcell.world.settings import WorldConfig
 

@@ -8,11 +8,11 @@ from fedcell import methods, radio, world
 from fedcell.learn import models
 from fedcell.learn.architecture import Architecture
 from fedcell.methods import representativity
-from fedcell.methods.contributions import matrix, nothing, remember
-from fedcell.methods.representativity_band import alone, divided, share_of_density
-from fedcell.methods.representativity_memory import blank, distances, heard, shares
-from fedcell.methods.representativity_schedule import within
-from fedcell.methods.resources import plan
+from fedcell.methods.parts.contributions import matrix, nothing, remember
+from fedcell.methods.parts.resources import plan
+from fedcell.methods.representativity.band import alone, divided, share_of_density
+from fedcell.methods.representativity.memory import blank, distances, heard, shares
+from fedcell.methods.representativity.schedule import within
 from fedcell.record import checkpoint
 from fedcell.scenarios import get
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
@@ -81,7 +81,8 @@ def test_distances_of_nearly_equal_rows_do_not_cancel():
 
 def test_distances_do_not_depend_on_how_rows_are_held(monkeypatch):
     """Pages of one row, pieces of a few columns, and everything at once."""
-    from fedcell.methods import contributions, representativity_memory
+    from fedcell.methods.parts import contributions
+    from fedcell.methods.representativity import memory as representativity_memory
 
     rng = np.random.default_rng(3)
     rows, n = torch.tensor(rng.normal(size=(11, 500)), dtype=torch.float32), 11

@@ -8,7 +8,7 @@ from torch import nn
 from fedcell import methods
 from fedcell.learn.batches import draw_batches
 from fedcell.learn.settings import ModelConfig
-from fedcell.methods.contributions import matrix
+from fedcell.methods.parts.contributions import matrix
 from fedcell.simulate import simulate
 
 NETS = {

@@ -6,10 +6,10 @@ import torch
 from torch.nn import functional
 
 from fedcell import methods
+from fedcell.methods.streaming.theory import label_trace
 from fedcell.options import override
 from fedcell.scenarios import Config
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
-from fedcell.theory.streaming import label_trace
 
 MARKOV = {"stream.kind": "markov", "stream.capacity": "30", "stream.batch": "10", "data.partition": "dirichlet"}
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from fedcell.cli import main
 from fedcell.errors import BadInput
+from fedcell.methods.cafe import theory
 from fedcell.plan import cafe
 from fedcell.plan.figure import draw
-from fedcell.theory import cafe as theory
 
 STATIONARY = {  # N, rate, alpha_w, alpha_b: minima (x, J), best first
     (50, 1, 20, 100): [(8.520988, 114.480923), (0.0432958, 160.845897)],

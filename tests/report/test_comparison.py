@@ -8,8 +8,10 @@ from comparison_runs import a_run
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedcell import methods, options
 from fedcell.errors import BadInput
 from fedcell.report import compare
+from fedcell.scenarios import Config
 
 SCORES = st.lists(st.one_of(st.none(), st.floats(0, 1)), min_size=1, max_size=8)
 
@@ -252,3 +254,23 @@ def test_shares_out_of_range_are_refused(arguments):
 def test_a_folder_without_runs_is_refused(tmp_path):
     with pytest.raises(BadInput, match="there is no recorded run"):
         compare(tmp_path)
+
+
+def test_a_setting_that_came_later_counts_as_its_default():
+    """Runs of an older fedcell lack settings: they are repeats of those that have the default, and of no others."""
+    whole = options.to_dict(Config())
+    older = {**whole, "model": {key: value for key, value in whole["model"].items() if key != "norm"}}
+    other = {**whole, "model": {**whole["model"], "norm": "batch"}}
+    mine = options.to_dict(methods.load("fedavg").Config())
+    runs = [
+        a_run("fedavg", seed, config={**config, "seed": seed, "rounds": 3}, settings=settings)
+        for seed, config, settings in (
+            (1, older, {key: value for key, value in mine.items() if key != "effort"}),
+            (2, whole, mine),
+            (1, other, mine),
+            (2, other, mine),
+        )
+    ]
+    found = compare(runs)
+    assert [group.label for group in found.groups] == ["fedavg model.norm=none", "fedavg model.norm=batch"]
+    assert found.seeds == (1, 2)

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize
 
+from fedcell.methods.representativity.theory import added_latency
 from fedcell.solve import equal_finish as solver
 from fedcell.solve.equal_finish import Finish, earliest, equal_finish
-from fedcell.theory.representativity import added_latency
 
 TIMES = st.lists(
     st.tuples(st.floats(0.0, 1e4), st.floats(1e-9, 1e4)),

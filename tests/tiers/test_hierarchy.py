@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as arrays
 from fedcell import methods
 from fedcell.errors import BadInput, ContractError
 from fedcell.learn.learner import Learner
-from fedcell.methods import defaults
+from fedcell.methods.parts import defaults
 from fedcell.record import checkpoint
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
 from fedcell.tiers.cell_views import cell_seed, cells_of, decided, merged_decision, observed

@@ -120,13 +120,15 @@ def test_places_on_the_map_are_those_of_the_world(small):
 def test_claims_of_the_paper_that_was_run(recorded, tmp_path):
     paper = tmp_path / "experiments" / "cell" / "results"
     paper.mkdir(parents=True)
-    claim = {"text": "t", "printed": "p", "ours": "o", "verdict": "partly", "reason": "r", "key": "k"}
-    result = {"title": "Figure 1", "quick": False, "seeds": [1, 2], "claims": [claim]}
+    claim = {"text": "t", "printed": "p", "ours": "o", "verdict": "partly", "reason": "r", "key": "k", "n": 3}
+    result = {"rules": 2, "title": "Figure 1", "quick": False, "seeds": [1, 2, 3, 4], "claims": [claim]}
     (paper / "fig1.json").write_text(json.dumps(result))
     (paper / "fig2.json").write_text(json.dumps(result | {"title": "Figure 2", "quick": True}))
+    older = {name: value for name, value in result.items() if name != "rules"}
+    (paper / "fig3.json").write_text(json.dumps(older | {"title": "Figure 3"}))
     (paper / "other.json").write_text("[]")
     found = claims.rows(find(recorded), tmp_path / "experiments")
-    assert [(row["experiment"], row["verdict"], row["seeds"]) for row in found] == [("Figure 1", "partly", 2)]
+    assert [(row["experiment"], row["verdict"], row["seeds"]) for row in found] == [("Figure 1", "partly", "3")]
     assert claims.rows(find(recorded), None) == []
 
 

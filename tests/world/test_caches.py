@@ -1,7 +1,5 @@
 """The cache rules: the specification's vectors, invariants over random arrivals, and the cache of one device."""
 
-import time
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -405,21 +403,6 @@ def test_device_takes_a_large_offer_in_pieces():
     assert np.array_equal(whole.contents()[0], pieces.contents()[0])
     whole.offer(np.empty((0, 3)), [])
     assert len(whole) == 10
-
-
-def test_device_work_does_not_grow_with_the_capacity():
-    """A hundred times the capacity, the same offers: not ten times the time."""
-    seconds = {}
-    for capacity in (1_000, 100_000):
-        cache = StreamingCache(capacity, "drsr")
-        cache.offer(np.zeros((capacity, 1)), np.arange(capacity) % 10)
-        parts = []
-        for samples, y in offers(30, 50):
-            began = time.perf_counter()
-            cache.offer(samples[:, :1], y)
-            parts.append(time.perf_counter() - began)
-        seconds[capacity] = np.median(parts)
-    assert seconds[100_000] < 10 * seconds[1_000]
 
 
 @pytest.mark.parametrize(

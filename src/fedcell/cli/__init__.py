@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from ..errors import FedcellError
 from ..version import __version__
 from . import compare, deploy, pages, plan, reproduce, show, sweep
-from .parser import Parser
+from .parser import Parser, run_flags
 
 EXIT_CODES = """exit codes:
   0    done
@@ -92,14 +92,8 @@ def parser() -> ArgumentParser:
 
 
 def _run_flags(sub: ArgumentParser) -> None:
-    sub.add_argument(
-        "methods",
-        metavar="METHOD",
-        nargs="*",
-        help="NAME[:key=value,...] or the path of a .py file; without any, those the scenario compares",
-    )
+    run_flags(sub)
     sub.add_argument("--scenario", metavar="NAME", help="the preset to start from (default: cell)")
-    sub.add_argument("--rounds", metavar="N", help="rounds to simulate")
     sub.add_argument("--seed", metavar="N", help="every random draw follows from it")
     sub.add_argument(
         "--set",
@@ -110,16 +104,6 @@ def _run_flags(sub: ArgumentParser) -> None:
     )
     sub.add_argument("--out", metavar="DIR", help="folder of the record (default: the next free one in runs/)")
     sub.add_argument("--resume", metavar="DIR", help="go on with an interrupted record, with its own settings")
-    sub.add_argument(
-        "--checkpoint-every",
-        metavar="SECONDS",
-        type=float,
-        default=10.0,
-        help="wall time between checkpoints (default: 10)",
-    )
-    sub.add_argument("--log", metavar="LOGGER=PLACE", action="append", default=[], help=sweep.LOG_HELP)
-    sub.add_argument("--quiet", action="store_true", help="no progress; notices and errors only")
-    sub.add_argument("--json", action="store_true", help="the result as JSON on stdout")
     sub.set_defaults(command=_run)
 
 

@@ -1,12 +1,12 @@
 """Progress of many runs on stderr: one live bar over all of them on a terminal, lines now and then elsewhere."""
 
-import sys
 import time
-from types import TracebackType
+from collections.abc import Callable
+from functools import partial
 
 from ..record import Progress
 from ..types import Row
-from .progress import LINE_EVERY_S, Quiet
+from .progress import LINE_EVERY_S, Live, Quiet, fitting
 
 STOPPED = ("finished", "diverged", "failed")
 
@@ -70,16 +70,16 @@ class ManyLines(Many):
             self.say(self.standing())
 
 
-class ManyBar(Many):
+class ManyBar(Live, Many):
     """One live bar over the rounds of all runs."""
 
     def __init__(self, n_runs: int, n_rounds: int) -> None:
         super().__init__(n_runs, n_rounds)
         from rich.console import Console
         from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-        from rich.progress import Progress as Live
+        from rich.progress import Progress as RichProgress
 
-        self.live = Live(
+        self.live = RichProgress(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             TextColumn("{task.percentage:>3.0f} %", markup=False),
@@ -90,30 +90,12 @@ class ManyBar(Many):
         )
         self.task = self.live.add_task(f"0/{n_runs} runs", total=n_rounds)
 
-    def say(self, line: str) -> None:
-        self.live.console.print(line, markup=False, highlight=False)
-
     def tick(self) -> None:
         words = f"{self.stopped}/{self.n_runs} runs, {len(self.rows)} running"
         self.live.update(self.task, completed=sum(self.rounds.values()), description=words)
 
-    def __enter__(self) -> "ManyBar":
-        self.live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.live.stop()
-
 
 def watcher_of_many(quiet: bool, n_runs: int, n_rounds: int) -> Many:
     """The watcher that fits the terminal and what is installed."""
-    if quiet:
-        return Many(n_runs, n_rounds)
-    if sys.stderr.isatty():
-        try:
-            return ManyBar(n_runs, n_rounds)
-        except ImportError:  # rich is not installed
-            return ManyLines(n_runs, n_rounds)
-    return ManyLines(n_runs, n_rounds)
+    made: list[Callable[[], Many]] = [partial(one, n_runs, n_rounds) for one in (Many, ManyLines, ManyBar)]
+    return fitting(quiet, *made)

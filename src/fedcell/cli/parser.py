@@ -28,3 +28,36 @@ class Parser(argparse.ArgumentParser):
 
 def _nearest(word: str, known: Iterable[str]) -> str:
     return did_you_mean(word.partition("=")[0], list(known))
+
+
+def run_flags(sub: argparse.ArgumentParser) -> None:
+    """What every command that runs methods takes."""
+    sub.add_argument(
+        "methods",
+        metavar="METHOD",
+        nargs="*",
+        help="NAME[:key=value,...] or the path of a .py file; without any, those the scenario compares",
+    )
+    sub.add_argument("--rounds", metavar="N", help="rounds to simulate")
+    sub.add_argument(
+        "--log",
+        metavar="LOGGER=PLACE",
+        action="append",
+        default=[],
+        help="also log to tensorboard=DIR or mlflow=URI_OR_DIR; repeatable",
+    )
+    sub.add_argument(
+        "--checkpoint-every",
+        metavar="SECONDS",
+        type=float,
+        default=10.0,
+        help="wall time between checkpoints of a run (default: 10)",
+    )
+    sub.add_argument("--quiet", action="store_true", help="no progress; notices and errors only")
+    sub.add_argument("--json", action="store_true", help="the result as JSON on stdout")
+
+
+def check_run_flags(args: argparse.Namespace) -> None:
+    """Refuse values of these flags that make no sense."""
+    if not args.checkpoint_every >= 0:
+        raise BadInput(f"--checkpoint-every {args.checkpoint_every:g} is below 0: give seconds of wall time")

@@ -40,7 +40,7 @@ def flags(sub: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """CafePlan, draw where asked, print."""
+    """Plan, draw if asked, print."""
     from ..plan.cafe import plan
     from ..report.figure import format_of
     from ..world.response import read_trace

@@ -2,9 +2,10 @@
 
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ..record import Progress
 from ..report.table import TIMES, human
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 LINE_EVERY_S = 5.0
+Watcher = TypeVar("Watcher", bound="Quiet")
 
 
 class Quiet:
@@ -44,7 +46,7 @@ class Quiet:
         score = f"{word}{100 * self.accuracy[label]:.1f} %, " if label in self.accuracy else ""
         return f"{score}{human(row.clock_s, TIMES)} simulated"
 
-    def __enter__(self) -> "Quiet":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -68,40 +70,15 @@ class Lines(Quiet):
             self.say(f"{progress.label}: round {progress.done} of {progress.total}, {facts}")
 
 
-class Bars(Quiet):
-    """A live bar per method."""
+class Live(Quiet):
+    """Shows live bars, which the class behind it makes."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as Live
-        from rich.table import Column
-
-        console = Console(stderr=True)
-        label = Column(max_width=max(16, console.width - 62), no_wrap=True, overflow="ellipsis")
-        self.live = Live(
-            TextColumn("{task.description}", markup=False, table_column=label),
-            BarColumn(bar_width=14),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[facts]}", markup=False, table_column=Column(no_wrap=True)),
-            TimeRemainingColumn(compact=True),
-            console=console,
-        )
-        self.tasks: dict[str, TaskID] = {}
+    live: Any  # a `rich.progress.Progress`
 
     def say(self, line: str) -> None:
         self.live.console.print(line, markup=False, highlight=False)
 
-    def step(self, progress: Progress) -> None:
-        if progress.label not in self.tasks:
-            self.tasks[progress.label] = self.live.add_task(progress.label, total=progress.total, facts="")
-        shown: dict[str, Any] = {"facts": self.facts(progress.label, progress.row)} if progress.row else {}
-        if not progress.note or progress.state != "running":
-            shown["completed"] = progress.done
-        self.live.update(self.tasks[progress.label], **shown)
-
-    def __enter__(self) -> "Quiet":
+    def __enter__(self) -> Self:
         self.live.start()
         return self
 
@@ -111,13 +88,48 @@ class Bars(Quiet):
         self.live.stop()
 
 
+class Bars(Live):
+    """A live bar per method."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as RichProgress
+        from rich.table import Column
+
+        console = Console(stderr=True)
+        label = Column(max_width=max(16, console.width - 62), no_wrap=True, overflow="ellipsis")
+        self.live = RichProgress(
+            TextColumn("{task.description}", markup=False, table_column=label),
+            BarColumn(bar_width=14),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[facts]}", markup=False, table_column=Column(no_wrap=True)),
+            TimeRemainingColumn(compact=True),
+            console=console,
+        )
+        self.tasks: dict[str, TaskID] = {}
+
+    def step(self, progress: Progress) -> None:
+        if progress.label not in self.tasks:
+            self.tasks[progress.label] = self.live.add_task(progress.label, total=progress.total, facts="")
+        shown: dict[str, Any] = {"facts": self.facts(progress.label, progress.row)} if progress.row else {}
+        if not progress.note or progress.state != "running":
+            shown["completed"] = progress.done
+        self.live.update(self.tasks[progress.label], **shown)
+
+
 def watcher(quiet: bool) -> Quiet:
     """The watcher that fits the terminal and what is installed."""
+    return fitting(quiet, Quiet, Lines, Bars)
+
+
+def fitting(
+    quiet: bool, silent: Callable[[], Watcher], lines: Callable[[], Watcher], live: Callable[[], Watcher]
+) -> Watcher:
+    """One of three watchers: no progress, lines, or, on a terminal with rich, live bars."""
     if quiet:
-        return Quiet()
-    if sys.stderr.isatty():
-        try:
-            return Bars()
-        except ImportError:  # rich is not installed
-            return Lines()
-    return Lines()
+        return silent()
+    with suppress(ImportError):  # rich is not installed
+        return live() if sys.stderr.isatty() else lines()
+    return lines()

@@ -109,8 +109,9 @@ def _list(root: Path, out: Path | None, as_json: bool) -> int:
 
 def plain(row: "LedgerRow") -> dict[str, Any]:
     """A row of the ledger in values that JSON has."""
-    parts = [part._asdict() for part in row.parts]
-    return row._asdict() | {"parts": parts, "result": str(row.result) if row.result else None}
+    from ..experiment import pages
+
+    return pages.plain(row) | {"result": str(row.result) if row.result else None}
 
 
 def listing(rows: Sequence["LedgerRow"], root: Path) -> str:

@@ -13,13 +13,13 @@ from ..record.files import DiskError
 from ..record.folder import SWEEP
 from ..resolve import read_pairs
 from .output import FIGURE, print_result
+from .parser import check_run_flags
 from .progress import watcher
 
 
 def run(args: Namespace) -> int:
     """Run or resume, then report."""
-    if not args.checkpoint_every >= 0:
-        raise BadInput(f"--checkpoint-every {args.checkpoint_every:g} is below 0: give seconds of wall time")
+    check_run_flags(args)
     watch = watcher(args.quiet)
     try:
         with watch:

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import BadInput
+from .parser import check_run_flags, run_flags
 
 if TYPE_CHECKING:  # imported by the command alone
     from ..sweeps import SweepPlan
 
-LOG_HELP = "also log to tensorboard=DIR or mlflow=URI_OR_DIR; repeatable"
 EXAMPLE = """examples:
   fedcell sweep fedavg fedprox:mu=0.1 --scenario cell cells --seeds 1..5 --rounds 30 --out study
   fedcell sweep fedprox --grid fedprox.mu=0.01 0.1 1 --grid world.cpu_hz=1e9 1e9..2e9 --out study
@@ -22,15 +22,9 @@ EXAMPLE = """examples:
 def flags(sub: ArgumentParser) -> None:
     """The flags of a sweep."""
     sub.epilog = EXAMPLE + (sub.epilog or "")
-    sub.add_argument(
-        "methods",
-        metavar="METHOD",
-        nargs="*",
-        help="NAME[:key=value,...] or the path of a .py file; without any, those each scenario compares",
-    )
+    run_flags(sub)
     sub.add_argument("--scenario", metavar="NAME", nargs="+", help="presets to start from (default: cell)")
     sub.add_argument("--seeds", metavar="N", nargs="+", help="seeds such as 1..5 or 1 2 7 (default: the scenario's)")
-    sub.add_argument("--rounds", metavar="N", help="rounds to simulate")
     sub.add_argument(
         "--set",
         metavar="KEY=VALUE",
@@ -63,29 +57,18 @@ def flags(sub: ArgumentParser) -> None:
         metavar="HOST:PORT",
         help="Ray cluster to join, or auto for this machine's (default: RAY_ADDRESS where set, else one of its own)",
     )
-    sub.add_argument("--log", metavar="LOGGER=PLACE", action="append", default=[], help=LOG_HELP)
-    sub.add_argument(
-        "--checkpoint-every",
-        metavar="SECONDS",
-        type=float,
-        default=10.0,
-        help="wall time between checkpoints of a run (default: 10)",
-    )
     sub.add_argument("--dry-run", action="store_true", help="list the runs and how far they are; write nothing")
-    sub.add_argument("--quiet", action="store_true", help="no progress; notices and errors only")
-    sub.add_argument("--json", action="store_true", help="the result as JSON on stdout")
     sub.set_defaults(command=sweep)
 
 
 def sweep(args: Namespace) -> int:
-    """SweepPlan, run what is left, print the runs."""
+    """Plan, run what is left, print the runs."""
     from ..sweeps import carry_out
     from ..sweeps.drive import place_of, states
     from .many import watcher_of_many
     from .show import print_runs
 
-    if not args.checkpoint_every >= 0:
-        raise BadInput(f"--checkpoint-every {args.checkpoint_every:g} is below 0: give seconds of wall time")
+    check_run_flags(args)
     plan = _resumed(args) if args.resume else _planned(args)
     for line in plan.notices:
         print(f"fedcell: {line}", file=sys.stderr)

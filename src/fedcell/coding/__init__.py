@@ -2,7 +2,7 @@
 
 `fedavg+topk:fraction=0.01` is FedAvg whose devices send the largest entries of their updates. A coding file has a
 docstring whose first line says what it is, a frozen dataclass `Config` made of `option(...)` fields, and
-`build(config) -> Coding`. `methods.coded` wraps a method in a coding.
+`build(config) -> Coding`. `methods.parts.coded` wraps a method in a coding.
 """
 
 from collections.abc import Callable, Mapping

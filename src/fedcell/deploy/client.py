@@ -1,7 +1,7 @@
 """A device in a Flower federation: it trains what it is asked to on samples that never leave it.
 
-What leaves it: the update, how many samples of each label it holds, and how long it computed. Where the method has
-devices keep models of their own, class means leave it instead of the update. With `server-key` in the node
+What leaves it: the update, how many samples of each label it holds, and how long it computed. If the method has devices
+keep models of their own, a report of the model leaves it instead of the update. With `server-key` in the node
 configuration all of it is sealed for the server.
 """
 
@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
-from torch import from_numpy, nn
+from torch import Tensor, from_numpy, nn
 
 from ..data import load, partition
 from ..data.scaling import apply
@@ -31,14 +31,15 @@ from ..record.files import write_atomic
 from ..types import Ints, Start, Store
 from . import sealed, wire
 from .cache import DiskCache
+from .calls import function_of
 from .coded import payload_of
 from .kept import Kept, keep, kept_in
-from .own_model import FILE, means_of, pull_of, right_of
 from .settings import read
 from .tasks import Task, Vector
 from .wire import Facts
 
 Data = Callable[[Context, int], tuple[np.ndarray, Ints]]  # node and run, round -> samples, labels
+MODEL = "model.safetensors"  # in the folder of a device that keeps one
 Network = Callable[[tuple[int, ...], int], nn.Module]  # shape of a sample, number of classes
 
 
@@ -82,14 +83,11 @@ def client_app(
         begun_s = time.perf_counter()
         learner = learner_of(task, samples, labels, model)
         right, tested = 0, 0
-        if task.n_features:
-            update, own = shared(task, learner, state_folder(context))
-            if test is not None:
-                x, y = test(context, task.round)
-                x = apply(task.scaling, np.asarray(x, dtype=np.float32), "the test set of this device")
-                right, tested = right_of(learner, own, Samples(x, y, learner.device)), len(y)
-        else:
-            update = trained(task, learner, task.start)
+        update, own = trained(task, learner, state_folder(context))
+        if own is not None and test is not None:
+            x, y = test(context, task.round)
+            x = apply(task.scaling, np.asarray(x, dtype=np.float32), "the test set of this device")
+            right, tested = right_of(learner, own, Samples(x, y, learner.device)), len(y)
         payload = payload_of(task, update, state_folder(context)) if task.coding else None
         compute_s = time.perf_counter() - begun_s
         counts, name = counted(labels, task.n_classes), identity(context)
@@ -111,7 +109,7 @@ def learner_of(task: Task, samples: np.ndarray, labels: Ints, model: Network | N
     build = model or partial(_named, task)
     architecture = Architecture.of(initialise(lambda: build(here.shape, task.n_classes), task.seed))
     check_fits(architecture, here, task.n_classes)
-    if architecture.n_params != task.n_params and not task.n_features:
+    if architecture.n_params != task.n_params and task.report is None:
         raise BadInput(
             f"the network of this device has {architecture.n_params} parameters and the server's has {task.n_params}: "
             "give both the same one"
@@ -119,11 +117,25 @@ def learner_of(task: Task, samples: np.ndarray, labels: Ints, model: Network | N
     return Learner([architecture], here, here, settings, task.seed)
 
 
-def trained(task: Task, learner: Learner, start: Vector) -> Vector:
-    """The update of one task from a start point."""
-    size = len(learner.train_samples)
-    mask, shift = (None if part is None else from_numpy(part).to(learner.device) for part in (task.mask, task.shift))
-    work = Work(
+def trained(task: Task, learner: Learner, folder: Path | None) -> tuple[Vector, Vector | None]:
+    """What a device sends of one task, and its model if it keeps one, which lies in its folder."""
+    if task.report is None:
+        found = learner.train(_start(learner, task.start), work_of(task, learner))
+        return _numbers(found.delta), None
+    kept = kept_in(folder, MODEL, learner.initial().cpu().numpy(), "a model of one's own")
+    begin = kept.start(task.round)
+    found = learner.train(_start(learner, begin), work_of(task, learner))
+    own = _numbers(found.kept)
+    if np.isfinite(own).all() and folder is not None:
+        keep(folder, MODEL, Kept(task.round, begin, own))
+    return _numbers(found.delta), own
+
+
+def work_of(task: Task, learner: Learner) -> Work:
+    """One row of work on all samples of the device."""
+    size, home = len(learner.train_samples), learner.device
+    mask, shift = (None if part is None else from_numpy(part).to(home) for part in (task.mask, task.shift))
+    return Work(
         device=np.array([task.device]),
         store=Store(np.arange(size)[None], np.array([size])),
         steps=np.array([task.steps]),
@@ -133,24 +145,26 @@ def trained(task: Task, learner: Learner, start: Vector) -> Vector:
         momentum=task.momentum,
         prox=task.prox,
         mask=mask,
-        objective=pull_of(task, learner.device),
+        objective=function_of(task.objective, home),
         shift=None if shift is None else shift[None],
+        report=function_of(task.report, home),
     )
-    point = from_numpy(start.copy()).to(learner.device)[None]
-    found = learner.train(Start(point, np.zeros(1, dtype=np.int64)), work)
-    update: Vector = found.delta[0].cpu().numpy().copy()
-    return update
 
 
-def shared(task: Task, learner: Learner, folder: Path | None) -> tuple[Vector, Vector]:
-    """(class means, model) of a device after it has trained the model that it keeps in its folder."""
-    kept = kept_in(folder, FILE, learner.initial().cpu().numpy(), "a model of one's own")
-    begin = kept.start(task.round)
-    own = begin + trained(task, learner, begin)
-    means = means_of(learner, own, task.n_classes)
-    if np.isfinite(own).all() and folder is not None:
-        keep(folder, FILE, Kept(task.round, begin, own))
-    return means, own
+def _start(learner: Learner, vector: Vector) -> Start:
+    return Start(from_numpy(vector.copy()).to(learner.device)[None], np.zeros(1, dtype=np.int64))
+
+
+def _numbers(rows: Tensor) -> Vector:
+    """The one row of a device."""
+    row: Vector = rows[0].cpu().numpy().copy()
+    return row
+
+
+def right_of(learner: Learner, model: Vector, test: Samples) -> int:
+    """Test samples that a model has right."""
+    scores = learner.evaluate(from_numpy(model).to(learner.device), test)
+    return round(scores["accuracy"] * len(test))
 
 
 def _named(task: Task, shape: tuple[int, ...], n_classes: int) -> nn.Module:

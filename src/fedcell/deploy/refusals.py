@@ -7,9 +7,8 @@ from torch import nn
 from .. import methods
 from ..data import Dataset
 from ..errors import BadInput
-from ..methods import Choice, knowledge
-from ..methods.knowledge_means import knowledge_width
-from ..methods.pairing import split
+from ..methods import Choice
+from ..methods.parts.pairing import split
 from ..resolve import choose
 from ..scenarios import Config
 from ..types import Method, Problem
@@ -35,7 +34,6 @@ def deployable(
         known = ", ".join(names(asked, dataset, model))
         raise BadInput(f"method {asked.method!r} is a file, which devices may not have: name one of {known}")
     choice = choose(asked.method, asked.preset, asked.settings)
-    keep_own_models(problem, choice)
     remote(problem).coding = coding_in(choice)
     refuse_what_needs_data(problem, choice.build(), asked.method)
     return problem, choice
@@ -64,12 +62,6 @@ def refuse_what_is_simulated(config: Config) -> None:
             f"world.outage_threshold_db = {world.outage_threshold_db:g} cannot be deployed: real channels lose uploads "
             "by themselves, so set it to none"
         )
-
-
-def keep_own_models(problem: Problem, choice: Choice) -> None:
-    """In knowledge-aided learning models stay on the devices, which send class means."""
-    if choice.module is knowledge:
-        remote(problem).keep_models(knowledge_width(problem))
 
 
 def refuse_what_needs_data(problem: Problem, method: Method, name: str) -> None:

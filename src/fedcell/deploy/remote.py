@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple, NoReturn, Self
 
 import numpy as np
@@ -22,12 +21,12 @@ from ..data.settings import DataConfig
 from ..errors import BadInput
 from ..learn.learner import Extracted, Learner
 from ..learn.samples import Samples
-from ..learn.work import Objective, Work
-from ..methods.knowledge_means import pulled_loss
+from ..learn.work import Work
 from ..scenarios import Config, build_problem
-from ..types import Bools, Floats, Ints, Outcome, Problem, Start, Store, Stream, Updates, Uplink
+from ..types import Floats, Ints, Outcome, Problem, Start, Store, Stream, Updates, Uplink
 from ..world.settings import StreamConfig
-from .tasks import Answer, Task, Vector
+from .calls import call_of
+from .tasks import Answer, Task
 
 Ask = Callable[[Sequence[Task]], list[Answer]]
 
@@ -52,7 +51,6 @@ class Unseen(Samples):
 class Remote(Learner):
     """A learner that has no training samples of its own."""
 
-    n_features = 0  # where devices keep models of their own and send class means of so many features
     coding: Mapping[str, Any] = {}  # that devices send updates in
     n_classes: int
     sections: Mapping[str, Mapping[str, Any]]  # settings that devices need
@@ -73,14 +71,18 @@ class Remote(Learner):
                 "this method trains more than once in a round, in which a device is asked once and sends all that it "
                 "trained: choose another one"
             )
-        if work.objective is not None and not (self.n_features and _pulls(work.objective)):
-            raise BadInput("this method trains with a loss of its own, which devices do not have: choose another one")
         if work.rule is not None:
             raise BadInput("this method trains by a rule of its own, which devices do not have: choose another one")
         self.trained = True
-        if len(work.device):
-            self.answers = self.ask(self._tasks(start, work))
-        return Updates(work.device, self._rows_of(work.device))
+        n_values = self.n_params if work.report is None else self.n_reported(work.report)
+        tasks = self._tasks(start, work, n_values)
+        self.answers = self.ask(tasks) if tasks else []
+        rows = np.zeros((len(tasks), n_values), dtype=np.float32)
+        for answer in self.answers:
+            if answer.update is not None:
+                rows[np.searchsorted(work.device, answer.device)] = answer.update
+        kept = None if work.report is None else start.points[start.of_row]  # what devices really keep, they know
+        return Updates(work.device, torch.from_numpy(rows).to(self.device), kept=kept)
 
     def train_parts(self, start: Start, work: Work, extracted: Extracted | None = None) -> Updates:
         """Devices have the whole network, and get a mask."""
@@ -94,7 +96,6 @@ class Remote(Learner):
         other = copy(self)
         other.train_samples = copy(self.train_samples)
         other.train_samples.__class__ = Unseen
-        other.told_means = other._means_of if self.n_features else None
         return other
 
     @contextmanager
@@ -106,10 +107,11 @@ class Remote(Learner):
         finally:
             self.ask = None
 
-    def _tasks(self, start: Start, work: Work) -> list[Task]:
+    def _tasks(self, start: Start, work: Work, n_values: int) -> list[Task]:
         points = start.points.detach().cpu().numpy()
         mask, shift = (None if part is None else part.cpu().numpy() for part in (work.mask, work.shift))
-        pull, knowledge, known = _pulled(work.objective)
+        objective = None if work.objective is None else call_of(work.objective, "trains with a loss")
+        report = None if work.report is None else call_of(work.report, "has devices send something")
         return [
             Task(
                 device=int(device),
@@ -122,53 +124,19 @@ class Remote(Learner):
                 lr=work.lr,
                 momentum=work.momentum,
                 prox=work.prox,
-                start=points[start.of_row[row], : 0 if self.n_features else None],
+                start=points[start.of_row[row], : None if report is None else 0],
                 mask=mask if mask is None or mask.ndim == 1 else mask[row],
                 shift=None if shift is None else shift[row],
                 model=self.sections["model"],
                 train=self.sections["train"],
-                n_features=self.n_features,
-                pull=pull,
-                knowledge=knowledge,
-                known=known,
+                objective=objective,
+                report=report,
+                n_reported=0 if report is None else n_values,
                 scaling=self.scaling,
                 coding=self.coding,
             )
             for row, device in enumerate(work.device)
         ]
-
-    def _rows_of(self, device: Ints) -> Tensor:
-        rows = np.zeros((len(device), self.n_params), dtype=np.float32)
-        for answer in self.answers:
-            if answer.update is not None and not self.n_features:
-                rows[np.searchsorted(device, answer.device)] = answer.update
-        return torch.from_numpy(rows).to(self.device)
-
-    def keep_models(self, n_features: int) -> None:
-        """Devices keep models of their own: what they send are class means of so many features."""
-        self.n_features, self.told_means = n_features, self._means_of
-
-    def _means_of(self, device: Ints) -> Tensor:
-        """What the devices of this round uploaded, `[n_rows, n_classes, n_features]`; zero of those not heard."""
-        told = {one.device: one.update for one in self.answers if one.update is not None}
-        if len(device) != len(self.answers):
-            raise BadInput("class means of devices that were not asked: use initial=none or zero")
-        nothing = np.zeros(self.n_classes * self.n_features, dtype=np.float32)
-        rows = np.stack([told.get(int(one), nothing) for one in device]) if len(device) else nothing[None][:0]
-        return torch.from_numpy(rows).to(self.device).view(len(device), self.n_classes, self.n_features)
-
-
-def _pulls(objective: Objective) -> bool:
-    return isinstance(objective, partial) and objective.func is pulled_loss
-
-
-def _pulled(objective: Objective | None) -> tuple[float, Vector | None, Bools | None]:
-    """Strength, shared class means and known classes of the pull in a loss."""
-    if objective is None:
-        return 0.0, None, None
-    assert isinstance(objective, partial)
-    pull, knowledge, known = objective.args
-    return float(pull), knowledge.detach().cpu().numpy().reshape(-1), known.cpu().numpy() > 0
 
 
 # ---------------------------------------------------------------- the problem of a server

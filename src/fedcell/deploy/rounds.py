@@ -52,7 +52,7 @@ def play(
     roster = federation.exchange.roster
     roster.counts = np.where(roster.counts.sum(axis=1, keepdims=True) > 0, roster.counts, snapshot.world.memory.counts)
     roster.scores = np.where(roster.scores[:, 1:] > 0, roster.scores, snapshot.world.memory.scores)
-    if remote(problem).n_features:
+    if method.own_networks:  # which devices judge themselves
         method = method._replace(evaluate=partial(told_scores, federation))
     blind = problem._replace(learner=remote(problem).blind())
     yield from simulate(blind, method, snapshot, environment(federation, snapshot.round))

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from ..data.scaling import UNIT, Scaling
 from ..types import Bools, Outcome
+from .calls import Call
 
 Vector = NDArray[np.float32]
 
@@ -27,20 +28,19 @@ class Task(NamedTuple):
     prox: float
     model: Mapping[str, Any]  # the sections of the settings
     train: Mapping[str, Any]
-    start: Vector  # [n_params]; empty where the device goes on from a model of its own
+    start: Vector  # [n_params]; empty if the device goes on from a model of its own
     mask: Bools | None  # [n_params]
     shift: Vector | None = None  # [n_params], a constant gradient
-    n_features: int = 0  # of a device with a model of its own, which sends class means instead of an update
-    pull: float = 0.0  # strength of the pull of features to `knowledge`
-    knowledge: Vector | None = None  # [n_classes * n_features], shared class means
-    known: Bools | None = None  # [n_classes], classes that have one
+    objective: Call | None = None  # None: mean cross-entropy
+    report: Call | None = None  # sent of a model that the device keeps; None: it sends its update
+    n_reported: int = 0  # numbers in such a report
     scaling: Scaling = UNIT  # of every sample of the device, by the server's statistics
     coding: Mapping[str, Any] = {}  # name and settings of what the update is sent in; empty: as it is
 
     @property
     def n_values(self) -> int:
         """Numbers in the answer, before a mask."""
-        return self.n_classes * self.n_features or self.n_params
+        return self.n_reported or self.n_params
 
 
 class Answer(NamedTuple):

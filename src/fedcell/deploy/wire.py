@@ -1,8 +1,8 @@
 """What travels between the server and a device: flat float32 vectors and plain numbers, no pickle.
 
-A device that keeps a model of its own (knowledge-aided learning) gets the shared class means instead of a model, and
-sends its own. A device that trains part of the entries (`mask`) sends the values of those entries alone, and gets them
-alone where all others are zero, as those of a pruned model are. With a coding, its payload is sent instead.
+A device that keeps a model of its own gets no model and sends a report of it, such as class means. Functions travel by
+their names. A device that trains part of the entries (`mask`) sends the values of those entries alone, and gets them
+alone if all others are zero, as those of a pruned model are. With a coding, its payload is sent instead.
 """
 
 import json
@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 from ..data.scaling import SCALINGS, UNIT, Scaling
 from ..errors import FedcellError
 from ..types import Bools, Ints
+from .calls import Call
 from .coded import Arrays, decoded
 from .tasks import Task, Vector
 
 TRAIN, HELLO = "train", "query"  # types of messages
-NUMBERS = ("device", "round", "seed", "n_params", "n_classes", "n_features", "steps", "batch_size")
-RATIOS = ("lr", "momentum", "prox", "pull")
+NUMBERS = ("device", "round", "seed", "n_params", "n_classes", "n_reported", "steps", "batch_size")
+RATIOS = ("lr", "momentum", "prox")
+CALLS = ("objective", "report")
 SECTIONS = ("model", "train", "coding")
 MOST_SAMPLES = 2**27  # devices times the samples of the largest: the server's store has a number for each
 
@@ -52,13 +54,14 @@ def pack_task(task: Task) -> RecordDict:
         arrays["mask"] = _array(np.packbits(task.mask))
     if task.shift is not None:
         arrays["shift"] = _array(task.shift)
-    if task.knowledge is not None and task.known is not None:
-        arrays |= {"knowledge": _array(task.knowledge), "known": _array(task.known)}
+    for name in CALLS:
+        arrays |= _arrays_of(getattr(task, name), name)
     if task.scaling.kind != "unit":
         arrays |= {"input_shift": _array(task.scaling.shift), "input_scale": _array(task.scaling.scale)}
     values: dict[str, Any] = {name: int(getattr(task, name)) for name in NUMBERS}
     values |= {name: float(getattr(task, name)) for name in RATIOS}
     values |= {name: json.dumps(dict(getattr(task, name))) for name in SECTIONS}
+    values |= {name: json.dumps(_told(getattr(task, name))) for name in CALLS}
     values["scaling"] = task.scaling.kind
     return RecordDict({"arrays": ArrayRecord(arrays), "task": ConfigRecord(values)})
 
@@ -71,12 +74,11 @@ def unpack_task(content: RecordDict) -> Task:
         mask = np.unpackbits(arrays["mask"].numpy(), count=int(values["n_params"])).astype(np.bool_)
     known: dict[str, Any] = {name: values[name] for name in (*NUMBERS, *RATIOS)}
     known |= {name: json.loads(str(values[name])) for name in SECTIONS}
-    if "knowledge" in arrays:
-        known |= {"knowledge": arrays["knowledge"].numpy(), "known": arrays["known"].numpy().astype(np.bool_)}
+    known |= {name: _call(json.loads(str(values[name])), arrays, name) for name in CALLS}
     if "shift" in arrays:
         known["shift"] = _whole(arrays["shift"].numpy(), None, int(values["n_params"]), "shift")
     start = arrays["start"].numpy()
-    if not values["n_features"]:
+    if known["report"] is None:
         pruned = mask if len(start) != int(values["n_params"]) else None
         start = _whole(start, pruned, int(values["n_params"]), "start")
     return Task(**known, start=start, mask=mask, scaling=_scaling(str(values.get("scaling", "unit")), arrays))
@@ -166,6 +168,23 @@ def bits(content: RecordDict) -> float:
 
 def _array(values: NDArray[Any]) -> Array:
     return Array(np.ascontiguousarray(values))
+
+
+def _told(call: Call | None) -> list[Any] | None:
+    """The name of a function and its numbers, None in the place of every array."""
+    return call and [call.name, [None if isinstance(one, np.ndarray) else one for one in call.given]]
+
+
+def _arrays_of(call: Call | None, name: str) -> dict[str, Array]:
+    given = enumerate(call.given if call else ())
+    return {f"{name} {n}": _array(one) for n, one in given if isinstance(one, np.ndarray)}
+
+
+def _call(told: list[Any] | None, arrays: ArrayRecord, name: str) -> Call | None:
+    if told is None:
+        return None
+    function, given = told
+    return Call(function, tuple(arrays[f"{name} {n}"].numpy() if one is None else one for n, one in enumerate(given)))
 
 
 def _part(vector: Vector, mask: Bools | None) -> Vector:

@@ -40,6 +40,9 @@ class Paper(NamedTuple):
     name: str
     title: str
     reference: str = ""
+    summary: str = ""  # what it claims, in five sentences
+    readings: tuple[str, ...] = ()  # what was read into it, or chosen where it is silent
+    changed: tuple[str, ...] = ()  # thresholds that changed, with the reason
     beyond: tuple[str, ...] = ()  # patterns of experiment or experiment/claim
     listed: tuple[Listed, ...] = ()
 
@@ -112,7 +115,8 @@ def read_paper(folder: Path) -> Paper:
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
         listed = tuple(_listed_claims(**one) for one in values.pop("listed", ()))
-        return Paper(folder.name, listed=listed, **{**values, "beyond": tuple(values.pop("beyond", ()))})
+        lists = {name: tuple(values.pop(name, ())) for name in ("readings", "changed", "beyond")}
+        return Paper(folder.name, listed=listed, **(lists | values))
     except (tomllib.TOMLDecodeError, TypeError) as error:
         raise BadInput(f"{path} is not a list of claims: {error}") from None
 

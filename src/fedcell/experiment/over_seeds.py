@@ -1,4 +1,4 @@
-"""Numbers of cases over seeds: paired differences, whether a case learned, and how a number is told."""
+"""Numbers of cases over seeds: paired differences, whether a case learned, and how a number is written."""
 
 from collections.abc import Callable, Mapping, Sequence
 

@@ -53,6 +53,10 @@ def pack(entries: Sequence[ExperimentFile], results: Path, sources: Sequence[Pat
             for one in rows:
                 kept.setdefault(one, set()).update(seen)
     path = results / PACKED
+    if not kept:
+        raise FedcellError(
+            f"no runs of {entries[0].paper} to pack: {len(every)} on file, none that an experiment asks for"
+        )
     stores.write_packed(path, [_thin(one, every[one], columns) for one, columns in kept.items()])
     return Pack(path, len(kept), len(every) - len(kept), path.stat().st_size)
 
@@ -90,7 +94,7 @@ def _seen(entry: ExperimentFile, experiment: Experiment, rows: Sequence[Row]) ->
 
 def _thin(one: tuple[str, str], line: dict[str, Any], columns: set[str]) -> dict[str, Any]:
     row = {name: value for name, value in line["row"].items() if name in columns or name in ALWAYS}
-    timed = {"machine_s": stores.rounded(line["machine_s"])} if "machine_s" in line else {}
+    timed = {"machine_s": round(line["machine_s"], 3)} if "machine_s" in line else {}
     return {"store": one[0], "key": line["key"], "row": row, **timed}
 
 

@@ -120,7 +120,9 @@ def _carry_out(entry: ExperimentFile, effort: Effort, out: Path | None, tell: _C
     results = results_of(entry, out)
     rows = rows_of(experiment, entry.name, results, effort, lambda line: tell.run(entry, line))
     old = read_result(results / f"{entry.name}.json")
-    note = "" if effort.quick or old is None else _richer(old, rows)
+    note = "" if effort.quick or old is None or (effort.stored and rows) else _richer(old, rows)
+    if effort.stored and not rows and experiment.cases(effort.quick):
+        note = note or "nothing written: no run is on file"
     if old and note and not rows:  # a fresh clone has results, but not the runs behind them
         findings = _findings(experiment, old)
         seeds = old["seeds"]

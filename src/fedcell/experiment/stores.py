@@ -2,7 +2,7 @@
 
 A store is `results/<store>.runs.jsonl`, one line of JSON per run, to which several processes may add. `packed` makes
 `results/runs.jsonl.gz` of all stores of a paper. A run counts if either has it, whatever the version that made it: a
-setting that came later counts as its default. Numbers are read with `DIGITS` significant digits from both, so that a
+setting that came later counts as its default. Curves are read with `DIGITS` significant digits from both, so that a
 verdict is the same with the stores and with the packed file alone.
 """
 
@@ -144,17 +144,21 @@ def write_packed(path: Path, every: list[dict[str, Any]]) -> None:
         file.write("\n".join([head, *ordered, ""]).encode())
 
 
-def rounded(value: Any) -> Any:
-    """The same with `DIGITS` significant digits.
+def rounded(row: Row) -> Row:
+    """A row whose curves have `DIGITS` significant digits; single numbers stay as they are.
 
-    >>> rounded({"a": [0.123456789, None, 3, True]})
-    {'a': [0.12346, None, 3, True]}
+    >>> rounded({"curve": [0.123456789, None, 3, True], "total": 0.123456789})
+    {'curve': [0.12346, None, 3, True], 'total': 0.123456789}
     """
+    return {name: _rounded(value) if isinstance(value, list | dict) else value for name, value in row.items()}
+
+
+def _rounded(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.{DIGITS}g}")
     if isinstance(value, list):
-        return [rounded(one) for one in value]
-    return {name: rounded(one) for name, one in value.items()} if isinstance(value, dict) else value
+        return [_rounded(one) for one in value]
+    return {name: _rounded(one) for name, one in value.items()} if isinstance(value, dict) else value
 
 
 def _without_nan(value: Any) -> Any:

@@ -77,7 +77,7 @@ def finding(claim: str, parts: Part | Sequence[Part], ours: str = "", why: str =
         claim: its key.
         parts: comparisons; none leaves it "not run".
         ours: what was measured, for a reader; empty: the parts.
-        why: what is asked, in a few words.
+        why: what is asked, in a few words; empty: what the one part asks.
     """
     parts = (parts,) if isinstance(parts, Part) else tuple(parts)
     if all(part.verdict == "not run" for part in parts):
@@ -85,7 +85,7 @@ def finding(claim: str, parts: Part | Sequence[Part], ours: str = "", why: str =
     seeds = [part.n for part in parts if part.n is not None and part.verdict != "not run"]
     n = min(seeds, default=None)
     verdict = combine(parts)
-    reason = "; ".join(text for text in (why, _count(parts)) if text)
+    reason = "; ".join(text for text in (why, _count(parts)) if text) or parts[0].name
     if n is not None and n < LEAST_SEEDS and verdict in DIRECTIONS:
         reason = f"indicated on {n} seed{'s' * (n > 1)}: {DIRECTIONS[verdict]}; {reason}"
         verdict = "indicated"

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from ..rng import SETUP, stream
 from ..types import Floats, Ints
 from .samples import Samples
-from .video_samples import RequestSamples
 
 MIXED = 512  # samples of a batch at most where each has a part in the scores of the others
 MOST = 2048  # samples that are put to a network at a time
@@ -76,9 +75,9 @@ def spread_columns(right: Floats, samples: Samples) -> dict[str, float]:
         right: 1 or 0 for every sample, in order.
         samples: whose they are.
     """
-    if not isinstance(samples, RequestSamples):
-        return {}
     owner = samples.user(np.arange(len(samples)))
+    if owner is None:
+        return {}
     devices, index = np.unique(owner, return_inverse=True)
     share = np.bincount(index, weights=right) / np.bincount(index)
     return {"accuracy_std": float(share.std())} if len(devices) > 1 else {}

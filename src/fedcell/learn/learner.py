@@ -10,23 +10,24 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.utils import vector_to_parameters
 
 from ..errors import BadInput
 from ..machine import cores, one_thread
 from ..rng import SETUP, stream
-from ..types import Ints, Start, Updates
+from ..types import Ints, Start, Store, Updates
 from .architecture import Architecture, trainable
 from .buffers import Buffers
 from .deferred import Deferred, block_rows, defers, gpu_block_rows
 from .engines import batched, sharded
-from .engines.cohort import Replays
 from .engines.common import Job
 from .engines.dispatch import train_with
+from .engines.gpu.cuda_graphs import Replays
 from .evaluation import mixed_batches, places, samples_at_once, spread_columns, top_columns
 from .memory import keep_freed_memory
 from .samples import Samples
 from .settings import TrainConfig
-from .work import Work, rows_of
+from .work import Report, Work, rows_of
 
 Extracted = Callable[[Start, Work], Updates]
 BATCHED_ON_CPU = 150_000  # parameters up to which batching dense clients beat training them one by one on 2 cores
@@ -38,8 +39,6 @@ class Learner:
     Vectors of all architectures have the length of the largest one, `n_params`; the tail of a
     smaller one is zero and stays zero.
     """
-
-    told_means: Callable[[Ints], Tensor] | None = None  # class means that devices computed themselves, by device
 
     def __init__(
         self,
@@ -96,7 +95,14 @@ class Learner:
         return np.zeros(len(device), np.int64) if self.of_device is None else self.of_device[device]
 
     def train(self, start: Start, work: Work) -> Updates:
-        """Local SGD of every row from its start point; one flat update per row, later where all need much memory."""
+        """Local SGD of every row from its start point; one flat update per row, later where all need much memory.
+
+        With a `work.report`, rows are the reports of the trained models, which devices keep.
+        """
+        if work.report is not None:
+            models = start.points[start.of_row] + Learner.train(self, start, work._replace(report=None)).delta
+            found = self._reports(work.report, models, Learner.kinds(self, work.device), work.store)
+            return Updates(work.device, found, kept=models)
         if not defers(len(work.steps), self.n_params, self.device) or len(self.architectures) > 1:
             return Updates(work.device, self._train(start, work))
 
@@ -112,6 +118,22 @@ class Learner:
         else:
             together = block = gpu_block_rows(self.n_params)
         return Updates(work.device, Deferred(some, work.steps, self.n_params, together, block, self.device))
+
+    def reports(self, report: Report, models: Tensor, device: Ints, store: Store) -> Tensor:
+        """What `report` gives for the model of each row on what it holds, `[n_rows, n_values]`."""
+        return self._reports(report, models, self.kinds(device), store)
+
+    def _reports(self, report: Report, models: Tensor, kinds: Ints, store: Store) -> Tensor:
+        nets = [one.replica(self.device).eval() for one in self.architectures]
+        found = []
+        for row, (model, kind) in enumerate(zip(models, kinds, strict=True)):
+            vector_to_parameters(model[: self.architectures[kind].n_params], trainable(nets[kind]))
+            found.append(report(nets[kind], *self.train_samples.take(store.items[row, : store.size[row]])))
+        return torch.stack(found) if found else models.new_zeros((0, self.n_reported(report)))
+
+    def n_reported(self, report: Report) -> int:
+        """Numbers in a report, found with a test sample."""
+        return report(self._probe, *self.test_samples.take(np.arange(1))).numel()
 
     def train_parts(self, start: Start, work: Work, extracted: Extracted | None = None) -> Updates:
         """Local SGD of rows that keep the entries of `work.mask` and have zeros for all others.

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..errors import BadInput, choose_one
-from .engines.batchable import lstm_cell
+from .engines.gpu.batchable import lstm_cell
 from .norms import norm
 from .settings import ModelConfig
 

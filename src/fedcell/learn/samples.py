@@ -49,6 +49,10 @@ class Samples:
         at = torch.as_tensor(index, device=self._rows.device)
         return self.at(at), self.y[at]
 
+    def user(self, index: Ints) -> Ints | None:
+        """Whose the samples at an index array are; None: nobody's."""
+        return None
+
     def at(self, index: Tensor) -> Tensor:
         """x of the samples at a flat index tensor."""
         rows = self._rows.index_select(0, index)

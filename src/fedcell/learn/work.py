@@ -1,7 +1,7 @@
 """What a cohort has to train on, handed by a method to the engine."""
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +10,7 @@ from torch.nn import functional
 from ..types import Ints, Store
 
 Objective = Callable[[nn.Module, Tensor, Tensor, Tensor | None], Tensor]
+Report = Callable[[nn.Module, Tensor, Tensor], Tensor]  # a trained network, all samples of its device -> numbers
 Rule = Callable[[int, nn.Module, Iterator[tuple[Tensor, Tensor]]], None]
 
 
@@ -32,12 +33,23 @@ class Work(NamedTuple):
     objective: Objective | None = None  # None: mean cross-entropy
     shift: Tensor | None = None  # [n_rows, n_params], a constant gradient of each row, added in every step
     rule: Rule | None = None  # trains a module in place of the step above: (device, module, its mini-batches)
+    report: Report | None = None  # devices send this of their models and keep these; None: they send updates
 
     @property
     def plain(self) -> bool:
         """Whether a step is just `w -= lr * gradient` of the mean cross-entropy."""
         changed = self.mask is not None or self.shift is not None or self.objective is not None
         return self.momentum == 0 and self.prox == 0 and not changed
+
+
+KNOWN: dict[str, Callable[..., Tensor]] = {}  # functions for objectives and reports that every device has, by name
+Function = TypeVar("Function", bound=Callable[..., Tensor])
+
+
+def known_to_devices(function: Function) -> Function:
+    """Let methods whose objective or report is a `partial` of this function train on real devices, too."""
+    KNOWN[function.__name__] = function
+    return function
 
 
 def cross_entropy(module: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, weight: Tensor | None) -> Tensor:

@@ -35,7 +35,7 @@ class Sink(Protocol):
     """An open log of one run."""
 
     def put(self, point: LogPoint) -> None:
-        """LogWatcher a round; rounds come in order, and those that the log has already are passed over."""
+        """Log a round; rounds come in order, and those that the log has already are passed over."""
 
     def close(self, ended: bool) -> None:
         """Write what is left; `ended` when no more rounds will follow."""

@@ -18,7 +18,7 @@ from ..options import override
 from ..pieces import summary
 from ..types import Method
 from ..unused_settings import unused_settings
-from . import pairing
+from .parts import pairing
 
 __all__ = ["Choice", "load", "names", "owns", "pairs", "parse", "summary", "without_effect", "word"]
 

@@ -30,10 +30,11 @@ from ..learn.work import cross_entropy
 from ..options import option
 from ..rng import SETUP, stream
 from ..types import Decision, Floats, Ints, Method, Observation, Problem, Round, Start, Updates
-from . import defaults, fedavg
-from .contributions import Contributions, nothing, rows_of
-from .defaults import mean_update, work_of
-from .personal import chance, judge, remembered
+from . import fedavg
+from .parts import defaults
+from .parts.contributions import Contributions, nothing, rows_of
+from .parts.defaults import mean_update, work_of
+from .parts.personal import chance, judge, remembered
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from torch import Tensor
 from ..learn.work import Work
 from ..options import option
 from ..types import Decision, Method, Observation, Problem, Round, Start, Store
-from .defaults import LocalConfig, TrainingConfig, default, setting
-from .resources import plan
+from .parts.defaults import LocalConfig, TrainingConfig, default, setting
+from .parts.resources import plan
 
 
 @dataclass(frozen=True)

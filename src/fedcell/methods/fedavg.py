@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..options import option
 from ..types import Floats, Ints, Method, Observation, Problem, Round
-from .defaults import LocalConfig, default, mean_update
+from .parts.defaults import LocalConfig, default, mean_update
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,10 @@ from ..learn.work import Work
 from ..options import option
 from ..rng import SETUP, stream
 from ..types import Decision, Ints, Method, Observation, Problem, Round, Start, Store, Updates
-from . import defaults
-from .contributions import Contributions, nothing
-from .defaults import LocalConfig, work_of
-from .personal import judge_own, n_classes_of, own_starts, remembered, starts
+from .parts import defaults
+from .parts.contributions import Contributions, nothing
+from .parts.defaults import LocalConfig, work_of
+from .parts.personal import judge_own, n_classes_of, own_starts, remembered, starts
 
 
 @dataclass(frozen=True)

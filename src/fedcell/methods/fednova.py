@@ -15,8 +15,8 @@ from torch import Tensor
 from ..options import option
 from ..types import Floats, Ints, Method, Problem, Round
 from . import fedavg
-from .defaults import mean_update, setting
 from .fedavg import shares
+from .parts.defaults import mean_update, setting
 
 
 @dataclass(frozen=True)

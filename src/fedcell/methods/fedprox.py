@@ -11,7 +11,7 @@ from functools import partial
 from ..options import option
 from ..types import Method
 from . import fedavg
-from .defaults import local
+from .parts.defaults import local
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,11 @@ from ..learn.architecture import Architecture
 from ..learn.features import head_entries
 from ..options import option
 from ..types import Decision, Ints, Method, Observation, Problem, Round, Start, Updates
-from . import defaults, fedavg
-from .contributions import Contributions, nothing
-from .defaults import mean_update, work_of
-from .personal import judge, models_of, n_classes_of, remembered
+from . import fedavg
+from .parts import defaults
+from .parts.contributions import Contributions, nothing
+from .parts.defaults import mean_update, work_of
+from .parts.personal import judge, models_of, n_classes_of, remembered
 
 
 @dataclass(frozen=True)

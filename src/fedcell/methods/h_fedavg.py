@@ -27,9 +27,9 @@ from torch import Tensor
 from .. import radio
 from ..options import option
 from ..types import Bools, Decision, Ints, Method, Observation, Problem, Round
-from .defaults import LocalConfig, default, mean_update, setting
-from .mini_batches import StepConfig, full_speed, local, samples_per_step
-from .schedulers import schedule
+from .parts.defaults import LocalConfig, default, mean_update, setting
+from .parts.mini_batches import StepConfig, full_speed, local, samples_per_step
+from .parts.schedulers import schedule
 
 
 @dataclass(frozen=True)

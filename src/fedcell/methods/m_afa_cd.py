@@ -17,10 +17,10 @@ from torch import Tensor
 from ..options import option
 from ..types import Method, Problem, Round
 from . import m_fedavg
-from .client_plan import ClientConfig, planned
-from .contributions import Contributions
-from .defaults import setting
 from .osafl import combined, normalised
+from .parts.client_planning.plan import ClientConfig, planned
+from .parts.contributions import Contributions
+from .parts.defaults import setting
 
 
 @dataclass(frozen=True)

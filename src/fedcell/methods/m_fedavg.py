@@ -11,8 +11,8 @@ import numpy as np
 from torch import Tensor
 
 from ..types import Floats, Method, Problem, Round
-from .client_plan import ClientConfig, check_world, planned
-from .contributions import Contributions, nothing, remember, weighted_sum
+from .parts.client_planning.plan import ClientConfig, check_world, planned
+from .parts.contributions import Contributions, nothing, remember, weighted_sum
 
 
 @dataclass(frozen=True)

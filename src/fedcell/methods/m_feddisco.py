@@ -17,9 +17,9 @@ from ..labels import histogram
 from ..options import option
 from ..types import Floats, Ints, Method, Problem, Round
 from . import m_fedavg
-from .client_plan import data_shares
-from .contributions import Contributions
 from .m_fedavg import average, with_models
+from .parts.client_planning.plan import data_shares
+from .parts.contributions import Contributions
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ from torch import Tensor
 from ..options import option
 from ..types import Method, Problem, Round
 from . import m_fedavg
-from .client_plan import ClientConfig, data_shares, planned
-from .contributions import Contributions, weighted_sum
-from .defaults import setting
 from .osafl import normalised
+from .parts.client_planning.plan import ClientConfig, data_shares, planned
+from .parts.contributions import Contributions, weighted_sum
+from .parts.defaults import setting
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from functools import partial
 from ..options import option
 from ..types import Method
 from . import m_fedavg
-from .mini_batches import local
+from .parts.mini_batches import local
 
 
 @dataclass(frozen=True)

@@ -29,9 +29,9 @@ from torch import Tensor
 from ..options import option
 from ..types import Decision, Method, Observation, Problem, Round, Start, Updates
 from . import fedavg
-from .contributions import Contributions, nothing, remember, rows_of
-from .defaults import mean_update, setting, work_of
 from .fednova import gradient_weight
+from .parts.contributions import Contributions, nothing, remember, rows_of
+from .parts.defaults import mean_update, setting, work_of
 
 
 @dataclass(frozen=True)

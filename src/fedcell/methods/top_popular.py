@@ -18,7 +18,7 @@ from torch import Tensor
 from ..learn.evaluation import spread_columns, top_columns
 from ..types import Bools, Floats, Ints, Method, Problem, Round
 from . import central
-from .defaults import LocalConfig, default
+from .parts.defaults import LocalConfig, default
 
 
 @dataclass(frozen=True)

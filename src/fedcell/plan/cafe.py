@@ -18,7 +18,7 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import binom
 
 from ..errors import BadInput
-from ..theory import cafe as theory
+from ..methods.cafe import theory
 from ..types import Floats, Ints
 
 GRID = 20_001  # points of the logarithmic search grid

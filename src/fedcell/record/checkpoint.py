@@ -101,7 +101,7 @@ def load(path: Path, template: Template) -> Snapshot:
 
 
 def newest(folder: Path, template: Template, at_most: int, say: Callable[[str], None]) -> Snapshot | None:
-    """The newest whole checkpoint of at most that many rounds; every file passed over is said."""
+    """The newest whole checkpoint of at most that many rounds; reports every file that it passes over."""
     for path in reversed(_oldest_first(folder)):
         try:
             snapshot = load(path, template)

@@ -225,7 +225,7 @@ def _refuse_used(folder: Path) -> None:
 
 
 def _ended(folder: Path, spec: Spec, watch: Watch) -> bool:
-    """Whether nothing is left of a run, which is said; a run that ended and lost rows is not done."""
+    """Whether nothing is left of a run, and reports it; a run that ended and lost rows is not done."""
     begun(folder)
     status = read_status(folder, int(spec.config["rounds"]))
     if status.state not in ENDED:

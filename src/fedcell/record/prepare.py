@@ -12,13 +12,13 @@ from .. import methods as library
 from .. import options, scenarios
 from ..errors import BadInput, FedcellError
 from ..methods import Choice
-from ..methods.pairing import absolute, files
+from ..methods.parts.pairing import absolute, files
 from ..scenarios import Config, build_problem
 from ..simulate import begin
 from ..types import Method, Problem, Snapshot
 from . import tree
 from .checkpoint import Template
-from .folder import FEDERATION, Spec, how_to_resume
+from .folder import FEDERATION, Record, Spec, how_to_resume
 
 PROBED = 256  # samples in the checksum of a data set
 MethodRequest = str | Choice | tuple[str, Method]  # `NAME[:key=value,...]`, read or not, or a label and a method object
@@ -92,6 +92,18 @@ def reconfigure(spec: Spec) -> Config:
     """The settings of a recorded run."""
     config: Config = options.from_dict(Config(), spec.config)
     return config
+
+
+def completed(record: Record) -> Record:
+    """A record with the settings that came after it, which count as they did then.
+
+    Those of a method file, which is not executed for it, stay as they are. Raises BadInput for unknown settings.
+    """
+    config = options.to_dict(options.from_dict(Config(), record.config))
+    if not record.settings or record.sha256:
+        return record._replace(config=config)
+    defaults = library.load(record.method.partition(":")[0]).Config()
+    return record._replace(config=config, settings=options.to_dict(options.from_dict(defaults, record.settings)))
 
 
 def check_own(folder: Path, spec: Spec, dataset: Any, model: Any, own: Mapping[str, Method]) -> None:

@@ -132,7 +132,7 @@ def gather(runs: Sequence[str | Path | Record], notes: list[str]) -> list[Record
 
 
 def _sound(folder: Path, left: list[str]) -> list[Record]:
-    """The run in a folder; none where its rows turn out to be damaged, and `left` is told."""
+    """The run in a folder; none if its rows turn out to be damaged, and `left` notes it."""
     try:
         return [read(folder, COLUMNS)]
     except FedcellError as error:

@@ -32,7 +32,7 @@ class Repeats(NamedTuple):
 def repeats(records: Sequence[Record], notes: list[str]) -> list[Repeats]:
     """Sort ended runs into groups, in the order of their first runs; `notes` is told what is left out."""
     found: dict[tuple[str, str], dict[int, Record]] = {}
-    for record in _ended(records, notes):
+    for record in _completed(list(_ended(records, notes))):
         config = {name: part for name, part in record.config.items() if name != "seed"}
         runs = found.setdefault((_method(record), json.dumps(config, sort_keys=True)), {})
         seed = int(record.config["seed"])
@@ -110,6 +110,21 @@ def _ended(records: Sequence[Record], notes: list[str]) -> Iterator[Record]:
         notes.append(f"left out, because without an end: {few(ends)}")
     out = {id(one) for one in left}
     yield from (one for one in records if id(one) not in out)
+
+
+def _completed(records: list[Record]) -> list[Record]:
+    """The same with all settings there are, if some were made before others came; as they are if that cannot be."""
+    of_method: dict[str, set[frozenset[str]]] = {}
+    for one in records:
+        of_method.setdefault(one.method.partition(":")[0], set()).add(frozenset(one.settings))
+    if len({frozenset(flat(one.config)) for one in records}) <= 1 and all(len(one) <= 1 for one in of_method.values()):
+        return records
+    from ..record.prepare import completed  # with PyTorch, which most comparisons do without
+
+    try:
+        return [completed(one) for one in records]
+    except BadInput:  # of another fedcell, or of a method that is gone
+        return records
 
 
 def _method(record: Record) -> str:

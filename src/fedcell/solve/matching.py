@@ -19,7 +19,7 @@ def assign(weight: Floats) -> Ints:
     >>> assign(np.array([[3.0, 5.0], [4.0, 0.0], [0.0, 0.0]])).tolist()
     [1, 0, -1]
     """
-    from scipy.optimize import linear_sum_assignment  # slow to import, and few runs need it
+    from scipy.optimize import linear_sum_assignment  # takes longer to import than a small run
 
     gain = np.maximum(weight, 0.0)
     row, column = linear_sum_assignment(gain, maximize=True)

@@ -48,7 +48,7 @@ def sweep(
 ) -> list[RunInfo]:
     """Run every method in every scenario on every seed with every combination of settings; skip what is done.
 
-    Called again with the same folder it goes on where it stopped; called with more methods, seeds or values it adds
+    Called again with the same folder it resumes where it stopped; called with more methods, seeds or values it adds
     them. Every run is that of `fedcell run` with the same settings, row for row, whatever the number of workers.
 
     Args:

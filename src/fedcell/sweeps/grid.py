@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from .. import methods as library
 from .. import options, scenarios
 from ..errors import BadInput
-from ..methods.pairing import absolute, files
+from ..methods.parts.pairing import absolute, files
 from ..resolve import Keys, choose, sort_keys
 from ..scenarios import Config, Scenario
 from ..unused_settings import notices

@@ -206,9 +206,8 @@ def each(function: Callable[..., Any], *trees: Any) -> Any:
     if isinstance(first, dict):
         return {key: each(function, *(tree[key] for tree in trees)) for key in first}
     if not isinstance(first, tuple | list):
-        raise ContractError(
-            f"kept holds a {type(first).__name__}: keep tensors, arrays, and tuples, NamedTuples, lists or dicts of them"
-        )
+        what = f"kept holds a {type(first).__name__}"
+        raise ContractError(f"{what}: keep tensors, arrays, and tuples, NamedTuples, lists or dicts of them")
     parts = [each(function, *some) for some in zip(*trees, strict=True)]
     return type(first)(*parts) if hasattr(first, "_fields") else type(first)(parts)
 

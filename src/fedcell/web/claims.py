@@ -39,8 +39,10 @@ def _paper(folder: Path) -> Iterator[dict[str, Any]]:
     for path in sorted(folder.glob("results/*.json")):
         try:
             result = json.loads(path.read_text(encoding="utf-8"))
-            for claim in () if result["quick"] else result["claims"]:
+            older = "rules" not in result  # than the rules of verdicts that count
+            for claim in () if result["quick"] or older else result["claims"]:
                 row = {name: str(claim[name]) for name in KEPT}
-                yield {"paper": folder.name, "experiment": str(result["title"]), "seeds": len(result["seeds"]), **row}
+                seeds = "-" if claim["n"] is None else str(claim["n"])  # behind this claim
+                yield {"paper": folder.name, "experiment": str(result["title"]), "seeds": seeds, **row}
         except (OSError, ValueError, KeyError, TypeError):
             continue  # another file than a result

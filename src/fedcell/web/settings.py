@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .. import coding, methods, options, scenarios
-from ..methods.pairing import split
+from ..methods.parts.pairing import split
 from ..record.index import RunInfo
 from .runs import texts
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...learn.video_samples import RequestSamples
 from ...types import Ints, Problem, Stream, Topology
 from ...world.edge import Edge, Log, Network, check_known, edge_stream
 from ...world.streams import StreamMemory
+from .samples import RequestSamples
 from .settings import VideoConfig
 from .sizes import file_bits
 from .users import Profiles

@@ -7,7 +7,6 @@ import torch
 from numpy.typing import NDArray
 
 from ...errors import ContractError
-from ...learn.video_samples import FeatureSamples, HistorySamples, RequestSamples
 from ...options import check
 from ...types import Ints, Store, Stream
 from ...world.caches import Keeper
@@ -16,6 +15,7 @@ from .catalogue import Catalogue, build_catalogue
 from .edge import edges_of, first_samples, with_edges
 from .features import feature_table
 from .requests import draw_arrivals, draw_requests
+from .samples import FeatureSamples, HistorySamples, RequestSamples
 from .settings import VideoConfig
 from .users import Profiles, draw_profiles
 

@@ -17,10 +17,10 @@ from torch.nn import functional
 from ...machine import for_each
 from ...types import Ints
 from ..architecture import Architecture
-from .chunks import in_chunks
-from .cohort import Kernel, train_rows
 from .common import Batch, Batches, Job
-from .products import product, subtract_product
+from .cpu.products import product, subtract_product
+from .gpu.chunks import in_chunks
+from .gpu.cuda_graphs import Kernel, train_rows
 
 CHUNK_BYTES = 2 << 20  # weights of a chunk on a CPU: little memory, and larger chunks were not faster
 MOST_ROWS = 128

@@ -14,7 +14,7 @@ from ..samples import Samples
 from ..work import Work
 
 if TYPE_CHECKING:
-    from .cohort import Replays
+    from .gpu.cuda_graphs import Replays
 
 DISTINCT_ON_GPU = 64  # draws of a batch from which leaving out repeated inputs saves more there than finding them costs
 GROWTH = 8  # samples by which the padded batches of a GPU differ, so that few shapes occur

@@ -29,9 +29,9 @@ from ..memory import keep_freed_memory
 from ..samples import Samples
 from ..work import rows_of
 from . import batched
-from .cohort import Replays
 from .common import Job
 from .dispatch import train_with
+from .gpu.cuda_graphs import Replays
 
 PIECES = 4  # of each worker, so that all end at about the same time
 PIECE_BYTES = 64 << 20  # of updates, so that little shared memory is needed

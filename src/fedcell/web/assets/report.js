@@ -76,7 +76,7 @@
     const papers = [...new Set(rows.map((row) => row.paper))];
     return [card(`What the paper claims, and what was measured (${papers.join(", ")})`,
       el("p", { class: "faint" }, "From the experiments beside the code, not from the runs of this page."),
-      fedcell.table(["experiment", "claim", "paper", "here", "verdict", "why"],
-        rows.map((row) => [row.experiment, row.text, row.printed, row.ours, el("span", { class: "verdict" }, row.verdict), row.reason])))];
+      fedcell.table(["experiment", "claim", "paper", "here", "seeds", "verdict", "why"],
+        rows.map((row) => [row.experiment, row.text, row.printed, row.ours, row.seeds, el("span", { class: "verdict" }, row.verdict), row.reason])))];
   }
 })();

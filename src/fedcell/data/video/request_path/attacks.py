@@ -56,7 +56,7 @@ def frequency_attack(files: Ints, popularity: Floats, period: int, seed: int = 0
         seed: of the tags and of the attacker's lots.
 
     >>> frequency_attack(np.array([0, 0, 1, 1, 1, 0]), np.array([0.7, 0.3]), 3)
-    0.3333333333333333
+    0.5
     """
     by_popularity = np.argsort(-popularity, kind="stable")
     n_periods, right = len(files) // period, 0

@@ -1,0 +1,40 @@
+"""Functions that travel by name: a device has them, and gets what they are given first. Needs no Flower."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..errors import BadInput
+from ..learn import features  # noqa: F401 - enters its functions into KNOWN
+from ..learn.work import KNOWN
+
+
+class Call(NamedTuple):
+    """A function of `KNOWN` and its first arguments."""
+
+    name: str
+    given: tuple[float | NDArray[np.float32], ...]
+
+
+def call_of(function: Callable[..., Tensor], what: str) -> Call:
+    """What a device is told of a function; raises BadInput, with `what` it is, if devices do not have it."""
+    name = getattr(getattr(function, "func", None), "__name__", "")
+    if not isinstance(function, partial) or KNOWN.get(name) is not function.func or function.keywords:
+        raise BadInput(f"this method {what} of its own, which devices do not have: choose another one")
+    given = (one.detach().cpu().numpy() if isinstance(one, Tensor) else one for one in function.args)
+    return Call(name, tuple(given))
+
+
+def function_of(call: Call | None, device: torch.device) -> Any:
+    """The function on a device; None without one."""
+    if call is None:
+        return None
+    if call.name not in KNOWN:
+        raise BadInput(f"this device knows no {call.name!r}: install the fedcell of the server")
+    given = (torch.from_numpy(one.copy()).to(device) if isinstance(one, np.ndarray) else one for one in call.given)
+    return partial(KNOWN[call.name], *given)

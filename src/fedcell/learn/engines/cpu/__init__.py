@@ -1,0 +1,1 @@
+"""One client after another on every core."""

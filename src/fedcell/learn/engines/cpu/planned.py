@@ -1,0 +1,191 @@
+"""Chains of known layers, trained without autograd: a step is a list of kernel calls that was made once.
+
+Buffers, views and the order of the kernels depend on the network and the size of a batch alone. A worker makes them
+once for all its clients, whose parameters it copies into a row of its own. Small networks otherwise spend a good part
+of a step on finding out what to do next.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..common import Batches, Job
+from .fused import WIDE
+from .kernels import Back, Calls, Slot, convolution, dense, flatten, max_pool, relu
+from .narrow_conv import windows, wins
+from .steps import RowLayout, Step
+
+Size = tuple[int, int]
+
+
+def chain_of(job: Job) -> list[nn.Module] | None:
+    """The layers of a job's network in the order they run, or None where it has others, or asks for other things."""
+    plain = job.device.type == "cpu" and job.work.objective is None and job.samples.inputs is None
+    if not plain or type(job.architecture.module) is not nn.Sequential:
+        return None
+    if any(_altered(part) for part in job.architecture.module.modules()):
+        return None
+    chain = list(_parts(job.architecture.module))
+    n_used = sum(len(list(part.parameters())) for part in chain)
+    if n_used != len(job.architecture.names) or not _follows(chain, len(job.samples.shape)):  # frozen, or used twice
+        return None
+    for place in range(1, len(chain)):  # the maximum of cut values is the cut maximum: the fewer, the better
+        if type(chain[place]) is nn.MaxPool2d and type(chain[place - 1]) is nn.ReLU:
+            chain[place - 1 : place + 1] = chain[place], chain[place - 1]
+    return chain
+
+
+def _altered(part: nn.Module) -> bool:
+    """Whether somebody changed what a module does."""
+    hooks = part._forward_hooks, part._forward_pre_hooks, part._backward_hooks, part._backward_pre_hooks
+    return any(hooks) or "forward" in vars(part)
+
+
+def _parts(module: nn.Sequential) -> Iterator[nn.Module]:
+    for part in module:
+        if type(part) is nn.Sequential:
+            yield from _parts(part)
+        elif type(part) is not nn.Identity:
+            yield part
+
+
+def _follows(chain: list[nn.Module], n_axes: int) -> bool:
+    """Whether every layer is known, with settings that are, and gets what it works on."""
+    images = n_axes == 3
+    for part in chain:
+        if type(part) is nn.Flatten:
+            known = (part.start_dim, part.end_dim) == (1, -1)
+            images = False
+        elif type(part) is nn.Conv2d:
+            known = images and part.padding_mode == "zeros" and not isinstance(part.padding, str)
+            known = known and part.weight.numel() < WIDE  # the kernels of large ones take all the time there is
+        elif type(part) is nn.MaxPool2d:
+            known = images and _simple(part)
+        elif type(part) is nn.Linear:
+            known = not images and n_axes in (1, 3)
+        else:
+            known = type(part) is nn.ReLU
+        if not known:
+            return False
+    return bool(chain) and type(chain[-1]) is nn.Linear
+
+
+def _simple(pool: nn.MaxPool2d) -> bool:
+    """Whether windows lie side by side."""
+    kernel = _pair(pool.kernel_size)
+    return (
+        kernel == _pair(pool.stride)
+        and _pair(pool.padding) == (0, 0)
+        and _pair(pool.dilation) == (1, 1)
+        and not (pool.ceil_mode or pool.return_indices)
+    )
+
+
+def _pair(size: int | Size) -> Size:
+    return (size, size) if isinstance(size, int) else size
+
+
+class PlannedClient:
+    """A worker's row of parameters and what it does to them in a step."""
+
+    def __init__(self, job: Job, layout: RowLayout, chain: list[nn.Module]) -> None:
+        self.job, self.layout, self.chain = job, layout, chain
+        self.weights, self.gradient = (torch.empty(job.architecture.n_params) for _ in range(2))
+        self.slots, self.spans = self._slots()
+        self._plan: _Plan | None = None
+
+    def _slots(self) -> tuple[list[Slot], list[slice]]:
+        """Every parameter, and the spans of the row that move after the backward pass.
+
+        A wide weight moves in it, where a step is plain: its gradient is never written out.
+        """
+        work, ends = self.job.work, [*self.job.architecture.offsets[1:], self.job.architecture.n_params]
+        slots, spans = [], []
+        begin = 0
+        values, gradients = self.layout.views(self.weights), self.layout.views(self.gradient)
+        for value, gradient, start, end in zip(values, gradients, self.job.architecture.offsets, ends, strict=True):
+            alone = work.plain and value.dim() == 2 and value.numel() >= WIDE
+            slots.append(Slot(value, None if alone else gradient, work.lr))
+            if alone:
+                spans.append(slice(begin, start))
+                begin = end
+        spans.append(slice(begin, self.job.architecture.n_params))
+        return slots, [span for span in spans if span.start < span.stop]
+
+    def _cut(self, row: Tensor) -> list[Tensor]:
+        return [row[span] for span in self.spans]
+
+    def train(self, row: int, start: Tensor, batches: Batches) -> None:
+        work = self.job.work
+        self.weights.copy_(start)
+        step = Step(work, row, self._cut, self.weights, start, self.layout)
+        gradients = self._cut(self.gradient)
+        n_steps, size = int(work.steps[row]), int(batches.size[row])
+        index = batches.of_row(row, n_steps)
+        x, y = batches.take(index[:size])
+        plan = self._planned(size)
+        for number in range(n_steps):
+            if number and not batches.full:
+                x, y = batches.take(index[number * size : (number + 1) * size])
+            plan.backward(x, y)
+            step.apply(gradients)
+        torch.sub(self.weights, start, out=self.job.out[row])
+
+    def _planned(self, size: int) -> "_Plan":
+        if self._plan is None or len(self._plan.x) != size:
+            self._plan = _Plan(self.chain, self.slots, self.job.samples.shape, size)
+        return self._plan
+
+
+class _Plan:
+    """The kernels of one gradient of the mean cross-entropy of a batch."""
+
+    def __init__(self, chain: list[nn.Module], slots: list[Slot], shape: tuple[int, ...], size: int) -> None:
+        self._calls = Calls()
+        self.x = _room(chain[0], shape, size)
+        self._y = torch.empty(size, dtype=torch.int64)
+        scores, backs = self._forward(chain, iter(slots))
+        towards = torch.empty_like(scores)
+        self._calls.add(torch.softmax, scores, 1, out=towards)
+        self._calls.add(towards.scatter_add_, 1, self._y[:, None], torch.full((size, 1), -1.0))
+        self._calls.add(towards.div_, size)
+        for back in reversed(backs):
+            towards = back(towards)
+
+    def _forward(self, chain: list[nn.Module], slots: Iterator[Slot]) -> tuple[Tensor, list[Back]]:
+        calls, x, first = self._calls, self.x, True
+        backs: list[Back] = []
+        for part in chain:
+            if isinstance(part, nn.Conv2d | nn.Linear):
+                own = next(slots), None if part.bias is None else next(slots), first
+                first = False
+            if isinstance(part, nn.Conv2d):
+                x, back = (windows if wins(part, x.shape, own[2]) else convolution)(calls, x, part, *own)
+            elif isinstance(part, nn.Linear):
+                x, back = dense(calls, x, *own)
+            elif isinstance(part, nn.MaxPool2d):
+                x, back = max_pool(calls, x, _pair(part.kernel_size))
+            else:
+                x, back = (flatten if isinstance(part, nn.Flatten) else relu)(calls, x)
+            if not first:  # what comes before moves nothing
+                backs.append(back)
+        return x, backs
+
+    def backward(self, x: Tensor, y: Tensor) -> None:
+        """Leave the gradient in the slots, and move what has no place for it."""
+        self.x.copy_(x)
+        self._y.copy_(y)
+        with np.errstate(over="ignore", invalid="ignore"):  # training that diverges is seen by its result
+            self._calls.run()
+
+
+def _room(first: nn.Module, shape: tuple[int, ...], size: int) -> Tensor:
+    """A buffer for the inputs of a batch, as the first layer likes them to lie."""
+    room = torch.empty(size, *shape)
+    if len(shape) == 1 or isinstance(first, nn.Flatten):
+        return room
+    if isinstance(first, nn.Conv2d) and wins(first, room.shape, True):
+        return room.permute(2, 1, 3, 0).contiguous().permute(3, 1, 0, 2)
+    return room.contiguous(memory_format=torch.channels_last)

@@ -1,0 +1,95 @@
+"""How a row of parameters lies in memory while it trains on a CPU, and how it takes a step."""
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+import torch
+from torch import Tensor
+
+from ...architecture import Architecture
+from ...work import Work
+
+
+class RowLayout:
+    """Moves 4-D weights between canonical order and channels-last order inside flat rows."""
+
+    def __init__(self, architecture: Architecture) -> None:
+        self.architecture = architecture
+        self._segments = [
+            (start, shape)
+            for start, shape in zip(architecture.offsets, architecture.shapes, strict=True)
+            if len(shape) == 4 and shape[1] > 1 and prod(shape[2:]) > 1
+        ]
+
+    def pack(self, rows: Tensor) -> Tensor:
+        """Canonical to channels-last, in place."""
+        for start, (out, channels, height, width) in self._segments:
+            part = rows[:, start : start + out * channels * height * width]
+            part.copy_(part.reshape(-1, out, channels, height, width).permute(0, 1, 3, 4, 2).reshape(part.shape))
+        return rows
+
+    def unpack(self, rows: Tensor) -> None:
+        """Channels-last to canonical, in place, row by row to stay small."""
+        for start, (out, channels, height, width) in self._segments:
+            for part in rows[:, start : start + out * channels * height * width]:
+                part.copy_(part.reshape(out, height, width, channels).permute(0, 3, 1, 2).reshape(-1))
+
+    def views(self, row: Tensor) -> list[Tensor]:
+        """The parameters as views into a packed row."""
+        packed = {start for start, _ in self._segments}
+        views = self.architecture.views(row)
+        for position, (start, view) in enumerate(zip(self.architecture.offsets, views, strict=True)):
+            if start in packed:
+                out, channels, height, width = view.shape
+                views[position] = view.view(out, height, width, channels).permute(0, 3, 1, 2)
+        return views
+
+
+class Step:
+    """`v = momentum * v + g + shift + prox * (w - start)`, `w -= lr * v` on the entries the mask leaves.
+
+    Args:
+        work: its rates, and the mask and the shift of every row.
+        row: which of them this is.
+        cut: from a packed row to the parts that move together.
+        weights: the packed row that moves.
+        start: where it started.
+        layout: packs the mask and the shift.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        row: int,
+        cut: Callable[[Tensor], list[Tensor]],
+        weights: Tensor,
+        start: Tensor,
+        layout: RowLayout,
+    ) -> None:
+        self.work, self.parts = work, cut(weights)
+        self.start = cut(start) if work.prox else []
+        self.velocity: list[Tensor] = []
+        self.mask: list[Tensor] = []
+        if work.mask is not None:
+            chosen = work.mask if work.mask.dim() == 1 else work.mask[row]
+            self.mask = cut(layout.pack(chosen.to(start)[None].clone())[0])
+        self.shift = [] if work.shift is None else cut(layout.pack(work.shift[row].to(start)[None].clone())[0])
+
+    def apply(self, gradients: Sequence[Tensor | None]) -> None:
+        """Move by the gradients; None where a part has moved already."""
+        work = self.work
+        parts = [part for part, gradient in zip(self.parts, gradients, strict=True) if gradient is not None]
+        change = [gradient for gradient in gradients if gradient is not None]
+        if not change:
+            return
+        if work.prox:
+            change = list(torch._foreach_add(change, torch._foreach_sub(parts, self.start), alpha=work.prox))
+        if self.shift:
+            change = list(torch._foreach_add(change, self.shift))
+        if self.mask:
+            change = list(torch._foreach_mul(change, self.mask))
+        if self.velocity:
+            change = list(torch._foreach_add(change, self.velocity, alpha=work.momentum))
+        if work.momentum:
+            self.velocity = change if self.velocity else [part.clone() for part in change]  # gradients may be buffers
+        torch._foreach_add_(parts, change, alpha=-work.lr)

@@ -1,0 +1,1 @@
+"""All clients of a cohort at once."""

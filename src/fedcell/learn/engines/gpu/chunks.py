@@ -1,0 +1,50 @@
+"""Cohorts in pieces that fit into a GPU's memory."""
+
+from collections.abc import Callable
+from math import prod
+
+import numpy as np
+import torch
+
+from ....types import Ints
+from ..common import Job
+
+COPIES = 4  # weights, start, gradient and velocity of a row
+ACTIVATIONS = 16  # floats kept for the backward pass per input value, a first guess
+SHARE = 0.5  # of the free memory that a cohort may take; updates of this round and the next need some, too
+
+
+def in_chunks(job: Job, rows: Ints, train: Callable[[Ints], None]) -> None:
+    """Call `train` on groups of rows of about equal size.
+
+    Free memory is looked at once per network and learner: later it lies with the cohorts that wait for the next round,
+    and other groups would need others. Where the guess was too bold, it is halved for good.
+    """
+    if job.device.type != "cuda":
+        return train(rows)
+    room, batch = job.replays.room, job.work.batch_size or int(job.work.store.size.max(initial=1))
+    per_row = 4 * (COPIES * job.architecture.n_params + ACTIVATIONS * batch * prod(job.samples.shape))
+    if job.architecture not in room:
+        room[job.architecture] = int(SHARE * free_bytes(job.device))
+    pending = equal_parts(rows, room[job.architecture] // per_row)
+    while pending:
+        chunk = pending.pop(0)
+        try:
+            train(chunk)
+        except torch.cuda.OutOfMemoryError:
+            if len(chunk) == 1:
+                raise
+            torch.cuda.empty_cache()
+            room[job.architecture] = -(-len(chunk) // 2) * per_row
+            pending[:0] = equal_parts(chunk, -(-len(chunk) // 2))
+
+
+def free_bytes(device: torch.device) -> int:
+    """Memory of a GPU that nothing lies in, freed blocks that PyTorch holds on to included."""
+    free, _ = torch.cuda.mem_get_info(device)
+    return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+
+
+def equal_parts(rows: Ints, most: int) -> list[Ints]:
+    """Groups that are as equal as can be, none of them larger than `most` or than one row."""
+    return np.array_split(rows, -(-len(rows) // max(1, most)))

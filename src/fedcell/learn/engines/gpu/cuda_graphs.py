@@ -1,0 +1,246 @@
+"""The steps of many clients at a time: a round's batches prepared at once, the step recorded once and replayed.
+
+On a GPU launching the kernels of a small step takes longer than running them. From the second time on that a cohort of
+a shape trains, its step is a CUDA graph that one call replays; a counter on the GPU says which batch it takes. Cohorts
+are padded to few different shapes for that: rows that have done their steps, or that are no clients at all, move by
+rate zero.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ....types import Ints
+from ...architecture import Architecture
+from ..common import GROWTH, Batches, Feed, Job, batch_of, targets
+from .objectives import Held, signature
+
+KEPT = 4  # cohorts whose memory and graphs wait for another round
+AT_HAND = 1 << 28  # bytes of inputs up to which all batches of a round are gathered before its first step
+
+
+class Kernel(NamedTuple):
+    """What an engine knows about a network: how its parameters lie, and their gradients."""
+
+    split: Callable[[Tensor], list[Tensor]]  # [n_rows, n_params] -> parameters, each [n_rows, ...] and contiguous
+    gradients: Callable[[list[Tensor], Tensor, Tensor, Tensor], Sequence[Tensor]]  # of the weighted loss of each row
+    move: Callable[[list[Tensor], Tensor, Tensor, Tensor], None] | None = None  # subtract them from the parameters
+    grain: int | None = None  # rows by which the steps of a cohort may differ; None: a quarter of it
+    held: Held | None = None  # the objective, where it can serve several rounds
+
+
+class Shape(NamedTuple):
+    """What must be equal for two rounds to share memory and graphs."""
+
+    n_rows: int
+    n_steps: int  # that there is room for
+    n_batches: int  # 1 where every step takes the whole store
+    width: int  # samples of a batch
+    n_draws: int  # that they stand for
+    distinct: bool  # whether several draws can be one sample
+    momentum: float
+    prox: float
+    masked: bool
+    padded: bool  # whether a row may have fewer samples than others
+    shifted: bool
+    together: bool  # whether all rows start from one point
+
+    @property
+    def plain(self) -> bool:
+        """Whether weights move by the gradient alone."""
+        return not (self.momentum or self.prox or self.masked or self.shifted)
+
+
+class Replays:
+    """Cohorts of earlier rounds, by network and shape, and how much memory of a GPU one may take."""
+
+    def __init__(self) -> None:
+        self.room: dict[Architecture, int] = {}
+        self._kept: OrderedDict[tuple[int, Shape, Hashable], Cohort] = OrderedDict()
+
+    def cohort(self, job: Job, kernel: Callable[[], Kernel], shape: Shape) -> "Cohort":
+        """Room for a cohort, new or used before."""
+        same = signature(job.work.objective)
+        if same is None:  # it may hold other tensors in every round
+            return Cohort(job, kernel(), shape)
+        key = (id(job.architecture), shape, same)
+        self._kept[key] = found = self._kept.pop(key, None) or Cohort(job, kernel(), shape)
+        while len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
+        return found
+
+
+def train_rows(job: Job, kernel: Callable[[], Kernel], batches: Batches, rows: Ints) -> None:
+    """Fill `job.out[rows]`; rows come with most steps first."""
+    work, n_steps = job.work, int(job.work.steps[rows[0]])
+    feed = batches.feed(rows, 0, n_steps)
+    room = 1 << (n_steps - 1).bit_length()
+    shape = Shape(
+        n_rows=_up(len(rows)) if len(rows) > GROWTH else len(rows),
+        n_steps=room,
+        n_batches=1 if batches.full else room,
+        width=_up(feed.sample.shape[2]) if batches.full and feed.number is None else feed.sample.shape[2],
+        n_draws=_up(feed.share.shape[1]) if batches.full else feed.share.shape[1],
+        distinct=feed.number is not None,
+        momentum=work.momentum,
+        prox=work.prox,
+        masked=work.mask is not None,
+        padded=batches.full,
+        shifted=work.shift is not None,
+        together=len(job.points) == 1,
+    )
+    cohort = job.replays.cohort(job, kernel, shape)
+    cohort.load(job, feed, rows)
+    cohort.play(work.steps[rows])
+    cohort.tell(job.out, rows)
+
+
+class Cohort:
+    """The memory of a cohort, and its step."""
+
+    def __init__(self, job: Job, kernel: Kernel, shape: Shape) -> None:
+        self.architecture = job.architecture  # kept, so that no other can have its id
+        self.kernel, self.shape, self.samples = kernel, shape, job.samples
+        self.lasting = signature(job.work.objective) is not None  # whether the step of the next round is the same
+
+        def room(*size: int, of: torch.dtype = torch.float32) -> Tensor:
+            return torch.zeros(size, dtype=of, device=job.device)
+
+        n_rows = shape.n_rows
+        self.start = kernel.split(room(1 if shape.together else n_rows, job.architecture.n_params))
+        self.weights = [room(n_rows, *part.shape[1:]) for part in self.start]
+        self.velocity = [part.clone() for part in self.weights] if shape.momentum else []
+        self.mask = [part.clone() for part in self.weights] if shape.masked else []
+        self.shift = [part.clone() for part in self.weights] if shape.shifted else []
+        self.index = room(shape.n_batches, n_rows, shape.width, of=torch.int64)
+        self.number = room(shape.n_batches, n_rows, shape.n_draws if shape.distinct else 0, of=torch.int64)
+        self.share = room(n_rows, shape.n_draws)
+        self.rate = room(shape.n_steps, n_rows)
+        self.x, self.y = room(0), room(0, of=job.samples.y.dtype)
+        if 4 * self.index.numel() * prod(job.samples.shape) <= AT_HAND:
+            self.x, self.y = room(*self.index.shape, *job.samples.shape), self.index.to(self.y)
+        self.step = room(1, of=torch.int64)
+        self.first = room(1, of=torch.int64)
+        self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
+        self.rounds = 0
+
+    def load(self, job: Job, feed: Feed, rows: Ints) -> None:
+        """Bring a round's models, batches and rates; rows beyond the clients repeat the last one at rate zero."""
+        work, n = job.work, len(rows)
+        if self.kernel.held and isinstance(work.objective, partial):
+            self.kernel.held.take(work.objective)
+        of_row = np.pad(job.of_row[rows], (0, self.shape.n_rows - n), mode="edge")
+        points = job.points if self.shape.together else job.points[torch.from_numpy(of_row).to(job.device)]
+        _fill(self.start, self.kernel.split(points))
+        _fill(self.weights, self.start)
+        for part in self.velocity:
+            part.zero_()
+        if work.mask is not None:
+            entries = work.mask if work.mask.dim() == 1 else work.mask[torch.from_numpy(rows).to(work.mask.device)]
+            _fill([part[:n] for part in self.mask], self.kernel.split(entries.to(self.rate).expand(n, -1)))
+        if work.shift is not None:
+            added = work.shift[torch.from_numpy(rows).to(work.shift.device)].to(self.rate)
+            _fill([part[:n] for part in self.shift], self.kernel.split(added))
+        _bring(self.index, feed.sample)
+        _bring(self.share, feed.share)
+        if self.x.numel():
+            x, y = self.samples.take(self.index.reshape(-1))
+            self.x.copy_(x.view(self.x.shape)), self.y.copy_(y.view(self.y.shape))
+        if feed.number is not None:
+            _bring(self.number, feed.number)
+        due = np.arange(int(work.steps[rows[0]]))[:, None] < work.steps[rows]
+        _bring(self.rate, np.where(due, work.lr, 0.0))
+
+    def play(self, steps: Ints) -> None:
+        """All steps; rows that have done theirs are left out, `grain` at a time."""
+        grain = self.kernel.grain or -(-self.shape.n_rows // 4)
+        live = np.searchsorted(-steps, -np.arange(int(steps[0])), side="left")  # rows with more steps than that
+        counts = np.minimum(-(-live // grain) * grain, self.shape.n_rows).tolist()
+        if self.rounds and self.lasting and self.step.is_cuda:
+            self._record(set(counts) - set(self.graphs))
+        self.rounds += 1
+        self.step.zero_()
+        for count in counts:
+            graph = self.graphs.get(count)
+            if graph is None:
+                self._advance(count)
+            else:
+                graph.replay()
+
+    def tell(self, out: Tensor, rows: Ints) -> None:
+        """Write what every client moved by into its row of `out`, `[n_rows, n_params]`; parts lie there in turn."""
+        n, place, first = len(rows), torch.from_numpy(rows).to(out.device), 0
+        for now, start in zip(self.weights, self.start, strict=True):
+            moved = (now[:n] - start[:n]).flatten(1)
+            out[:, first : first + moved.shape[1]].index_copy_(0, place, moved)
+            first += moved.shape[1]
+
+    def _record(self, counts: set[int]) -> None:
+        """Make graphs of the steps of so many rows; a network that waits for the GPU in its forward pass has none."""
+        for count in sorted(counts):
+            graph = torch.cuda.CUDAGraph()
+            memory = next((other.pool() for other in self.graphs.values()), None)
+            try:
+                with torch.cuda.graph(graph, pool=memory):
+                    self._advance(count)
+            except RuntimeError:
+                self.lasting = False
+                return
+            self.graphs[count] = graph
+
+    def _advance(self, n: int) -> None:
+        """One step of the first `n` rows, the one that the counter says."""
+        x, y, weight = self._batch(n)
+        rate = self.rate.index_select(0, self.step)[0, :n]
+        now = [part[:n] for part in self.weights]
+        if self.kernel.move and self.shape.plain:
+            y = y * rate[:, None, None] if y.is_floating_point() else y  # shares of labels are weights, too
+            self.kernel.move(now, x, y, weight * rate[:, None])
+        else:
+            change = self._change(now, self.kernel.gradients(now, x, y, weight), n)
+            torch._foreach_sub_(now, [part * rate.view(-1, *[1] * (part.dim() - 1)) for part in change])
+        self.step.add_(1)
+
+    def _change(self, now: Sequence[Tensor], change: Sequence[Tensor], n: int) -> Sequence[Tensor]:
+        """What weights move against: gradients, the pull of prox, shifts, masks and momentum."""
+        if self.shape.prox:
+            start = [part[:n] for part in self.start]
+            change = [g + self.shape.prox * (w - s) for g, w, s in zip(change, now, start, strict=True)]
+        if self.shift:
+            change = [g + part[:n] for g, part in zip(change, self.shift, strict=True)]
+        if self.mask:
+            change = [g * part[:n] for g, part in zip(change, self.mask, strict=True)]
+        if self.velocity:
+            velocity = [part[:n] for part in self.velocity]
+            change = [v.mul_(self.shape.momentum).add_(g) for v, g in zip(velocity, change, strict=True)]
+        return change
+
+    def _batch(self, n: int) -> tuple[Tensor, Tensor, Tensor]:
+        at = self.step if self.shape.n_batches > 1 else self.first
+        number = self.number.index_select(0, at)[0, :n] if self.shape.distinct else None
+        if not self.x.numel():
+            return batch_of(self.samples, self.index.index_select(0, at)[0, :n], self.share[:n], number)
+        x, y = (part.index_select(0, at)[0, :n] for part in (self.x, self.y))
+        return x, *targets(y, self.share[:n], number, self.samples.n_labels)
+
+
+def _fill(into: Sequence[Tensor], parts: Sequence[Tensor]) -> None:
+    for room, part in zip(into, parts, strict=True):
+        room.copy_(part)
+
+
+def _bring(room: Tensor, values: NDArray[Any]) -> None:
+    """Copy values into the corner of a room; the rest is zero."""
+    room.zero_()
+    room[tuple(slice(0, n) for n in values.shape)] = torch.from_numpy(values).to(room)
+
+
+def _up(n: int) -> int:
+    return -(-n // GROWTH) * GROWTH

@@ -1,0 +1,125 @@
+"""All clients of a chunk at once, for any module, meant for a GPU.
+
+Small networks go through `torch.func.vmap`: one kernel does a layer of all clients. Where the convolutions of a single
+client can fill the GPU, every client has kernels of its own, on streams beside each other: their fast convolutions have
+no batched form.
+"""
+
+from contextlib import nullcontext
+from functools import lru_cache, partial
+from math import prod
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+
+from ...architecture import Architecture
+from ...norms import batch_norms, counting
+from ...work import Objective, cross_entropy
+from ..common import Batches, Job
+from .batchable import rewrite
+from .chunks import in_chunks
+from .cuda_graphs import Kernel, train_rows
+from .objectives import Held, signature
+
+BUSY = 1.5e9  # operations of a client's forward pass; 1.9 times as fast by itself at 1.8e9, 1.7 times at 20e9 (H200)
+TOGETHER = 128  # clients of one graph that have kernels of their own
+STREAMS = 8
+
+
+def train(job: Job) -> None:
+    """Fill `job.out` with what every row's training moved."""
+    batches = Batches(job)
+    order = np.argsort(-job.work.steps, kind="stable")
+    alone = _busy_alone(job)
+    for rows in np.array_split(order, -(-len(order) // TOGETHER)) if alone else [order]:
+        in_chunks(job, rows, lambda rows: train_rows(job, lambda: _kernel(job, alone), batches, rows))
+
+
+def _busy_alone(job: Job) -> bool:
+    """Whether the convolutions of one client keep a GPU busy.
+
+    With ragged steps hardly a graph would serve twice, and none with an objective that may be another in every round.
+    """
+    work = job.work
+    if signature(work.objective) is None or work.steps.min() < work.steps.max():
+        return False
+    if not any(type(part) is nn.Conv2d for part in job.architecture.module.modules()):
+        return False
+    batch = work.batch_size or int(work.store.size.max(initial=0))
+    return batch * _operations(job.architecture, job.samples.shape) >= BUSY
+
+
+@lru_cache(maxsize=8)
+def _operations(architecture: Architecture, shape: tuple[int, ...]) -> float:
+    return architecture.flops_per_sample(torch.zeros(shape))
+
+
+def _kernel(job: Job, alone: bool) -> Kernel:
+    module, objective = job.architecture.replica(job.device), job.work.objective
+    held = Held(objective) if isinstance(objective, partial) and signature(objective) is not None else None
+    split = partial(_split, job.architecture)
+    padded = job.work.batch_size == 0
+    loss = _Loss(module, held or objective or cross_entropy, job.architecture.names, padded)
+    if alone:
+        return Kernel(split, _Beside(loss, job.device), grain=1, held=held)
+    rewrite(module)
+    gradients = vmap(grad(loss))
+    return Kernel(split, lambda parts, x, y, weight: gradients(tuple(parts), x, y, weight), held=held)
+
+
+class _Beside:
+    """Gradients of each client by itself; a graph of them has as many branches as there are streams."""
+
+    def __init__(self, loss: "_Loss", device: torch.device) -> None:
+        self.loss = loss
+        self.streams = [torch.cuda.Stream(device) for _ in range(STREAMS if device.type == "cuda" else 0)]  # type: ignore[no-untyped-call]
+
+    def __call__(self, parts: list[Tensor], x: Tensor, y: Tensor, weight: Tensor) -> list[Tensor]:
+        found = [torch.empty_like(part) for part in parts]
+        layout = torch.channels_last if x.dim() == 5 else torch.contiguous_format
+        for stream in self.streams:
+            stream.wait_stream(torch.cuda.current_stream())
+        for row in range(len(x)):
+            with torch.cuda.stream(self.streams[row % STREAMS]) if self.streams else nullcontext():
+                values = tuple(part[row].detach().requires_grad_() for part in parts)
+                loss = self.loss(values, x[row].contiguous(memory_format=layout), y[row], weight[row])
+                for room, gradient in zip(found, torch.autograd.grad(loss, values), strict=True):
+                    room[row] = gradient
+        for stream in self.streams:
+            torch.cuda.current_stream().wait_stream(stream)
+        return found
+
+
+class _Loss:
+    """The objective as a function of a tuple of parameters; batches are padded, or not."""
+
+    def __init__(self, module: nn.Module, objective: Objective, names: tuple[str, ...], padded: bool) -> None:
+        self.wrapped = _WithObjective(module, objective, padded)
+        self.names = [f"module.{name}" for name in names]
+
+    def __call__(self, parameters: tuple[Tensor, ...], x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
+        return functional_call(self.wrapped, dict(zip(self.names, parameters, strict=True)), (x, y, weight))
+
+
+class _WithObjective(nn.Module):
+    """Hands the objective a real module whose parameters `functional_call` has swapped.
+
+    Padding has no part in the statistics of batch norms.
+    """
+
+    def __init__(self, module: nn.Module, objective: Objective, padded: bool) -> None:
+        super().__init__()
+        self.module, self._objective = module, objective
+        self._norms = batch_norms(module) if padded else []
+
+    def forward(self, x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
+        with counting(self._norms, weight):
+            return self._objective(self.module, x, y, weight)
+
+
+def _split(architecture: Architecture, rows: Tensor) -> list[Tensor]:
+    """Each parameter as a contiguous `[n_rows, *shape]` tensor: vmap is slow over slices of one vector."""
+    parts = torch.split(rows, [prod(shape) for shape in architecture.shapes], dim=1)
+    return [part.reshape(-1, *shape) for part, shape in zip(parts, architecture.shapes, strict=True)]

@@ -1,0 +1,317 @@
+"""KFL: devices with networks of their own share the mean features of each class, under energy budgets.
+
+With `h_k` the feature extractor of device `k`, `p` its width and `Omega_c` the shared mean feature of class `c`, local
+steps lower
+
+    F_k(w_k) + (lambda / D_k) sum_(x, y) ||h_k(x) - Omega_y||^2 / p
+
+or, as printed, the same with 1/2 for 1/p (`pull_scale=sum`). A device uploads its own class means, whatever its
+network; the server averages them by samples of the class. Who trains trades samples now for energy later: a queue per
+device holds what it spent beyond its mean budget, and each round
+
+    -V gamma_t sum_S D_k + sum_S q_k E_k
+
+is made small over sets of devices, with band and power to match.
+
+Reference: chen-ch4 (Chen, Efficient Federated Learning over Wireless Networks, chapter 4), Algorithms 4 to 6
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from math import inf, isfinite
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ... import radio
+from ...errors import BadInput
+from ...learn.features import pulled_loss
+from ...options import option
+from ...types import Bools, Decision, Floats, Ints, Method, Observation, Problem, Round, Start, Updates
+from ..parts.contributions import Contributions, nothing
+from ..parts.defaults import LocalConfig, setting, work_of
+from ..parts.personal import judge_own, models_of, n_classes_of, own_starts, remembered, starts
+from ..parts.resources import plan
+from ..parts.schedulers import SCHEDULERS, schedule
+from . import energy
+from .means import class_mean_report, held, knowledge_width, means_of, merged, payload_bit, pull_strength
+
+NO_DEADLINE_S = 1.0  # the deadline in a world without one
+ENERGY = ("lyapunov", "rotation", "myopic")
+WEIGHTS: dict[str, Callable[[int, int], float]] = {  # gamma_t of round t of T
+    "harmonic": lambda t, n_rounds: 1.0 / (t + 1.0),  # Deviation: printed as 1/t, which has no value at t = 0
+    "constant": lambda t, n_rounds: 1.0,
+    "rising": lambda t, n_rounds: (t + 1.0) / n_rounds,
+}
+COUNTS: dict[str, Callable[[int, int, int], int]] = {  # devices of round t, from n on average
+    "fixed": lambda t, n_rounds, n: n,
+    "even": lambda t, n_rounds, n: (t + 1) * (2 * n + 1) // 2 - t * (2 * n + 1) // 2,
+    "ascend": lambda t, n_rounds, n: round(1 + (2 * n - 1) * t / max(n_rounds - 1, 1)),
+    "descend": lambda t, n_rounds, n: round(1 + (2 * n - 1) * (n_rounds - 1 - t) / max(n_rounds - 1, 1)),
+}
+
+
+@dataclass(frozen=True)
+class Config(LocalConfig):
+    """Settings of KFL and of the schedulers beside its own."""
+
+    batch_size: int | None = option(0, "samples per local step; 0: the whole store", least=0)
+    pull: float = option(1.0, "strength of the pull of features to the shared class means, lambda", least=0)
+    pull_scale: str = option(
+        "mean",
+        "squared distance of features: mean over them, as in nn.MSELoss; or half their sum, as printed",
+        choices=("mean", "sum"),
+        needs="pull!=0",
+        before="sum",
+    )
+    initial: str = option(
+        "none",
+        "shared means before the first upload: none, so that a class pulls once it was heard of; zero; or the means of "
+        "all untrained networks, at no cost",
+        choices=("none", "zero", "upload"),
+    )
+    epochs: int = option(0, "passes over the store in mini-batches of batch_size instead of `steps`; 0: steps", least=0)
+    scheduler: str = option(
+        "lyapunov",
+        "who trains: lyapunov, rotation and myopic keep to energy budgets and share band and power; others do not",
+        choices=(*ENERGY, *SCHEDULERS),
+    )
+    pattern: str = option(
+        "fixed",
+        "devices of a round, from n = n_selected: n; n and n + 1 in turns; from 1 up to 2 n; down from 2 n to 1",
+        choices=tuple(COUNTS),
+    )
+    effort: str = option("fixed", "every device does `steps`", choices=("fixed",))
+    trade: float = option(0.01, "worth of samples against energy, V (lyapunov)", least=0, needs="scheduler=lyapunov")
+    fade: str = option(
+        "harmonic",
+        "worth of round t, gamma_t: 1/(t+1), 1, or (t+1)/T (lyapunov)",
+        choices=tuple(WEIGHTS),
+        needs="scheduler=lyapunov",
+    )
+    mean_energy_joule: float | None = option(
+        None, "energy budget of a device over the run, per round, E_k / T; none: its battery", above=0
+    )
+    hard_budget: bool = option(True, "leave out devices that cannot pay for the round from what is left of the budget")
+    zero_queue: str = option(
+        "shared",
+        "band of devices with an empty queue: shared as with a small one; the least, at full power",
+        choices=("shared", "least"),
+    )
+    myopic_rounds: str = option(
+        "left",
+        "rounds that the rest of a budget is divided by (myopic): T - t, or T - t + 1",
+        choices=("left", "printed"),
+        needs="scheduler=myopic",
+    )
+    deadline_s: float | None = option(
+        None, "length of a round, T_max; none: world.deadline_s, or 1 s", above=0, infinite=True
+    )
+
+
+class State(NamedTuple):
+    """What devices and server remember between rounds."""
+
+    own: Contributions  # models of devices that have trained
+    origin: Tensor  # [n_architectures, n_params], models of those that have not
+    knowledge: Tensor  # [n_classes, n_features], Omega
+    known: Bools  # [n_classes], heard of by now
+    labels: Ints  # [n_devices, n_classes], samples that devices hold
+    queue_joule: Floats  # [n_devices], q_k
+    spent_joule: Floats  # [n_devices]
+    times: Ints  # [n_devices], rounds in which a device was chosen
+
+
+def build(config: Config) -> Method:
+    return Method(
+        init=partial(init, config),
+        decide=partial(decide, config),
+        broadcast=broadcast,
+        local=partial(local, config),
+        aggregate=partial(aggregate, config),
+        evaluate=evaluate,
+        own_networks=True,
+        sends="class means of features",
+    )
+
+
+def init(config: Config, problem: Problem, params: Tensor) -> State:
+    _refuse(config, problem)
+    n, n_classes = problem.world.n_devices, n_classes_of(problem)
+    return State(
+        own=nothing(n, problem.learner.n_params),
+        origin=starts(problem),
+        knowledge=torch.zeros(n_classes, knowledge_width(problem), device=problem.learner.device),
+        known=np.full(n_classes, config.initial == "zero"),
+        labels=np.zeros((n, n_classes), dtype=np.int64),
+        queue_joule=np.zeros(n),
+        spent_joule=np.zeros(n),
+        times=np.zeros(n, dtype=np.int64),
+    )
+
+
+def _refuse(config: Config, problem: Problem) -> None:
+    settings = problem.world.settings
+    if config.scheduler in ENERGY and settings.access == "block":
+        raise BadInput(
+            f"knowledge.scheduler = {config.scheduler!r} shares a band and world.access = {settings.access!r} has "
+            "blocks: use world.access=fdma, or knowledge.scheduler=random"
+        )
+    if config.scheduler in ENERGY and settings.noise_watt is not None:
+        raise BadInput(
+            f"knowledge.scheduler = {config.scheduler!r} needs noise that grows with the band and world.noise_watt = "
+            f"{settings.noise_watt:g} is fixed: set world.noise_watt=none"
+        )
+    if config.epochs and setting(config, problem, "batch_size") == 0:
+        raise BadInput(
+            f"knowledge.epochs = {config.epochs} needs mini-batches and batch_size = 0 has none: set it to 64"
+        )
+
+
+# ---------------------------------------------------------------- decide
+
+
+def decide(config: Config, problem: Problem, state: State, observation: Observation) -> Decision:
+    """Choose devices, and give them band and power."""
+    draft = _draft(config, problem, observation)
+    budget = budget_joule(config, problem)
+    if config.scheduler not in ENERGY:
+        return _unlimited(config, problem, state, observation, draft, budget)
+    settings, cell = problem.world.settings, observation.topology.cell
+    left = np.maximum(budget - state.spent_joule, 0.0) if config.hard_budget else np.full(len(cell), inf)
+    share, power, joule = np.zeros(len(cell)), np.zeros(len(cell)), np.zeros(len(cell))
+    n_feasible = 0
+    for number in np.unique(cell):  # every cell has a band of its own
+        at = np.flatnonzero(cell == number)
+        offer = energy.offer_of(problem, observation, draft, left, at)
+        grant = _chosen(config, problem, state, observation, offer, at)
+        chosen = at[grant.device]
+        share[chosen], power[chosen], joule[chosen] = grant.share, grant.power_watt, grant.joule
+        n_feasible += int(energy.feasible(offer).sum())
+    return draft._replace(
+        selected=share > 0,
+        bandwidth_hz=share * settings.bandwidth_hz,
+        power_watt=power,
+        info={"n_feasible": float(n_feasible), "band": float(share.sum()), **_columns(state, budget, joule)},
+    )
+
+
+def _draft(config: Config, problem: Problem, observation: Observation) -> Decision:
+    """Everybody's work at full speed: `tau` passes over the store, in whatever batches, and one upload."""
+    steps, batch = setting(config, problem, "steps"), setting(config, problem, "batch_size")
+    nobody, world_s = np.zeros(problem.world.n_devices, dtype=np.bool_), problem.world.settings.deadline_s
+    draft = plan(problem, observation, nobody, steps, float(batch))
+    if config.epochs:
+        size = observation.store.size
+        n_steps = np.maximum(config.epochs * -(-size // batch), 1)
+        draft = draft._replace(steps=n_steps, samples_per_step=config.epochs * size / n_steps)
+    return draft._replace(
+        payload_bit=np.full(problem.world.n_devices, payload_bit(problem)),
+        deadline_s=config.deadline_s or (world_s if isfinite(world_s) else NO_DEADLINE_S),
+    )
+
+
+def _chosen(
+    config: Config, problem: Problem, state: State, observation: Observation, offer: energy.Offer, at: Ints
+) -> energy.Grant:
+    """The rule of the settings for the devices `at` of one band."""
+    t, n_rounds = observation.round, problem.n_rounds
+    if config.scheduler == "lyapunov":
+        worth = config.trade * WEIGHTS[config.fade](t, n_rounds)
+        reward = worth * observation.store.size[at].astype(np.float64)
+        return energy.by_queues(offer, state.queue_joule[at], reward, config.zero_queue)
+    if config.scheduler == "rotation":
+        return energy.in_turns(offer, state.times[at], COUNTS[config.pattern](t, n_rounds, config.n_selected))
+    left = np.maximum(budget_joule(config, problem) - state.spent_joule, 0.0)[at]
+    # Deviation: printed as T - t + 1 with t from 0, which leaves a part of the budget unused
+    return energy.by_allowance(offer, left / (n_rounds - t + (config.myopic_rounds == "printed")))
+
+
+def _unlimited(
+    config: Config, problem: Problem, state: State, observation: Observation, draft: Decision, budget: Floats
+) -> Decision:
+    """A simple scheduler, equal shares and full power; budgets play no part."""
+    n = COUNTS[config.pattern](observation.round, problem.n_rounds, config.n_selected)
+    selected = schedule(config.scheduler, n, problem, observation)
+    full = plan(problem, observation, selected, draft.steps, draft.samples_per_step, config.blocks)
+    decision = full._replace(payload_bit=draft.payload_bit, deadline_s=config.deadline_s or full.deadline_s)
+    uplink = radio.transmit(problem.world, observation, decision, problem.seed)  # no draw changes what is spent
+    return decision._replace(info=_columns(state, budget, uplink.compute_joule + uplink.radio_joule))
+
+
+def budget_joule(config: Config, problem: Problem) -> Floats:
+    """`E_k`, `[n_devices]`, of the whole run."""
+    if config.mean_energy_joule is None:
+        return problem.world.devices.battery_joule
+    return np.full(problem.world.n_devices, config.mean_energy_joule * problem.n_rounds)
+
+
+def _columns(state: State, budget: Floats, joule: Floats) -> dict[str, float]:
+    """Columns of a row: the largest used share of a budget after this round, and the queues before it."""
+    return {
+        "used_max": float(((state.spent_joule + joule) / budget).max()),
+        "queue_mean": float(state.queue_joule.mean()),
+        "queue_max": float(state.queue_joule.max()),
+    }
+
+
+# ---------------------------------------------------------------- broadcast, local
+
+
+def broadcast(problem: Problem, params: Tensor, state: State, observation: Observation, decision: Decision) -> Start:
+    """Every device goes on from its own model."""
+    return own_starts(problem, state.own, state.origin, decision)
+
+
+def local(
+    config: Config, problem: Problem, state: State, start: Start, observation: Observation, decision: Decision
+) -> Updates:
+    """Class means are sent, `[n_rows, n_classes n_features]`; devices keep their models."""
+    knowledge, known = targets(config, problem, state, observation)
+    objective = None
+    if config.pull > 0 and known.any():
+        mask = torch.from_numpy(known.astype(np.float32)).to(knowledge.device)
+        strength = pull_strength(config.pull, config.pull_scale, knowledge.shape[1])
+        objective = partial(pulled_loss, strength, knowledge, mask)
+    work = work_of(config, problem, observation, decision, objective=objective)
+    return problem.learner.train(start, work._replace(report=class_mean_report(problem)))
+
+
+def targets(config: Config, problem: Problem, state: State, observation: Observation) -> tuple[Tensor, Bools]:
+    """`Omega` and the classes that have one, as the devices of this round get them."""
+    if config.initial != "upload" or observation.round > 0:
+        return state.knowledge, state.known
+    everyone = np.flatnonzero(observation.store.size)
+    means = means_of(problem, models_of(problem, state.own, state.origin, everyone), everyone, observation)
+    return merged(means, held(problem, observation)[everyone], state.knowledge, state.known)
+
+
+# ---------------------------------------------------------------- aggregate, evaluate
+
+
+def aggregate(config: Config, problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
+    """Average the class means that arrived; devices keep their models, heard or not; queues take what was spent."""
+    counts = held(problem, played.observation)
+    knowledge, known = targets(config, problem, state, played.observation)
+    device, rows = played.received()
+    if len(device):
+        knowledge, known = merged(rows.view(len(device), *knowledge.shape), counts[device], knowledge, known)
+    joule = played.uplink.compute_joule + played.uplink.radio_joule
+    mean = budget_joule(config, problem) / problem.n_rounds
+    return params, state._replace(
+        own=remembered(state.own, played),
+        knowledge=knowledge,
+        known=known,
+        labels=counts,
+        queue_joule=np.maximum(state.queue_joule + joule - mean, 0.0),  # chen-ch4 Eq. (4.21)
+        spent_joule=state.spent_joule + joule,
+        times=state.times + played.decision.selected,
+    )
+
+
+def evaluate(problem: Problem, params: Tensor, state: State) -> Mapping[str, float]:
+    """Every device's own model on its own test samples."""
+    return judge_own(problem, state.labels, state.own, state.origin)

@@ -1,0 +1,86 @@
+"""What devices with different networks share: the mean features of each class.
+
+Not a method itself: it has no `build`.
+
+Reference: chen-ch4, sections 2.1 and 3
+"""
+
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...errors import BadInput
+from ...labels import histogram
+from ...learn.features import feature_width, flat_class_means
+from ...learn.work import Report
+from ...types import Bools, Ints, Observation, Problem, Store
+from ..parts.personal import n_classes_of
+
+
+def knowledge_width(problem: Problem) -> int:
+    """Features of a sample, the same for every network."""
+    widths = {feature_width(one.module) for one in problem.learner.architectures}
+    if len(widths) > 1:
+        raise BadInput(f"networks have {sorted(widths)} features: give all the same width before the last layer")
+    return widths.pop()
+
+
+def payload_bit(problem: Problem) -> float:
+    """Bits of an upload: one mean per class and feature, whatever the network and the classes that a device holds."""
+    return n_classes_of(problem) * knowledge_width(problem) * problem.world.settings.bits_per_parameter
+
+
+def pull_strength(pull: float, scale: str, n_features: int) -> float:
+    """`lambda` of `pulled_loss` for a pull that is meant with some scale.
+
+    Eq. (4.6) is `(1 / D_k) sum ||h - Omega||^2 / 2` over samples, while `nn.MSELoss` is the mean over samples and
+    features, `(1 / (D_k p)) sum ||h - Omega||^2`: the second with `lambda` is the first with `2 lambda / p`.
+
+    Args:
+        pull: `lambda`.
+        scale: `sum` as in Eq. (4.6), `mean` as in `nn.MSELoss`.
+        n_features: `p`.
+
+    >>> pull_strength(1.0, "mean", 64)
+    0.03125
+    """
+    # Deviation: Eq. (4.6) is a sum; with lambda = 1 and 64 features it outweighs the loss, so that the mean is default
+    return pull * {"sum": 1.0, "mean": 2.0 / n_features}[scale]
+
+
+def class_mean_report(problem: Problem) -> Report:
+    """What a device says of its model: the class means on what it holds, flat."""
+    return partial(flat_class_means, n_classes_of(problem))
+
+
+def means_of(problem: Problem, models: Tensor, device: Ints, observation: Observation) -> Tensor:
+    """Class means of some devices on what they hold, `[n_rows, n_classes, n_features]`."""
+    store = Store(observation.store.items[device], observation.store.size[device])
+    rows = problem.learner.reports(class_mean_report(problem), models, device, store)
+    return rows.view(len(device), n_classes_of(problem), knowledge_width(problem))
+
+
+def held(problem: Problem, observation: Observation) -> Ints:
+    """`D_kc`, samples of each class on each device, `[n_devices, n_classes]`."""
+    return histogram(observation.store, problem.learner.train_samples.labels, n_classes_of(problem))
+
+
+def merged(means: Tensor, counts: Ints, before: Tensor, known: Bools) -> tuple[Tensor, Bools]:
+    """The server's class means: `sum_k D_kc Omega_kc / sum_k D_kc` over the uploads; a class without any stays.
+
+    Args:
+        means: `[n_uploads, n_classes, n_features]`.
+        counts: `[n_uploads, n_classes]`, samples behind them, `D_kc`.
+        before: `[n_classes, n_features]`.
+        known: `[n_classes]`, classes heard of before.
+
+    Returns: the new means, and the classes heard of by now.
+
+    Reference: chen-ch4, Eq. (4.9)
+    """
+    total = counts.sum(axis=0)
+    share = torch.from_numpy((counts / np.maximum(total, 1)).astype(np.float32)).to(means.device)
+    heard = torch.from_numpy(total > 0).to(means.device)[:, None]
+    return torch.where(heard, torch.einsum("kc,kcp->cp", share, means), before), known | (total > 0)

@@ -1,0 +1,1 @@
+"""How a client plans its own steps, clock and power: OSAFL, its baselines and RawHFL."""

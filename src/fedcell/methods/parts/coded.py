@@ -1,0 +1,189 @@
+"""A method whose devices code what they send: any method that sends updates, wrapped in a coding.
+
+With `u` a device's update and, with error feedback, what it kept from before, the server gets `C(u)` and the device
+keeps `u - C(u)`. Of an upload that is lost the device keeps the same, so that a lost update is lost as it is without a
+coding; or `u` if the coding says so. Decisions are planned with the most bits that a payload can take; seconds, joules
+and bits are those of the payloads that were really sent. Not a method itself: it has no `build`.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...coding import Coding, Payload
+from ...errors import BadInput
+from ...learn.deferred import Deferred
+from ...learn.memory import numbers
+from ...rng import stream
+from ...types import (
+    Bools,
+    Decision,
+    Ints,
+    Method,
+    Observation,
+    Problem,
+    Round,
+    Updates,
+    as_is,
+    finite_rows,
+    is_stateless,
+    stateless,
+)
+from .contributions import Contributions, nothing, remember, row_of
+
+
+class CodedState(NamedTuple):
+    """The method's state, and what devices kept of their updates."""
+
+    own: Any
+    rest: Contributions | None  # [n_devices, n_params]; None without feedback
+
+
+class CodedKept(NamedTuple):
+    """What trained devices keep, of the method and of the coding."""
+
+    own: Any
+    rest: Tensor | None = None  # [n_rows, n_params], u - C(u)
+    whole: Tensor | None = None  # [n_rows, n_params], u; for codings that send again what was lost
+
+
+def coded(method: Method, coding: Coding, name: str = "this method") -> Method:
+    """The method with a coding between `local` and sending; raises BadInput if the two do not go together."""
+    if method.sends != "updates":
+        raise BadInput(
+            f"{coding.name} does not go with {name}: it codes updates of a shared model and devices of {name} send "
+            f"{method.sends}, so use {name} without it, or a method that sends updates"
+        )
+    if method.encode is not as_is:
+        raise BadInput(f"{coding.name} does not go with {name}: it has a coding already, so drop one of them")
+    return method._replace(
+        init=partial(init, method, coding),
+        decide=partial(decide, method, coding),
+        broadcast=inside(coding, method.broadcast),
+        local=inside(coding, method.local),
+        encode=partial(encode, coding),
+        aggregate=partial(aggregate, method, coding),
+        evaluate=inside(coding, method.evaluate),
+        foretell=inside(coding, method.foretell) if method.foretell else None,
+    )
+
+
+def planned(coding: Coding, problem: Problem) -> Problem:
+    """The problem as the method sees it: an update takes what a payload can take at most."""
+    bit = coding.most_bit(problem.learner.n_params, problem.world.settings.bits_per_parameter)
+    return problem._replace(world=problem.world._replace(payload_bit=bit))
+
+
+def inside(coding: Coding, seam: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of the method that is handed its own problem and state."""
+
+    def call(problem: Problem, *given: Any) -> Any:
+        return seam(planned(coding, problem), *map(_own, given))
+
+    return stateless(call) if is_stateless(seam) else call
+
+
+def _own(given: Any) -> Any:
+    """The method's state inside a coded one, or those of all cells; anything else as it is."""
+    if isinstance(given, CodedState):
+        return given.own
+    return tuple(map(_own, given)) if type(given) is tuple else given
+
+
+def init(method: Method, coding: Coding, problem: Problem, params: Tensor) -> CodedState:
+    rest = nothing(problem.world.n_devices, len(params)) if coding.feedback else None
+    return CodedState(method.init(planned(coding, problem), params), rest)
+
+
+def decide(method: Method, coding: Coding, problem: Problem, state: Any, observation: Observation) -> Decision:
+    """The method's decision, which must be about whole updates."""
+    decision: Decision = inside(coding, method.decide)(problem, state, observation)
+    if decision.mask is not None:
+        what = f"{coding.name} codes whole updates and this method trains parts of a model (Decision.mask)"
+        raise BadInput(f"{what}: use one of them")
+    return decision
+
+
+# ---------------------------------------------------------------- encode
+
+
+def encode(
+    coding: Coding, problem: Problem, state: CodedState, updates: Updates, observation: Observation, decision: Decision
+) -> Updates:
+    """Rows as the server decodes them, their bits, and what is left. Of a large cohort payloads alone are in memory."""
+    n, value_bit, n_rows = problem.learner.n_params, problem.world.settings.bits_per_parameter, len(updates.device)
+    payloads, bit = np.empty(n_rows, dtype=object), np.zeros(n_rows)
+    rest = _room(n_rows, n, problem) if coding.feedback else None
+    whole = _room(n_rows, n, problem) if coding.keeps_lost else None
+
+    def look(rows: Ints, delta: Tensor) -> None:
+        for row, line in zip(rows.tolist(), delta, strict=True):
+            device = int(updates.device[row])
+            before = None if state.rest is None else row_of(state.rest, device)
+            u = line if before is None else line + before
+            payload = payloads[row] = coding.encode(u, stream(problem.seed, observation.round, f"coding {device}"))
+            bit[row] = coding.bits(payload, n, value_bit)
+            if rest is not None:
+                torch.sub(u, coding.decode(payload, n), out=rest[row])
+            if whole is not None:
+                whole[row] = u
+
+    made = partial(_decoded, coding, payloads, n, problem.learner.device)
+    rows = updates.rows
+    if isinstance(rows, Deferred):
+        rows.visit(look)
+        rows = rows.remade(made)
+    else:
+        look(np.arange(n_rows), updates.delta)
+        rows = made(None)
+    return updates._replace(rows=rows, kept=CodedKept(updates.kept, rest, whole), bit=bit)
+
+
+def _room(n_rows: int, n: int, problem: Problem) -> Tensor:
+    """Room for what devices keep, in a file if memory is short."""
+    if problem.learner.device.type != "cpu":
+        return torch.empty(n_rows, n, device=problem.learner.device)
+    what = f"what {n_rows} devices did not send ({n_rows} x {n} parameters x 4)"
+    return torch.from_numpy(numbers(n_rows * n, what)).view(n_rows, n)
+
+
+def _decoded(coding: Coding, payloads: Any, n: int, device: torch.device, rows: Ints | None) -> Tensor:
+    chosen: list[Payload] = list(payloads if rows is None else payloads[rows])
+    found = torch.empty(len(chosen), n, device=device)
+    for line, payload in zip(found, chosen, strict=True):
+        line.copy_(coding.decode(payload, n))
+    return found
+
+
+# ---------------------------------------------------------------- aggregate
+
+
+def aggregate(
+    method: Method, coding: Coding, problem: Problem, params: Tensor, state: CodedState, played: Round
+) -> tuple[Tensor, CodedState]:
+    """The method's step; devices keep what they did not send, as far as it is finite."""
+    kept = played.updates.kept
+    if not isinstance(kept, CodedKept):  # real devices keep it themselves
+        kept = CodedKept(kept)
+    own = played._replace(updates=played.updates._replace(kept=kept.own))
+    params, after = method.aggregate(planned(coding, problem), params, state.own, own)
+    rest = state.rest
+    if rest is not None and kept.rest is not None:
+        rest = remembered(rest, kept.rest, played.updates.device, played.decision.steps)
+        if kept.whole is not None:
+            lost = ~played.uplink.delivered[played.updates.device]
+            rest = remembered(rest, kept.whole, played.updates.device, played.decision.steps, lost)
+    return params, CodedState(after, rest)
+
+
+def remembered(
+    rest: Contributions, rows: Tensor, device: Ints, steps: Ints, chosen: Bools | bool = True
+) -> Contributions:
+    """The buffer with the chosen rows that are finite; of other devices it has what they kept before."""
+    fine = finite_rows(rows) & chosen
+    part = rows if fine.all() else rows[torch.from_numpy(fine).to(rows.device)]
+    return remember(rest, device[fine], part, steps[device[fine]], np.ones(len(part)))

@@ -1,0 +1,148 @@
+"""The last contribution of every device: what a server keeps to use again when a device stays away.
+
+One float32 row per device, `[n_devices, n_params]` in all, cut into pages. A page is never written to after it was
+made: a round replaces the pages of the devices it heard and shares the others, so a snapshot taken before stays whole
+and a round costs the memory of the rows that changed. Large models have one row to a page; a page nobody was heard
+of takes no memory. Where all rows together would not fit into memory, new pages lie in mapped files. Not a method
+itself: it has no `build`.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...learn.memory import fits, spilled
+from ...types import Bools, Floats, Ints
+
+PAGE_BYTES = 4 * 2**20
+
+
+class Contributions(NamedTuple):
+    """What was last heard from every device; rows of devices never heard are zero."""
+
+    pages: tuple[Tensor | None, ...]  # [n_devices, n_params] together; None: nobody of the page was heard
+    height: int  # rows of every page but the last
+    norm: Floats  # [n_devices], of the rows
+    seen: Bools  # [n_devices], heard at least once
+    steps: Ints  # [n_devices], local steps behind the row, 0 if never heard
+
+
+def nothing(n_devices: int, n_params: int) -> Contributions:
+    """Before the first round."""
+    height = max(1, PAGE_BYTES // (4 * max(n_params, 1)))
+    return Contributions(
+        pages=(None,) * -(-n_devices // height),
+        height=height,
+        norm=np.zeros(n_devices),
+        seen=np.zeros(n_devices, dtype=np.bool_),
+        steps=np.zeros(n_devices, dtype=np.int64),
+    )
+
+
+def remember(
+    kept: Contributions,
+    device: Ints,
+    delta: Tensor,
+    steps: Ints,
+    scale: Floats,
+    offset: Tensor | None = None,
+    mask: Tensor | None = None,
+) -> Contributions:
+    """Put `offset + scale[k] * delta[k]` in the place of what was kept of `device[k]`.
+
+    Args:
+        kept: left as it is.
+        device: `[n_rows]`, ascending.
+        delta: `[n_rows, n_params]`, copied.
+        steps: `[n_rows]`, local steps behind each row.
+        scale: `[n_rows]`.
+        offset: `[n_params]`.
+        mask: bool, `[n_params]` or `[n_rows, n_params]`; entries where it is false stay as they were.
+    """
+    if not len(device):
+        return kept
+    pages, norm, seen, old_steps = list(kept.pages), kept.norm.copy(), kept.seen.copy(), kept.steps.copy()
+    factor = torch.from_numpy(scale.astype(np.float32)).to(delta.device)[:, None]
+    norms = []
+    all_bytes = 4 * len(seen) * delta.shape[1]
+    in_memory = not delta.is_cpu or fits(all_bytes)
+    for number in np.unique(device // kept.height):
+        first, last = np.searchsorted(device, [number * kept.height, (number + 1) * kept.height])
+        rows = delta[first:last] * factor[first:last]
+        if offset is not None:
+            rows += offset
+        if mask is not None:
+            part = mask if mask.dim() == 1 else mask[first:last]
+            rows = torch.where(part, rows, rows_of(kept, device[first:last], rows[0]))
+        norms.append(torch.linalg.vector_norm(rows, dim=1))
+        size = min(kept.height, len(seen) - number * kept.height)
+        page = _replaced(pages[number], size, device[first:last] - number * kept.height, rows)
+        if not in_memory:
+            page = spilled(page, f"the last updates of {len(seen)} devices, {all_bytes:.3g} bytes in all")
+        pages[number] = page
+    norm[device] = torch.cat(norms).double().cpu().numpy()
+    seen[device], old_steps[device] = True, steps
+    return Contributions(tuple(pages), kept.height, norm, seen, old_steps)
+
+
+def rows_of(kept: Contributions, device: Ints, like: Tensor) -> Tensor:
+    """What was last heard from each of `device`, `[n_rows, n_params]`, made where `like` lies."""
+    out = like.new_zeros((len(device), len(like)))
+    for number in np.unique(device // kept.height):
+        page = kept.pages[number]
+        if page is not None:
+            mine = np.flatnonzero(device // kept.height == number)
+            place = torch.from_numpy(device[mine] - number * kept.height).to(page.device)
+            out[torch.from_numpy(mine).to(out.device)] = page[place]
+    return out
+
+
+def row_of(kept: Contributions, device: int) -> Tensor | None:
+    """What was last heard from one device, in place, `[n_params]`; None if it was never heard."""
+    page = kept.pages[device // kept.height]
+    return None if page is None or not kept.seen[device] else page[device % kept.height]
+
+
+def weighted_sum(kept: Contributions, weights: Floats, like: Tensor) -> Tensor:
+    """`sum_u weights[u] * row[u]` over the devices heard, `[n_params]`, made where `like` lies."""
+    heard = torch.from_numpy(np.where(kept.seen, weights, 0.0).astype(np.float32)).to(like.device)
+    total = torch.zeros_like(like)
+    for number, page in _written(kept):
+        total.addmv_(page.T, heard[number * kept.height :][: len(page)])
+    return total
+
+
+def cosines(kept: Contributions, vector: Tensor) -> Floats:
+    """`<vector, row> / (|vector| |row|)` of every device, 0 where one of them is zero.
+
+    Reference: osafl, Eq. (20)
+    """
+    dots = np.zeros(len(kept.seen))
+    found = {number: page @ vector for number, page in _written(kept)}
+    if found:
+        values = torch.cat(list(found.values())).double().cpu().numpy()
+        dots[np.isin(np.arange(len(dots)) // kept.height, list(found))] = values
+    size = kept.norm * float(torch.linalg.vector_norm(vector))
+    return np.clip(np.divide(dots, size, out=np.zeros_like(dots), where=size > 0), -1.0, 1.0)
+
+
+def matrix(kept: Contributions, like: Tensor) -> Tensor:
+    """All rows together, `[n_devices, n_params]`: for small models and a second look."""
+    return rows_of(kept, np.arange(len(kept.seen)), like)
+
+
+def _written(kept: Contributions) -> list[tuple[int, Tensor]]:
+    """Number and content of every page that has any."""
+    return [(number, page) for number, page in enumerate(kept.pages) if page is not None]
+
+
+def _replaced(page: Tensor | None, size: int, place: Ints, rows: Tensor) -> Tensor:
+    """A page of `size` rows with some of them new."""
+    if len(rows) == size:
+        return rows
+    at = torch.from_numpy(place).to(rows.device)
+    if page is None:
+        return rows.new_zeros((size, rows.shape[1])).index_copy_(0, at, rows)
+    return page.index_copy(0, at, rows)

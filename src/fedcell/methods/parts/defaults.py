@@ -1,0 +1,166 @@
+"""What every method does unless its paper says otherwise. Not a method itself: it has no `build`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from ... import radio
+from ...learn.work import Objective, Rule, Work
+from ...options import option
+from ...types import Decision, Floats, Method, Observation, Problem, Round, Start, Store, Updates, stateless
+from .resources import BLOCKS, plan
+from .schedulers import SCHEDULERS, schedule
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """Settings of SGD. `none` takes the value of the `train` section."""
+
+    lr: float | None = option(None, "local learning rate; none: train.lr", above=0)
+    steps: int | None = option(None, "local steps; none: train.steps", least=1)
+    batch_size: int | None = option(None, "samples per local step; 0: the whole store, none: train.batch_size", least=0)
+    momentum: float | None = option(None, "momentum of local SGD; none: train.momentum", least=0, most=0.999)
+
+
+@dataclass(frozen=True)
+class LocalConfig(TrainingConfig):
+    """Settings every method that trains on devices has: also who trains, and how much."""
+
+    scheduler: str = option("all", "who trains", choices=tuple(SCHEDULERS))
+    n_selected: int = option(
+        10, "devices picked per cell and round, except by the scheduler `all`", least=1, needs="scheduler!=all"
+    )
+    effort: str = option(
+        "fixed", "fixed: `steps`; fit: as many as deadline and energy allow, `steps` at most", choices=("fixed", "fit")
+    )
+    blocks: str = option(
+        "first",
+        "who gets which resource block: the first device the first; the largest sum of rates; or the least sum of "
+        "upload times",
+        choices=tuple(BLOCKS),
+    )
+
+
+def setting(config: Any, problem: Problem, name: str) -> Any:
+    """A method's own setting, or the shared one of the `train` section."""
+    own = getattr(config, name)
+    return getattr(problem.train, name) if own is None else own
+
+
+# ---------------------------------------------------------------- decide
+
+
+def decide(config: LocalConfig, problem: Problem, state: Any, observation: Observation) -> Decision:
+    """Pick devices, share the band equally, compute and send at full speed."""
+    steps, batch_size = setting(config, problem, "steps"), _batch(config, problem)
+    selected = schedule(config.scheduler, config.n_selected, problem, observation, steps, batch_size)
+    decision = plan(problem, observation, selected, steps, batch_size, config.blocks)
+    if config.effort == "fixed":
+        return decision
+    most = np.minimum(decision.steps, radio.most_steps(problem.world, observation, decision))
+    able = selected & (most >= 1)
+    decision = plan(problem, observation, able, decision.steps, decision.samples_per_step, config.blocks)
+    return decision._replace(steps=np.maximum(most, 1))
+
+
+def _batch(config: TrainingConfig, problem: Problem) -> int:
+    return int(setting(config, problem, "batch_size"))
+
+
+# ---------------------------------------------------------------- broadcast, local
+
+
+def broadcast(problem: Problem, params: Tensor, state: Any, observation: Observation, decision: Decision) -> Start:
+    """One global model for everyone."""
+    return Start(params[None], np.zeros(np.count_nonzero(decision.selected), dtype=np.int64))
+
+
+@stateless
+def local(
+    config: TrainingConfig,
+    problem: Problem,
+    state: Any,
+    start: Start,
+    observation: Observation,
+    decision: Decision,
+    *,
+    prox: float = 0.0,
+    objective: Objective | None = None,
+    rule: Rule | None = None,
+) -> Updates:
+    """Local SGD of the selected devices on what they hold, or a rule of one's own."""
+    work = work_of(config, problem, observation, decision, prox, objective)
+    return problem.learner.train(start, work._replace(rule=rule))
+
+
+def work_of(
+    config: TrainingConfig,
+    problem: Problem,
+    observation: Observation,
+    decision: Decision,
+    prox: float = 0.0,
+    objective: Objective | None = None,
+) -> Work:
+    """What the selected devices have to train on."""
+    device, held = np.flatnonzero(decision.selected), observation.store
+    return Work(
+        device=device,
+        store=Store(held.items[device], held.size[device]),
+        steps=decision.steps[device],
+        lr=setting(config, problem, "lr"),
+        batch_size=_batch(config, problem),
+        round=observation.round,
+        momentum=setting(config, problem, "momentum"),
+        prox=prox,
+        mask=decision.mask,
+        objective=objective,
+    )
+
+
+# ---------------------------------------------------------------- aggregate, evaluate
+
+
+def mean_update(params: Tensor, weights: Floats, rows: Tensor | Round) -> Tensor:
+    """`params + sum_k weights[k] * rows[k]`; nobody heard leaves the model as it is.
+
+    Args:
+        params: `[n_params]`.
+        weights: `[n_rows]`.
+        rows: `[n_rows, n_params]`, or the round that they were heard in, whose updates need not lie in memory together.
+    """
+    if not len(weights):
+        return params
+    if isinstance(rows, Round):
+        return params + rows.add_up(weights)
+    return params + rows.new_tensor(weights.astype(np.float32)) @ rows
+
+
+def evaluate(problem: Problem, params: Tensor, state: Any) -> Mapping[str, float]:
+    """Accuracy and loss of the global model on the test set."""
+    return problem.learner.evaluate(params)
+
+
+def default(config: LocalConfig) -> Method:
+    """FedAvg's seams with equal weights; replace what a paper changes with `._replace(...)`."""
+
+    def aggregate(
+        problem: Problem,
+        params: Tensor,
+        state: Any,
+        played: Round,
+    ) -> tuple[Tensor, Any]:
+        n_heard = len(played.heard())
+        return mean_update(params, np.full(n_heard, 1 / max(n_heard, 1)), played), state
+
+    return Method(
+        init=lambda problem, params: None,
+        decide=partial(decide, config),
+        broadcast=broadcast,
+        local=partial(local, config),
+        aggregate=aggregate,
+        evaluate=evaluate,
+    )

@@ -1,0 +1,90 @@
+"""Decisions at full speed with equal shares: what a method without a resource rule of its own uses.
+
+Not a method itself: it has no `build`.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ...radio import bands
+from ...solve.matching import assign
+from ...types import Bools, Decision, Floats, Ints, Observation, Problem
+
+
+def plan(
+    problem: Problem,
+    observation: Observation,
+    selected: Bools,
+    steps: int | Ints,
+    samples_per_step: float | Floats,
+    blocks: str = "first",
+) -> Decision:
+    """A decision at full clock and power with equal shares of the band; 0 samples per step means the whole store.
+
+    `blocks` says who gets which resource block, see `BLOCKS`.
+    """
+    world, n = problem.world, problem.world.n_devices
+    samples = np.where(np.asarray(samples_per_step) > 0, samples_per_step, observation.store.size)
+    return Decision(
+        selected=selected,
+        steps=np.full(n, steps, dtype=np.int64),
+        samples_per_step=np.full(n, samples, dtype=np.float64),
+        cpu_hz=observation.devices.cpu_hz,
+        power_watt=observation.devices.power_watt,
+        bandwidth_hz=equal_share(problem, observation, selected),
+        block=_blocks(problem, observation, selected, blocks),
+        payload_bit=np.full(n, world.payload_bit),
+        deadline_s=world.settings.deadline_s,
+    )
+
+
+def equal_share(problem: Problem, observation: Observation, selected: Bools) -> Floats:
+    """Bandwidth of each selected device `[n_devices]`: an equal share of its cell's band, its own band, or a block."""
+    settings = problem.world.settings
+    if settings.access != "fdma":
+        return np.where(selected, settings.bandwidth_hz, 0.0)
+    in_cell = np.bincount(observation.topology.cell[selected], minlength=problem.world.n_cells)
+    return np.where(selected, settings.bandwidth_hz / np.maximum(in_cell, 1)[observation.topology.cell], 0.0)
+
+
+# ---------------------------------------------------------------- who gets which resource block
+
+WORST = 1e-9  # of the best rate: a device without any rate still has a place in a matching
+
+
+def in_order(rate_bps: Floats) -> Ints:
+    """The first device on the first block, and so on."""
+    return np.arange(len(rate_bps))
+
+
+def by_rate(rate_bps: Floats) -> Ints:
+    """The largest sum of rates: the strongest devices get the best blocks, the weakest wait longest."""
+    return assign(_usable(rate_bps))
+
+
+def by_time(rate_bps: Floats) -> Ints:
+    """The least sum of upload times, all sending equally much: the weakest devices get the best blocks."""
+    seconds = 1 / _usable(rate_bps)  # up to a common factor
+    return assign(2 * seconds.max(initial=0.0) - seconds)  # above 0, so that everyone is placed
+
+
+BLOCKS: dict[str, Callable[[Floats], Ints]] = {"first": in_order, "rate": by_rate, "time": by_time}
+
+
+def _usable(rate_bps: Floats) -> Floats:
+    """Rates above 0."""
+    return np.maximum(rate_bps, WORST * rate_bps.max(initial=0.0) or 1.0)
+
+
+def _blocks(problem: Problem, observation: Observation, selected: Bools, rule: str) -> Ints:
+    """A resource block of its cell for every selected device, -1 for the others."""
+    block = np.full(len(selected), -1)
+    if problem.world.settings.access == "block":
+        nothing = np.empty((len(selected), 0))  # is known of the channels
+        known = rule != "first"
+        rate_bps = bands.rate_bps(problem.world, observation, observation.devices.power_watt) if known else nothing
+        for cell in range(problem.world.n_cells):
+            here = np.flatnonzero(selected & (observation.topology.cell == cell))
+            block[here] = BLOCKS[rule](rate_bps[here])
+    return block

@@ -1,0 +1,135 @@
+"""Simple rules for who trains, usable in any method: each scores devices, the highest in a cell are picked.
+
+Not a method itself: it has no `build`.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from ... import radio
+from ...rng import stream
+from ...types import Bools, Floats, Observation, Problem
+from .resources import plan
+
+
+class Wanted(NamedTuple):
+    """What a method wants from those who train."""
+
+    n_selected: int  # per cell
+    steps: int
+    batch_size: int  # 0: the whole store
+
+
+Scores = Callable[[Problem, Observation, Wanted], Floats]
+
+
+def schedule(
+    name: str,
+    n_selected: int,
+    problem: Problem,
+    observation: Observation,
+    steps: int | None = None,
+    batch_size: int | None = None,
+) -> Bools:
+    """Who trains, `[n_devices]`: at most `n_selected` per cell (`all`: everyone), never more than there are blocks.
+
+    `steps` and `batch_size` are the local work to expect; None: that of the `train` section.
+    """
+    train = problem.train
+    wanted = Wanted(
+        n_selected,
+        steps=train.steps if steps is None else steps,
+        batch_size=train.batch_size if batch_size is None else batch_size,
+    )
+    most = problem.world.n_devices if name == "all" else n_selected
+    if _most(problem, most) >= problem.world.n_devices:
+        return observation.available.copy()
+    return pick(problem, observation, SCHEDULERS[name](problem, observation, wanted), most)
+
+
+def pick(problem: Problem, observation: Observation, scores: Floats, n_selected: int) -> Bools:
+    """The available devices with the highest scores: at most `n_selected` per cell, never more than there are blocks.
+
+    Args:
+        problem: what is learned, and where.
+        observation: who is available, and in which cell.
+        scores: `[n_devices]`, the higher the sooner.
+        n_selected: devices per cell.
+    """
+    cell, most = observation.topology.cell, _most(problem, n_selected)
+    scores = np.where(observation.available, scores, -np.inf)
+    if most >= len(cell):
+        selected = np.ones(len(cell), dtype=bool)
+    elif problem.world.n_cells == 1:
+        selected = highest(scores, most)
+    else:
+        selected = np.zeros(len(cell), dtype=bool)
+        order = np.lexsort((-scores, cell))  # the same cell by cell
+        place_in_cell = np.arange(len(cell)) - np.searchsorted(cell[order], cell[order])
+        selected[order[place_in_cell < most]] = True
+    return selected & observation.available
+
+
+def _most(problem: Problem, n_selected: int) -> int:
+    """How many devices of a cell can send at once."""
+    settings = problem.world.settings
+    return min(n_selected, settings.n_blocks) if settings.access == "block" else n_selected
+
+
+def highest(scores: Floats, most: int) -> Bools:
+    """Which are the `most` highest scores, `[n_devices]`; ties go to the lower index. Several times as fast as sorting.
+
+    >>> highest(np.array([1.0, 3.0, 2.0, 2.0]), 2).tolist()
+    [False, True, True, False]
+    """
+    last = np.partition(scores, -most)[-most]  # the lowest that is still in
+    chosen = scores > last
+    chosen[np.flatnonzero(scores == last)[: most - np.count_nonzero(chosen)]] = True
+    return chosen
+
+
+def everyone(problem: Problem, observation: Observation, wanted: Wanted) -> Floats:
+    """No preference; where blocks are short, a turn-taking window."""
+    return round_robin(problem, observation, wanted._replace(n_selected=problem.world.settings.n_blocks))
+
+
+def at_random(problem: Problem, observation: Observation, wanted: Wanted) -> Floats:
+    """Uniformly at random."""
+    return stream(problem.seed, observation.round, "schedule").random(problem.world.n_devices)
+
+
+def round_robin(problem: Problem, observation: Observation, wanted: Wanted) -> Floats:
+    """In turns: a window of `n_selected` moves around each cell's devices."""
+    cell = observation.topology.cell
+    order = np.argsort(cell, kind="stable")
+    place = np.empty(len(cell), dtype=np.int64)
+    place[order] = np.arange(len(cell)) - np.searchsorted(cell[order], cell[order])
+    in_cell = np.bincount(cell, minlength=problem.world.n_cells)[cell]
+    return -((place - observation.round * wanted.n_selected) % in_cell).astype(np.float64)
+
+
+def best_channel(problem: Problem, observation: Observation, wanted: Wanted) -> Floats:
+    """The strongest channel gains."""
+    return observation.gain
+
+
+def fastest(problem: Problem, observation: Observation, wanted: Wanted) -> Floats:
+    """The shortest time to compute and upload at full speed with a `1 / n_selected` share of the band."""
+    everyone_on = np.ones(problem.world.n_devices, dtype=bool)
+    trial = plan(problem, observation, everyone_on, wanted.steps, wanted.batch_size)
+    if problem.world.settings.access == "fdma":
+        share = problem.world.settings.bandwidth_hz / wanted.n_selected
+        trial = trial._replace(bandwidth_hz=np.full(problem.world.n_devices, share))
+    compute_s, upload_s = radio.times(problem.world, observation, trial)
+    return -(compute_s + upload_s)
+
+
+SCHEDULERS: dict[str, Scores] = {
+    "all": everyone,
+    "random": at_random,
+    "round-robin": round_robin,
+    "best-channel": best_channel,
+    "fastest": fastest,
+}

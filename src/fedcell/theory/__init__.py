@@ -1,1 +1,0 @@
-"""Closed forms and convergence bounds of the papers as computable diagnostics."""
