@@ -9,6 +9,7 @@ wanted files; or `serve(room, held, served, last, clock, files)`, the cache of o
 
 import importlib
 from collections.abc import Collection
+from functools import cache
 from pkgutil import iter_modules
 from types import ModuleType
 
@@ -26,6 +27,7 @@ def names() -> list[str]:
     return sorted(entry.name for entry in iter_modules(__path__))
 
 
+@cache
 def load(name: str) -> ModuleType:
     """The rule of a name."""
     if name not in names():
