@@ -75,10 +75,13 @@ class Step:
             return cut(layout.pack(chosen.to(start)[None].clone())[0])
 
         self.terms = Terms(cut(start) if work.prox else [], packed(work.shift), packed(work.mask))
-        self.memory = self.rule.memory(self.parts)
+        self.memory, self.done = self.rule.memory(self.parts), 0
 
     def apply(self, gradients: Parts) -> None:
         """Move by the gradients."""
         if self.parts:
-            against, self.memory = direction(self.rule, gradients, self.parts, self.terms, self.memory)
+            against, self.memory = direction(
+                self.rule, gradients, self.parts, self.terms, self.memory, self.done, by_row=False
+            )
             move(self.parts, against, self.lr)
+            self.done += 1
