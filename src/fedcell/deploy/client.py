@@ -23,6 +23,7 @@ from ..errors import BadInput
 from ..learn import models
 from ..learn.architecture import Architecture
 from ..learn.learner import Learner, check_fits, initialise, pick_device
+from ..learn.optimiser import Optimiser
 from ..learn.samples import Samples
 from ..learn.settings import ModelConfig, TrainConfig
 from ..learn.work import Work
@@ -148,6 +149,8 @@ def work_of(task: Task, learner: Learner) -> Work:
         objective=function_of(task.objective, home),
         shift=None if shift is None else shift[None],
         report=function_of(task.report, home),
+        optimiser=Optimiser.of(learner.settings),
+        augment=learner.settings.augment != "none",
     )
 
 
