@@ -32,6 +32,12 @@ class ModelConfig:
         choices=("none", "batch", "group"),
         needs="name=cnn|vgg11|squeezenet",
     )
+    buffers: str = option(
+        "average",
+        "running statistics of a model of one's own, such as those of batch norms: averaged with the parameters; kept "
+        "on the device, norm layers and all, and judged there (FedBN); or never moved",
+        choices=("average", "local", "frozen"),
+    )
     channels: tuple[int, ...] = option((6, 16), "output channels of the convolutions (cnn)", least=1, needs="name=cnn")
     kernel: int = option(5, "kernel size of the convolutions (cnn)", least=1, needs="name=cnn")
     padding: int = option(0, "padding of the convolutions (cnn)", least=0, needs="name=cnn")

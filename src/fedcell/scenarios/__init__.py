@@ -25,6 +25,7 @@ from ..learn.architecture import Architecture
 from ..learn.learner import Learner, check_fits, initialise, pick_device
 from ..learn.samples import Samples
 from ..learn.settings import ModelConfig, TrainConfig
+from ..learn.steadiness import check_steady
 from ..machine import cores
 from ..options import check, keys, option, written
 from ..types import Ints, Problem, Stream
@@ -89,9 +90,11 @@ def build_problem(config: Config, dataset: Dataset | None = None, model: nn.Modu
     cores()  # refuses a FEDCELL_CORES that is no number before anything is done
     device = pick_device(config.train.device)
     train, test, stream, n_classes, scaling = _samples(config, dataset, device)
-    architectures = [Architecture.of(model)] if model else _architectures(config, train.shape, n_classes)
+    own = [Architecture.of(model, config.model.buffers)] if model else None
+    architectures = own or _architectures(config, train.shape, n_classes)
     for architecture in architectures:
         check_fits(architecture, train, n_classes)
+        check_steady(architecture, train, config.model.buffers)
     of_device = _of_device(config, len(architectures))
     learner = Learner(architectures, train, test, config.train, config.seed, of_device)
     flops = np.zeros(len(architectures))
@@ -99,7 +102,7 @@ def build_problem(config: Config, dataset: Dataset | None = None, model: nn.Modu
         sample = train.take(np.zeros(1, dtype=np.int64))[0][0].cpu()
         flops = np.array([one.flops_per_sample(sample, config.model.flops) for one in architectures])
     each = flops[0] if of_device is None else flops[of_device]
-    world = build_world(config.world, stream, learner.n_params, each, config.seed)
+    world = build_world(config.world, stream, learner.n_sent, each, config.seed)
     return Problem(world, learner, config.train, config.seed, config.rounds, config.eval_every, scaling)
 
 

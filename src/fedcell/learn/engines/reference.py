@@ -19,6 +19,8 @@ def train(job: Job) -> None:
         start = job.points[job.of_row[row]]
         module = deepcopy(job.architecture.module).to(job.device)
         vector_to_parameters(start, trainable(module))
+        if job.tail is not None:
+            job.architecture.tail.put(module, job.tail[row])
         velocity = torch.zeros_like(start)
         x, y = job.samples.take(batches.of_row(row, n_steps))
         for step in range(n_steps):
@@ -34,3 +36,5 @@ def train(job: Job) -> None:
                 velocity = velocity * (work.mask if work.mask.dim() == 1 else work.mask[row]).to(velocity.device)
             vector_to_parameters(now - work.lr * velocity, trainable(module))
         job.out[row] = parameters_to_vector(trainable(module)).detach() - start
+        if job.tail is not None:
+            job.architecture.tail.take(module, job.tail[row])

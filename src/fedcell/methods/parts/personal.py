@@ -13,9 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torch.nn.utils import vector_to_parameters
 
-from ...learn.architecture import trainable
 from ...learn.evaluation import places, top_columns
 from ...rng import SETUP, stream
 from ...types import Bools, Decision, Ints, Problem, Round, Start, finite_rows
@@ -115,7 +113,7 @@ def judge(problem: Problem, held: Ints, trained: Bools, model_of: Callable[[int]
     kinds, right, loss, place = learner.kinds(judged), [], [], []
     for device, kind in zip(judged.tolist(), kinds, strict=True):
         x, y = learner.test_samples.take(np.flatnonzero(owner == device))
-        vector_to_parameters(model_of(device)[: learner.architectures[kind].n_params], trainable(nets[kind]))
+        learner.architectures[kind].load(nets[kind], model_of(device), learner.own_of(device))
         scores = nets[kind](x)
         right.append((scores.argmax(1) == y).sum())
         loss.append(functional.cross_entropy(scores, y, reduction="sum"))

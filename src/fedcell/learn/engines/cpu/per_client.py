@@ -68,6 +68,8 @@ class _Client:
         out.copy_(start)
         for parameter, view in zip(self.parameters, self.layout.views(out), strict=True):
             parameter.data = view
+        if job.tail is not None:
+            job.architecture.tail.put(self.module, job.tail[row])
         step = Step(work, row, self.layout.views, out, start, self.layout)
         n_steps, size = int(work.steps[row]), int(batches.size[row])
         index = batches.of_row(row, n_steps)
@@ -79,6 +81,8 @@ class _Client:
                 batch = batches.take(index[number * size : (number + 1) * size])
             step.apply(self._gradients(self.objective(self.module, *batch, None)))
         out.sub_(start)
+        if job.tail is not None:
+            job.architecture.tail.take(self.module, job.tail[row])
 
     def _gradients(self, loss: Tensor) -> Sequence[Tensor | None]:
         if not self.fused:

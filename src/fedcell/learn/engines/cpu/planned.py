@@ -22,7 +22,7 @@ Size = tuple[int, int]
 
 def chain_of(job: Job) -> list[nn.Module] | None:
     """The layers of a job's network in the order they run, or None where it has others, or asks for other things."""
-    plain = job.device.type == "cpu" and job.work.objective is None and job.samples.inputs is None
+    plain = job.device.type == "cpu" and job.work.objective is None and job.samples.inputs is None and job.tail is None
     if not plain or type(job.architecture.module) is not nn.Sequential:
         return None
     if any(_altered(part) for part in job.architecture.module.modules()):

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -26,11 +26,19 @@ KEPT = 4  # cohorts whose memory and graphs wait for another round
 AT_HAND = 1 << 28  # bytes of inputs up to which all batches of a round are gathered before its first step
 
 
+class Gradients(Protocol):
+    """The gradients of parameters `parts`; moves the running statistics `tail` in place."""
+
+    def __call__(
+        self, parts: list[Tensor], x: Tensor, y: Tensor, weight: Tensor, tail: list[Tensor], /
+    ) -> Sequence[Tensor]: ...
+
+
 class Kernel(NamedTuple):
     """What an engine knows about a network: how its parameters lie, and their gradients."""
 
     split: Callable[[Tensor], list[Tensor]]  # [n_rows, n_params] -> parameters, each [n_rows, ...] and contiguous
-    gradients: Callable[[list[Tensor], Tensor, Tensor, Tensor], Sequence[Tensor]]  # of the weighted loss of each row
+    gradients: "Gradients"  # of the weighted loss of each row
     move: Callable[[list[Tensor], Tensor, Tensor, Tensor], None] | None = None  # subtract them from the parameters
     grain: int | None = None  # rows by which the steps of a cohort may differ; None: a quarter of it
     held: Held | None = None  # the objective, where it can serve several rounds
@@ -100,6 +108,9 @@ def train_rows(job: Job, kernel: Callable[[], Kernel], batches: Batches, rows: I
     cohort.load(job, feed, rows)
     cohort.play(work.steps[rows])
     cohort.tell(job.out, rows)
+    if job.tail is not None:
+        after = [part[: len(rows)].flatten(1) for part in cohort.tail]
+        job.tail[torch.from_numpy(rows).to(job.device)] = torch.cat(after, dim=1)
 
 
 class Cohort:
@@ -123,6 +134,8 @@ class Cohort:
         self.number = room(shape.n_batches, n_rows, shape.n_draws if shape.distinct else 0, of=torch.int64)
         self.share = room(n_rows, shape.n_draws)
         self.rate = room(shape.n_steps, n_rows)
+        self.tail = job.architecture.tail.split(room(n_rows, job.architecture.tail.n)) if job.tail is not None else []
+        self.due = room(shape.n_steps, n_rows, of=torch.bool) if self.tail else room(0)
         self.x, self.y = room(0), room(0, of=job.samples.y.dtype)
         if 4 * self.index.numel() * prod(job.samples.shape) <= AT_HAND:
             self.x, self.y = room(*self.index.shape, *job.samples.shape), self.index.to(self.y)
@@ -157,6 +170,10 @@ class Cohort:
             _bring(self.number, feed.number)
         due = np.arange(int(work.steps[rows[0]]))[:, None] < work.steps[rows]
         _bring(self.rate, np.where(due, work.lr, 0.0))
+        if job.tail is not None:
+            _bring(self.due, due)
+            begun = job.tail[torch.from_numpy(rows).to(job.device)]
+            _fill([part[:n] for part in self.tail], job.architecture.tail.split(begun))
 
     def play(self, steps: Ints) -> None:
         """All steps; rows that have done theirs are left out, `grain` at a time."""
@@ -204,7 +221,11 @@ class Cohort:
             y = y * rate[:, None, None] if y.is_floating_point() else y  # shares of labels are weights, too
             self.kernel.move(now, x, y, weight * rate[:, None])
         else:
-            change = self._change(now, self.kernel.gradients(now, x, y, weight), n)
+            moved = [part[:n].clone() for part in self.tail]
+            change = self._change(now, self.kernel.gradients(now, x, y, weight, moved), n)
+            for part, value in zip(self.tail, moved, strict=True):
+                due = self.due.index_select(0, self.step)[0, :n].view(-1, *[1] * (part.dim() - 1))
+                part[:n] = torch.where(due, value, part[:n])
             torch._foreach_sub_(now, [part * rate.view(-1, *[1] * (part.dim() - 1)) for part in change])
         self.step.add_(1)
 
