@@ -8,7 +8,7 @@ from torch import nn
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
 
-from resnet18 import resnet18  # noqa: E402 - the file of the example
+from resnet18 import resnet18
 
 __all__ = ["Centred", "MobileNetV2", "resnet18", "small"]
 

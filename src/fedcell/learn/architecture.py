@@ -15,7 +15,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from ..errors import BadInput
 from .norms import NORMS, RunningNorm, adopt, batch_norms
-from .statistics import Tail, freeze, is_tracking, refuse_unusable_buffers, tail_of
+from .statistics import NO_TAIL, Tail, freeze, is_tracking, refuse_unusable_buffers, tail_of
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Architecture:
     shapes: tuple[tuple[int, ...], ...]
     offsets: tuple[int, ...]
     n_params: int
-    tail: Tail = Tail()
+    tail: Tail = NO_TAIL
 
     @staticmethod
     def of(module: nn.Module, buffers: str = "average") -> "Architecture":

@@ -99,7 +99,9 @@ class RunningNorm(_BatchNorm):
         )
 
     def _weighted(self, x: Tensor, share: Tensor) -> Tensor:
-        assert self.running_mean is not None and self.running_var is not None and self.momentum is not None
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        assert self.momentum is not None
         mean, variance = moments(x, share)
         n = x[0, 0].numel() / share.amax()  # values of a channel: every real sample has the same share
         alone = n < 1 / ALONE

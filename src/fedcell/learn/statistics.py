@@ -57,6 +57,9 @@ class Tail(NamedTuple):
         return torch.cat([torch.zeros(0), *(found[name].detach().reshape(-1).cpu() for name in self.names)])
 
 
+NO_TAIL = Tail()
+
+
 def tail_of(module: nn.Module, buffers: str, offsets: dict[str, tuple[int, int]]) -> Tail:
     """The tail of a module as `model.buffers` says.
 
@@ -66,7 +69,7 @@ def tail_of(module: nn.Module, buffers: str, offsets: dict[str, tuple[int, int]]
         offsets: first entry of every parameter, and the one behind its last.
     """
     if buffers == "frozen" or not (names := statistics(module)):
-        return Tail()
+        return NO_TAIL
     known = dict(module.named_buffers())
     shapes = tuple(tuple(known[name].shape) for name in names)
     if buffers == "average":

@@ -20,6 +20,7 @@ from torch import Tensor
 from ....types import Ints
 from ...architecture import Architecture
 from ..common import GROWTH, Batches, Feed, Job, batch_of, targets
+from ..update import Parts, Rule, Terms, direction, move
 from .objectives import Held, signature
 
 KEPT = 4  # cohorts whose memory and graphs wait for another round
@@ -29,9 +30,7 @@ AT_HAND = 1 << 28  # bytes of inputs up to which all batches of a round are gath
 class Gradients(Protocol):
     """The gradients of parameters `parts`; moves the running statistics `tail` in place."""
 
-    def __call__(
-        self, parts: list[Tensor], x: Tensor, y: Tensor, weight: Tensor, tail: list[Tensor], /
-    ) -> Sequence[Tensor]: ...
+    def __call__(self, parts: list[Tensor], x: Tensor, y: Tensor, weight: Tensor, tail: list[Tensor], /) -> Parts: ...
 
 
 class Kernel(NamedTuple):
@@ -53,8 +52,7 @@ class Shape(NamedTuple):
     width: int  # samples of a batch
     n_draws: int  # that they stand for
     distinct: bool  # whether several draws can be one sample
-    momentum: float
-    prox: float
+    rule: Rule
     masked: bool
     padded: bool  # whether a row may have fewer samples than others
     shifted: bool
@@ -63,7 +61,7 @@ class Shape(NamedTuple):
     @property
     def plain(self) -> bool:
         """Whether weights move by the gradient alone."""
-        return not (self.momentum or self.prox or self.masked or self.shifted)
+        return self.rule == Rule() and not (self.masked or self.shifted)
 
 
 class Replays:
@@ -97,8 +95,7 @@ def train_rows(job: Job, kernel: Callable[[], Kernel], batches: Batches, rows: I
         width=_up(feed.sample.shape[2]) if batches.full and feed.number is None else feed.sample.shape[2],
         n_draws=_up(feed.share.shape[1]) if batches.full else feed.share.shape[1],
         distinct=feed.number is not None,
-        momentum=work.momentum,
-        prox=work.prox,
+        rule=Rule.of(work),
         masked=work.mask is not None,
         padded=batches.full,
         shifted=work.shift is not None,
@@ -127,9 +124,10 @@ class Cohort:
         n_rows = shape.n_rows
         self.start = kernel.split(room(1 if shape.together else n_rows, job.architecture.n_params))
         self.weights = [room(n_rows, *part.shape[1:]) for part in self.start]
-        self.velocity = [part.clone() for part in self.weights] if shape.momentum else []
-        self.mask = [part.clone() for part in self.weights] if shape.masked else []
-        self.shift = [part.clone() for part in self.weights] if shape.shifted else []
+        self.memory = shape.rule.memory(self.weights)
+        shift = [part.clone() for part in self.weights] if shape.shifted else []
+        mask = [part.clone() for part in self.weights] if shape.masked else []
+        self.terms = Terms(self.start, shift, mask)
         self.index = room(shape.n_batches, n_rows, shape.width, of=torch.int64)
         self.number = room(shape.n_batches, n_rows, shape.n_draws if shape.distinct else 0, of=torch.int64)
         self.share = room(n_rows, shape.n_draws)
@@ -153,14 +151,14 @@ class Cohort:
         points = job.points if self.shape.together else job.points[torch.from_numpy(of_row).to(job.device)]
         _fill(self.start, self.kernel.split(points))
         _fill(self.weights, self.start)
-        for part in self.velocity:
-            part.zero_()
+        for parts in self.memory:
+            torch._foreach_zero_(parts)
         if work.mask is not None:
             entries = work.mask if work.mask.dim() == 1 else work.mask[torch.from_numpy(rows).to(work.mask.device)]
-            _fill([part[:n] for part in self.mask], self.kernel.split(entries.to(self.rate).expand(n, -1)))
+            _fill([part[:n] for part in self.terms.mask], self.kernel.split(entries.to(self.rate).expand(n, -1)))
         if work.shift is not None:
             added = work.shift[torch.from_numpy(rows).to(work.shift.device)].to(self.rate)
-            _fill([part[:n] for part in self.shift], self.kernel.split(added))
+            _fill([part[:n] for part in self.terms.shift], self.kernel.split(added))
         _bring(self.index, feed.sample)
         _bring(self.share, feed.share)
         if self.x.numel():
@@ -222,26 +220,21 @@ class Cohort:
             self.kernel.move(now, x, y, weight * rate[:, None])
         else:
             moved = [part[:n].clone() for part in self.tail]
-            change = self._change(now, self.kernel.gradients(now, x, y, weight, moved), n)
-            for part, value in zip(self.tail, moved, strict=True):
-                due = self.due.index_select(0, self.step)[0, :n].view(-1, *[1] * (part.dim() - 1))
-                part[:n] = torch.where(due, value, part[:n])
-            torch._foreach_sub_(now, [part * rate.view(-1, *[1] * (part.dim() - 1)) for part in change])
+            terms = Terms(*([part[:n] for part in parts] for parts in self.terms))
+            memory = tuple([part[:n] for part in parts] for parts in self.memory)
+            gradients = self.kernel.gradients(now, x, y, weight, moved)
+            against, after = direction(self.shape.rule, gradients, now, terms, memory)
+            move(now, against, rate)
+            for parts, new in zip(memory, after, strict=True):
+                torch._foreach_copy_(parts, new)
+            self._keep(moved, n)
         self.step.add_(1)
 
-    def _change(self, now: Sequence[Tensor], change: Sequence[Tensor], n: int) -> Sequence[Tensor]:
-        """What weights move against: gradients, the pull of prox, shifts, masks and momentum."""
-        if self.shape.prox:
-            start = [part[:n] for part in self.start]
-            change = [g + self.shape.prox * (w - s) for g, w, s in zip(change, now, start, strict=True)]
-        if self.shift:
-            change = [g + part[:n] for g, part in zip(change, self.shift, strict=True)]
-        if self.mask:
-            change = [g * part[:n] for g, part in zip(change, self.mask, strict=True)]
-        if self.velocity:
-            velocity = [part[:n] for part in self.velocity]
-            change = [v.mul_(self.shape.momentum).add_(g) for v, g in zip(velocity, change, strict=True)]
-        return change
+    def _keep(self, moved: Sequence[Tensor], n: int) -> None:
+        """Take over the statistics of rows that have a step to do."""
+        for part, value in zip(self.tail, moved, strict=True):
+            due = self.due.index_select(0, self.step)[0, :n].view(-1, *[1] * (part.dim() - 1))
+            part[:n] = torch.where(due, value, part[:n])
 
     def _batch(self, n: int) -> tuple[Tensor, Tensor, Tensor]:
         at = self.step if self.shape.n_batches > 1 else self.first

@@ -5,7 +5,6 @@ client can fill the GPU, every client has kernels of its own, on streams beside 
 no batched form.
 """
 
-from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import lru_cache, partial
 from math import prod
@@ -19,6 +18,7 @@ from ...architecture import Architecture
 from ...norms import counting, padded_norms
 from ...work import Objective, cross_entropy
 from ..common import Batches, Job
+from ..update import Parts
 from .batchable import rewrite
 from .chunks import in_chunks
 from .cuda_graphs import Kernel, train_rows
@@ -75,13 +75,11 @@ class _Together:
     def __init__(self, loss: "_Loss") -> None:
         self.gradients = vmap(grad(loss, has_aux=True))
 
-    def __call__(
-        self, parts: list[Tensor], x: Tensor, y: Tensor, weight: Tensor, tail: list[Tensor]
-    ) -> Sequence[Tensor]:
+    def __call__(self, parts: list[Tensor], x: Tensor, y: Tensor, weight: Tensor, tail: list[Tensor]) -> Parts:
         found, after = self.gradients(tuple(parts), x, y, weight, tuple(tail))
         for room, value in zip(tail, after, strict=True):
             room.copy_(value)
-        gradients: Sequence[Tensor] = found
+        gradients: Parts = found
         return gradients
 
 
