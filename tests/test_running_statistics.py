@@ -207,7 +207,7 @@ def test_an_upload_whose_statistics_are_not_finite_is_turned_away(monkeypatch):
     [*OSAFL, *SHARING, *PERSONAL, "central"],
 )
 def test_every_method_moves_and_uses_them(method, buffers):
-    changes = {"world_access": "own"} if method in OSAFL else {}
+    changes = {"world_access": "own_band"} if method in OSAFL else {}
     if method == "recycling":
         changes = {"world_access": "block", "world_n_blocks": 6}
     problem, rows, snapshots = played(method, rounds=2, buffers=buffers, batch_size=8, **changes)
@@ -234,30 +234,34 @@ def test_edges(method, buffers):
     alone, one = (played(method, buffers=buffers, world_edge_rounds=n) for n in (0, 1))
     assert torch.equal(alone[2][-1].params, one[2][-1].params)
     assert alone[1][-1].metrics["accuracy"] == one[1][-1].metrics["accuracy"]
-    problem, rows, snapshots = played(method, buffers=buffers, world_n_cells=2, world_edge_rounds=2, rounds=4)
+    problem, rows, snapshots = played(
+        method, buffers=buffers, world_topology="cells", world_n_cells=2, world_edge_rounds=2, rounds=4
+    )
     n = problem.learner.n_params
     assert np.isfinite(rows[-1].metrics["accuracy"])
     assert torch.equal(snapshots[-1].params[n:], problem.learner.whole()[n:]) == (buffers == "local")
     assert not torch.equal(snapshots[1].params[:n], snapshots[3].params[:n])
 
 
+class Killed(BaseException):
+    pass
+
+
+def kill(progress):
+    if progress.row is not None and progress.done == 2:
+        raise Killed
+
+
 @pytest.mark.parametrize("buffers", ["average", "local"])
 def test_a_run_that_was_killed_ends_with_the_same_bytes(buffers, tmp_path):
-    config = settings(rounds=4, buffers=buffers)
-    whole = record.execute(config, [methods.parse("fedavg")], tmp_path / "whole", model=dense())
-
-    class Killed(BaseException):
-        pass
-
-    def watch(progress):
-        if progress.row is not None and progress.done == 2:
-            raise Killed
-
-    every = record.Period(rounds=1)
+    config, asked, often = settings(rounds=4, buffers=buffers), [methods.parse("fedavg")], record.Period(0.0)
+    record.execute(config, asked, tmp_path / "whole", model=dense(), period=often)
     with pytest.raises(Killed):
-        record.execute(config, [methods.parse("fedavg")], tmp_path / "cut", model=dense(), watch=watch, period=every)
-    again = record.resume(tmp_path / "cut", model=dense())
-    assert again[0].columns == whole[0].columns
+        record.execute(config, asked, tmp_path / "cut", model=dense(), watch=kill, period=often)
+    record.resume(tmp_path / "cut", model=dense(), period=often)
+    for name in ("rounds.jsonl", "checkpoint-000004.safetensors"):
+        (one,), (other,) = ([*(tmp_path / folder).rglob(name)] for folder in ("whole", "cut"))
+        assert one.read_bytes() == other.read_bytes()
 
 
 # ---------------------------------------------------------------- networks as people write them
@@ -272,13 +276,25 @@ def test_networks_as_they_are(name, buffers):
         torch.manual_seed(2)
         if name == "resnet18":
             return resnet18(width=2, channels=1)
-        return MobileNetV2(width=0.1, channels=1, dropout=0.0)
+        return MobileNetV2(width=0.25, channels=1)
 
-    problem, rows, snapshots = played(model=model, rounds=1, steps=1, batch_size=8, buffers=buffers)
-    module = model()
-    keep = [part for part, layer in module.named_modules() if isinstance(layer, nn.BatchNorm2d)]
-    wanted, _ = plain_loop(
-        problem, module, 1, 1, 0.05, 8, keep=[f"{part}." for part in keep] if buffers == "local" else ()
-    )
-    close(loaded(problem, snapshots[-1].params), wanted)
+    problem, rows, snapshots = played(model=model, rounds=1, steps=1, batch_size=8, buffers=buffers, lr=0.01)
+    module, whole = model(), problem.learner.architectures[0]
+    norms = [f"{part}." for part, layer in module.named_modules() if isinstance(layer, nn.BatchNorm2d)]
+    state, _ = plain_loop(problem, module, 1, 1, 0.01, 8, keep=norms if buffers == "local" else ())
+    first = whole.whole(module)
+    module.load_state_dict(state)
+    wanted, found = whole.whole(module) - first, snapshots[-1].params - first
+    for part in (slice(whole.n_params), slice(whole.n_params, None)):
+        assert float((found[part] - wanted[part]).norm()) <= 1e-3 * float(wanted[part].norm())
     assert np.isfinite(rows[-1].metrics["loss"])
+
+
+def test_dropout_goes_with_statistics():
+    def model():
+        torch.manual_seed(2)
+        return MobileNetV2(width=0.25, channels=1, stages=MobileNetV2.STAGES[:2], dropout=0.2)
+
+    _, one, _ = played(model=model, rounds=2, steps=1)
+    _, other, _ = played(model=model, rounds=2, steps=1, workers=1)
+    assert one == other

@@ -56,8 +56,7 @@ def simulate(
 def begin(problem: Problem, method: Method) -> Snapshot:
     """The state before the first round."""
     params = problem.learner.whole()
-    state = lifted(problem, method).init(problem, params)
-    return Snapshot(0, params, state, world.start(problem.world, problem.seed))
+    return Snapshot(0, params, lifted(problem, method).init(problem, params), world.start(problem.world, problem.seed))
 
 
 def play_round(environment: Environment, problem: Problem, method: Method, before: Snapshot) -> tuple[Row, Snapshot]:
