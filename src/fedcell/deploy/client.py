@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
-from torch import Tensor, from_numpy, nn
+from torch import Tensor, cat, from_numpy, nn
 
 from ..data import load, partition
 from ..data.scaling import apply
@@ -25,6 +25,7 @@ from ..learn.architecture import Architecture
 from ..learn.learner import Learner, check_fits, initialise, pick_device
 from ..learn.samples import Samples
 from ..learn.settings import ModelConfig, TrainConfig
+from ..learn.statistics import Carried
 from ..learn.work import Work
 from ..options import from_dict
 from ..record.files import write_atomic
@@ -40,6 +41,7 @@ from .wire import Facts
 
 Data = Callable[[Context, int], tuple[np.ndarray, Ints]]  # node and run, round -> samples, labels
 MODEL = "model.safetensors"  # in the folder of a device that keeps one
+STATISTICS = "statistics.safetensors"  # in the folder of a device that keeps its norm layers
 Network = Callable[[tuple[int, ...], int], nn.Module]  # shape of a sample, number of classes
 
 
@@ -83,16 +85,17 @@ def client_app(
         begun_s = time.perf_counter()
         learner = learner_of(task, samples, labels, model)
         right, tested = 0, 0
-        update, own = trained(task, learner, state_folder(context))
-        if own is not None and test is not None:
+        done = trained(task, learner, state_folder(context))
+        if done.own is not None and test is not None:
             x, y = test(context, task.round)
             x = apply(task.scaling, np.asarray(x, dtype=np.float32), "the test set of this device")
-            right, tested = right_of(learner, own, Samples(x, y, learner.device)), len(y)
+            right, tested = right_of(learner, done.own, Samples(x, y, learner.device)), len(y)
+        update = done.update
         payload = payload_of(task, update, state_folder(context)) if task.coding else None
         compute_s = time.perf_counter() - begun_s
         counts, name = counted(labels, task.n_classes), identity(context)
         facts = Facts(device_of(context), task.round, counts, compute_s, name, right, tested)
-        content = wire.pack_facts(facts, update, task.mask, payload)
+        content = wire.pack_facts(facts, update, task.mask, payload, done.tail)
         return Message(sealed.closed(content, key, sealed.about_task(task.round, task.device)), reply_to=message)
 
     return app
@@ -107,28 +110,68 @@ def learner_of(task: Task, samples: np.ndarray, labels: Ints, model: Network | N
     inputs = apply(task.scaling, samples, "the data of this device")
     here = Samples(inputs, labels, pick_device(settings.device))
     build = model or partial(_named, task)
-    architecture = Architecture.of(initialise(lambda: build(here.shape, task.n_classes), task.seed))
+    named: ModelConfig = from_dict(ModelConfig(), task.model)
+    architecture = Architecture.of(initialise(lambda: build(here.shape, task.n_classes), task.seed), named.buffers)
     check_fits(architecture, here, task.n_classes)
     if architecture.n_params != task.n_params and task.report is None:
         raise BadInput(
             f"the network of this device has {architecture.n_params} parameters and the server's has {task.n_params}: "
             "give both the same one"
         )
+    n_tail, sent = architecture.tail.n, 0 if task.tail is None else len(task.tail)
+    if n_tail != sent and (sent or (architecture.tail.sent and task.report is None)):
+        raise BadInput(
+            f"the network of this device has {n_tail} running statistics and the server's has {sent}: give both the "
+            "same one"
+        )
     return Learner([architecture], here, here, settings, task.seed)
 
 
-def trained(task: Task, learner: Learner, folder: Path | None) -> tuple[Vector, Vector | None]:
-    """What a device sends of one task, and its model if it keeps one, which lies in its folder."""
-    if task.report is None:
-        found = learner.train(_start(learner, task.start), work_of(task, learner))
-        return _numbers(found.delta), None
-    kept = kept_in(folder, MODEL, learner.initial().cpu().numpy(), "a model of one's own")
-    begin = kept.start(task.round)
-    found = learner.train(_start(learner, begin), work_of(task, learner))
-    own = _numbers(found.kept)
-    if np.isfinite(own).all() and folder is not None:
-        keep(folder, MODEL, Kept(task.round, begin, own))
-    return _numbers(found.delta), own
+class Done(NamedTuple):
+    """What a device made of a task."""
+
+    update: Vector  # sent, or the report of a model that it keeps
+    own: Vector | None = None  # a whole model that it judges on test samples of its own
+    tail: Vector | None = None  # running statistics that are sent beside the update
+
+
+def trained(task: Task, learner: Learner, folder: Path | None) -> Done:
+    """What a device sends of one task. What it keeps, a model or norm layers of its own, lies in its folder.
+
+    With norm layers of its own it judges the model that it got with those that it had, and then trains both.
+    """
+    first = learner.initial().cpu().numpy()
+    model = None if task.report is None else kept_in(folder, MODEL, first, "a model of one's own")
+    begin = task.start if model is None else model.start(task.round)
+    norms = _kept_norms(task, learner, begin, folder)
+    row = task.tail if norms is None else norms.start(task.round)
+    carried = None if row is None else Carried(_there(learner, row), _there(learner, row)[None])
+    bound = learner if carried is None else learner.carrying(carried)
+    found = bound.train(Start(_there(learner, begin)[None], np.zeros(1, dtype=np.int64)), work_of(task, learner))
+    update = _numbers(found.delta)  # may train, which leaves the rest
+    own = None if model is None else _numbers(found.kept)
+    after = None if carried is None or carried.rows is None else _numbers(carried.rows)
+    if own is not None:
+        _keep_finite(folder, MODEL, Kept(task.round, begin, own))
+    if norms is None or row is None or after is None:
+        return Done(update, own, after)
+    _keep_finite(folder, STATISTICS, Kept(task.round, row, after))
+    judged = (begin, row) if own is None else (own, after)
+    return Done(update, learner.architectures[0].with_own(*map(from_numpy, judged)).numpy())
+
+
+def _kept_norms(task: Task, learner: Learner, begin: Vector, folder: Path | None) -> Kept | None:
+    """The norm layers that a device keeps, at first those of the model that it got; None if it keeps none."""
+    if task.tail is not None or not learner.n_own:
+        return None
+    layout = learner.architectures[0]
+    first = layout.own_of(cat([from_numpy(begin.copy()), layout.tail.of(layout.module)])).numpy()
+    return kept_in(folder, STATISTICS, first, "a norm layer of one's own")
+
+
+def _keep_finite(folder: Path | None, name: str, kept: Kept) -> None:
+    if folder is not None and np.isfinite(kept.after).all():
+        keep(folder, name, kept)
 
 
 def work_of(task: Task, learner: Learner) -> Work:
@@ -151,8 +194,8 @@ def work_of(task: Task, learner: Learner) -> Work:
     )
 
 
-def _start(learner: Learner, vector: Vector) -> Start:
-    return Start(from_numpy(vector.copy()).to(learner.device)[None], np.zeros(1, dtype=np.int64))
+def _there(learner: Learner, vector: Vector) -> Tensor:
+    return from_numpy(vector.copy()).to(learner.device)
 
 
 def _numbers(rows: Tensor) -> Vector:

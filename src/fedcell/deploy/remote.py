@@ -48,6 +48,14 @@ class Unseen(Samples):
     at = take
 
 
+class Asked:
+    """What became of asking devices, shared by the views of a learner."""
+
+    def __init__(self) -> None:
+        self.answers: list[Answer] = []
+        self.trained = False  # whether they were asked
+
+
 class Remote(Learner):
     """A learner that has no training samples of its own."""
 
@@ -56,8 +64,7 @@ class Remote(Learner):
     sections: Mapping[str, Mapping[str, Any]]  # settings that devices need
     scaling: Scaling  # of the test samples, and of the samples of every device
     ask: Ask | None = None  # there while a method does its local training
-    answers: list[Answer]
-    trained: bool  # whether they were asked for
+    asked: Asked
 
     def train(self, start: Start, work: Work) -> Updates:
         """Have every row trained by its device; rows of devices that were not heard are zero."""
@@ -66,21 +73,27 @@ class Remote(Learner):
                 "this method trains outside of local(), on samples that only devices have: choose another method or "
                 "other settings of it"
             )
-        if self.trained:
+        if self.asked.trained:
             raise BadInput(
                 "this method trains more than once in a round, in which a device is asked once and sends all that it "
                 "trained: choose another one"
             )
         if work.rule is not None:
             raise BadInput("this method trains by a rule of its own, which devices do not have: choose another one")
-        self.trained = True
+        self.asked.trained = True
         n_values = self.n_params if work.report is None else self.n_reported(work.report)
-        tasks = self._tasks(start, work, n_values)
-        self.answers = self.ask(tasks) if tasks else []
+        own = self._carried().begin(work.device) if self.n_own else None
+        tails = own.before if own is not None and not self.keeps_statistics and work.report is None else None
+        tasks = self._tasks(start, work, n_values, tails)
+        self.asked.answers = self.ask(tasks) if tasks else []
         rows = np.zeros((len(tasks), n_values), dtype=np.float32)
         for answer in self.answers:
             if answer.update is not None:
                 rows[np.searchsorted(work.device, answer.device)] = answer.update
+            if answer.tail is not None and tails is not None:
+                tails[int(np.searchsorted(work.device, answer.device))] = torch.from_numpy(answer.tail).to(tails)
+        if own is not None and tails is not None:
+            own.leave(tails)
         kept = None if work.report is None else start.points[start.of_row]  # what devices really keep, they know
         return Updates(work.device, torch.from_numpy(rows).to(self.device), kept=kept)
 
@@ -90,6 +103,16 @@ class Remote(Learner):
 
     def with_network(self, architecture: Any, once: bool = False) -> NoReturn:
         raise BadInput("this method trains networks other than the one that devices have: choose another one")
+
+    @property
+    def answers(self) -> list[Answer]:
+        """Of the last time that devices were asked."""
+        return self.asked.answers
+
+    @property
+    def keeps_statistics(self) -> bool:
+        """Whether running statistics stay on devices."""
+        return self.n_own > 0 and not self.architectures[0].tail.sent
 
     def blind(self) -> Self:
         """The same learner, for which looking at training samples is an error."""
@@ -101,13 +124,13 @@ class Remote(Learner):
     @contextmanager
     def asking(self, ask: Ask) -> Iterator[None]:
         """Training is done by `ask`, once, for as long as the context lasts; `answers` are kept."""
-        self.ask, self.answers, self.trained = ask, [], False
+        self.ask, self.asked = ask, Asked()
         try:
             yield
         finally:
             self.ask = None
 
-    def _tasks(self, start: Start, work: Work, n_values: int) -> list[Task]:
+    def _tasks(self, start: Start, work: Work, n_values: int, tails: Tensor | None) -> list[Task]:
         points = start.points.detach().cpu().numpy()
         mask, shift = (None if part is None else part.cpu().numpy() for part in (work.mask, work.shift))
         objective = None if work.objective is None else call_of(work.objective, "trains with a loss")
@@ -134,6 +157,7 @@ class Remote(Learner):
                 n_reported=0 if report is None else n_values,
                 scaling=self.scaling,
                 coding=self.coding,
+                tail=None if tails is None else tails[row].cpu().numpy().copy(),
             )
             for row, device in enumerate(work.device)
         ]
