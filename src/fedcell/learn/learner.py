@@ -16,6 +16,7 @@ from ..machine import cores, one_thread
 from ..rng import SETUP, stream
 from ..types import Ints, Start, Store, Updates
 from .architecture import Architecture
+from .augment import Augmented
 from .buffers import Buffers
 from .deferred import Deferred, block_rows, defers, gpu_block_rows
 from .engines import batched, sharded
@@ -59,6 +60,7 @@ class Learner:
         self.of_device = of_device  # [n_devices] architecture of each device; None: all have the first
         self.n_params = max(architecture.n_params for architecture in self.architectures)
         self.device = train.y.device
+        self._augmented = Augmented.of(train, settings)
         self._buffers, self._replays = Buffers(), Replays()
         self._others: dict[Architecture, Self] = {}  # learners of other networks, with the memory of their rounds
         self._probe = self.architectures[0].replica(self.device).eval()
@@ -220,7 +222,7 @@ class Learner:
         part = work if alone else rows_of(work, rows, architecture.n_params)
         job = Job(
             architecture=architecture,
-            samples=self.train_samples,
+            samples=self._augmented if part.augment and self._augmented is not None else self.train_samples,
             points=points,
             of_row=start.of_row[rows],
             work=part,

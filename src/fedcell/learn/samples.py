@@ -47,7 +47,11 @@ class Samples:
     def take(self, index: Ints | Tensor) -> tuple[Tensor, Tensor]:
         """(x, y) of the samples at a flat index array; images come as channels-last views."""
         at = torch.as_tensor(index, device=self._rows.device)
-        return self.at(at), self.y[at]
+        return self.at(at), self.y_at(at)
+
+    def y_at(self, index: Tensor) -> Tensor:
+        """y of the samples at an index tensor."""
+        return self.y.index_select(0, index.reshape(-1)).reshape(*index.shape, *self.y.shape[1:])
 
     def user(self, index: Ints) -> Ints | None:
         """Whose the samples at an index array are; None: nobody's."""

@@ -64,9 +64,56 @@ class TrainConfig:
     """Local training, shared by every method of a run unless a method's own settings say otherwise."""
 
     lr: float = option(0.1, "local learning rate", above=0)
-    steps: int = option(5, "local steps of a selected device in one round", least=1, most=10_000_000)
+    schedule: str = option(
+        "constant",
+        "how the learning rate changes over the rounds: cut by lr_factor every lr_every rounds, times lr_decay every "
+        "round, or down to lr_floor in a line or along a cosine",
+        choices=("constant", "step", "exponential", "linear", "cosine"),
+    )
+    lr_every: int = option(30, "rounds between two cuts of the rate", least=1, needs="schedule=step")
+    lr_factor: float = option(0.1, "what each cut leaves of the rate", above=0, most=1, needs="schedule=step")
+    lr_decay: float = option(0.99, "what each round leaves of the rate", above=0, most=1, needs="schedule=exponential")
+    lr_floor: float = option(
+        0.0,
+        "share of the rate towards which it falls until the last round",
+        least=0,
+        most=1,
+        needs="schedule=linear|cosine",
+    )
+    warmup: int = option(0, "first rounds, in which the rate rises to lr in a line, before the schedule", least=0)
+    steps: int = option(5, "local steps of a selected device in one round", least=1, most=10_000_000, needs="epochs=0")
+    epochs: int = option(
+        0,
+        "passes over its samples that a selected device makes in one round instead of steps; 0: steps",
+        least=0,
+        most=10_000,
+    )
     batch_size: int = option(32, "samples per local step; 0: the whole store", least=0, most=10_000_000)
-    momentum: float = option(0.0, "momentum of local SGD, reset each round", least=0, most=0.999)
+    optimiser: str = option(
+        "sgd", "rule of local steps; what adamw remembers is reset each round", choices=("sgd", "adamw")
+    )
+    momentum: float = option(0.0, "momentum of local SGD, reset each round", least=0, most=0.999, needs="optimiser=sgd")
+    beta1: float = option(
+        0.9, "weight of the past in adamw's mean gradient", least=0, most=0.9999, needs="optimiser=adamw"
+    )
+    beta2: float = option(
+        0.999, "weight of the past in adamw's mean squared gradient", least=0, most=0.99999, needs="optimiser=adamw"
+    )
+    eps: float = option(1e-8, "added to the root of adamw's mean square", above=0, needs="optimiser=adamw")
+    weight_decay: float = option(0.0, "pull of weights towards zero; with adamw apart from the gradient", least=0)
+    clip: float = option(0.0, "norm that the gradient of a local step is cut to; 0: none", least=0)
+    augment: str = option(
+        "none",
+        "random changes of the images of every local step: shifts by up to crop_padding pixels, left and right swapped",
+        choices=("none", "crop", "flip", "crop_flip"),
+    )
+    crop_padding: int = option(
+        4,
+        "pixels of zeros around an image before it is cropped to its size",
+        least=1,
+        most=1000,
+        needs="augment=crop|crop_flip",
+    )
     sampling: str = option(
         "shuffle", "mini-batches walk a shuffled store, or are drawn with replacement", choices=("shuffle", "replace")
     )

@@ -114,7 +114,7 @@ def _train_chunk(job: Job, layers: list[DenseLayer], batches: Batches, rows: Int
     memory = rule.memory([weights])
     rate = work.lr if gradient is None else 1.0
     live, views, slopes, terms = 0, [], None, every
-    for x, labels, weight in _steps(batches, rows, steps, rate, layers[-1].n_out):
+    for step, (x, labels, weight) in enumerate(_steps(batches, rows, steps, rate, layers[-1].n_out)):
         if len(x) != live:  # at first, and whenever clients have done their steps
             live = len(x)
             views = _views(layers, weights[:live])
@@ -124,7 +124,7 @@ def _train_chunk(job: Job, layers: list[DenseLayer], batches: Batches, rows: Int
         _step(layers, views, x, labels, weight, slopes)
         if gradient is not None:
             now = [weights[:live]]
-            against, memory = direction(rule, [gradient[:live]], now, terms, memory)
+            against, memory = direction(rule, [gradient[:live]], now, terms, memory, step, by_row=True)
             move(now, against, work.lr)
     weights.sub_(start)
     if not together:

@@ -30,7 +30,7 @@ def train(job: Job) -> None:
             loss = objective(module, x[part].contiguous(), y[part], None)
             gradient = torch.cat([part.reshape(-1) for part in torch.autograd.grad(loss, trainable(module))])
             now = parameters_to_vector(trainable(module)).detach()
-            against, memory = direction(rule, [gradient], [now], terms, memory)
+            against, memory = direction(rule, [gradient], [now], terms, memory, step, by_row=False)
             move([now], against, work.lr)
             vector_to_parameters(now, trainable(module))
         job.out[row] = parameters_to_vector(trainable(module)).detach() - start

@@ -1,13 +1,13 @@
 """How a row of parameters lies in memory while it trains on a CPU, and how it takes a step."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import prod
 
 from torch import Tensor
 
 from ...architecture import Architecture
 from ...work import Work
-from ..update import Rule, Terms, direction, move
+from ..update import Parts, Rule, Terms, direction, move
 
 
 class RowLayout:
@@ -75,12 +75,13 @@ class Step:
             return cut(layout.pack(chosen.to(start)[None].clone())[0])
 
         self.terms = Terms(cut(start) if work.prox else [], packed(work.shift), packed(work.mask))
-        self.memory = self.rule.memory(self.parts)
+        self.memory, self.done = self.rule.memory(self.parts), 0
 
-    def apply(self, gradients: Sequence[Tensor | None]) -> None:
-        """Move by the gradients; None where a part has moved already."""
-        parts = [part for part, gradient in zip(self.parts, gradients, strict=True) if gradient is not None]
-        left = [gradient for gradient in gradients if gradient is not None]
-        if left:
-            against, self.memory = direction(self.rule, left, parts, self.terms, self.memory)
-            move(parts, against, self.lr)
+    def apply(self, gradients: Parts) -> None:
+        """Move by the gradients."""
+        if self.parts:
+            against, self.memory = direction(
+                self.rule, gradients, self.parts, self.terms, self.memory, self.done, by_row=False
+            )
+            move(self.parts, against, self.lr)
+            self.done += 1

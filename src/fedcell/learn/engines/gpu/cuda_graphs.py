@@ -57,6 +57,7 @@ class Shape(NamedTuple):
     padded: bool  # whether a row may have fewer samples than others
     shifted: bool
     together: bool  # whether all rows start from one point
+    augmented: bool  # whether samples are changed
 
     @property
     def plain(self) -> bool:
@@ -92,14 +93,15 @@ def train_rows(job: Job, kernel: Callable[[], Kernel], batches: Batches, rows: I
         n_rows=_up(len(rows)) if len(rows) > GROWTH else len(rows),
         n_steps=room,
         n_batches=1 if batches.full else room,
-        width=_up(feed.sample.shape[2]) if batches.full and feed.number is None else feed.sample.shape[2],
-        n_draws=_up(feed.share.shape[1]) if batches.full else feed.share.shape[1],
+        width=_up(feed.sample.shape[2]) if not work.batch_size and feed.number is None else feed.sample.shape[2],
+        n_draws=_up(feed.share.shape[1]) if not work.batch_size else feed.share.shape[1],
         distinct=feed.number is not None,
         rule=Rule.of(work),
         masked=work.mask is not None,
-        padded=batches.full,
+        padded=work.batch_size == 0,
         shifted=work.shift is not None,
         together=len(job.points) == 1,
+        augmented=work.augment,
     )
     cohort = job.replays.cohort(job, kernel, shape)
     cohort.load(job, feed, rows)
@@ -223,7 +225,7 @@ class Cohort:
             terms = Terms(*([part[:n] for part in parts] for parts in self.terms))
             memory = tuple([part[:n] for part in parts] for parts in self.memory)
             gradients = self.kernel.gradients(now, x, y, weight, moved)
-            against, after = direction(self.shape.rule, gradients, now, terms, memory)
+            against, after = direction(self.shape.rule, gradients, now, terms, memory, self.step, by_row=True)
             move(now, against, rate)
             for parts, new in zip(memory, after, strict=True):
                 torch._foreach_copy_(parts, new)
