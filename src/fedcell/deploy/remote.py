@@ -20,6 +20,7 @@ from ..data import Dataset, Scaling, load, scaled
 from ..data.settings import DataConfig
 from ..errors import BadInput
 from ..learn.learner import Extracted, Learner
+from ..learn.model_files import placeless
 from ..learn.samples import Samples
 from ..learn.work import Work
 from ..scenarios import Config, build_problem
@@ -165,7 +166,7 @@ def federated_problem(config: Config, dataset: Dataset | None = None, model: nn.
     learner = Remote(local.architectures, local.train_samples, local.test_samples, config.train, config.seed)
     learner.n_classes, learner.scaling = found.n_classes, found.scaling
     alone = replace(config.train, shards=0)  # a device has itself
-    learner.sections = {"model": options.to_dict(config.model), "train": options.to_dict(alone)}
+    learner.sections = {"model": options.to_dict(placeless(config.model)), "train": options.to_dict(alone)}
     stream = reported_stream(config.world.n_devices, found.n_classes)
     return problem._replace(learner=learner, world=problem.world._replace(stream=stream))
 

@@ -105,11 +105,17 @@ def build_problem(config: Config, dataset: Dataset | None = None, model: nn.Modu
 
 def _check_own(dataset: object, model: object) -> None:
     """Refuse what is no data set and no network."""
-    if not isinstance(dataset, Dataset | None):
-        raise BadInput(f"dataset is a {type(dataset).__name__}: make one with fedcell.from_arrays")
+    if dataset is not None:
+        check_dataset(dataset)
     if not isinstance(model, nn.Module | None):
         found = f"the class {model.__name__}" if isinstance(model, type) else f"a {type(model).__name__}"
         raise BadInput(f"model is {found}: give a torch.nn.Module that is built, such as torch.nn.Linear(64, 10)")
+
+
+def check_dataset(dataset: object) -> None:
+    """Refuse what is no data set."""
+    if not isinstance(dataset, Dataset):
+        raise BadInput(f"dataset is a {type(dataset).__name__}: make one with fedcell.from_arrays")
 
 
 def without_effect(config: Config, given: Iterable[str], dataset: Dataset | None = None) -> dict[str, str]:
