@@ -348,6 +348,9 @@ class Method(NamedTuple):
     `own_networks` says that devices may have networks of different architectures (`model.widths`): no model of one is
     ever used by another.
 
+    `personal(problem, params, state, device)` gives the models of some devices, `[n, n_params]`, if devices use any but
+    the global one: those that users take home (`fedcell export --device-id`).
+
     `foretell(problem, params, state, x)` gives class probabilities `[n_devices, n_classes]` for one input per device. A
     method says so only if devices predict by anything but the model that `broadcast` gives them.
     """
@@ -363,6 +366,7 @@ class Method(NamedTuple):
     sends: str = "updates"
     own_networks: bool = False
     foretell: "Callable[[Problem, Tensor, Any, Tensor], Floats] | None" = None
+    personal: "Callable[[Problem, Tensor, Any, Ints], Tensor] | None" = None
 
 
 Seam = TypeVar("Seam", bound=Callable[..., Any])

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ..errors import FedcellError
 from ..version import __version__
-from . import compare, deploy, pages, plan, reproduce, show, sweep
+from . import compare, deploy, export, pages, plan, reproduce, show, sweep
 from .parser import Parser, run_flags
 
 EXIT_CODES = """exit codes:
@@ -72,6 +72,7 @@ def parser() -> ArgumentParser:
         ("show", "the table of a recorded run, or a list of many", show.flags),
         ("compare", "recorded runs side by side: means over seeds, paired differences, figures", compare.flags),
         ("report", "one web page about recorded runs, in one file", pages.report_flags),
+        ("export", "the model of a recorded run as a file for other tools", export.flags),
         ("dashboard", "follow running and finished runs in a browser", pages.dashboard_flags),
         ("list", "methods, scenarios, models, data sets and settings", _list_flags),
         ("plan", "parameters of a method from closed forms, without training", plan.flags),

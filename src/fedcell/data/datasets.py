@@ -35,6 +35,12 @@ class Dataset(NamedTuple):
     n_classes: int
     scaling: Scaling = UNIT  # of all samples
 
+    def __repr__(self) -> str:
+        """One line: what there is, not the numbers themselves."""
+        shape = "x".join(map(str, self.x_train.shape[1:]))
+        sizes = f"{len(self.x_train)} train and {len(self.x_test)} test samples of {shape}"
+        return f"<Dataset {self.name}: {sizes}, {self.n_classes} classes>"
+
 
 def load(name: str) -> Dataset:
     """A data set by name, or from an .npz file with `x_train, y_train, x_test, y_test`.

@@ -61,6 +61,12 @@ class Architecture:
         """The flat vector of a module's parameters, on the CPU."""
         return torch.cat([parameter.detach().reshape(-1).cpu() for parameter in trainable(module)])
 
+    @torch.no_grad()
+    def load(self, module: nn.Module, vector: Tensor) -> None:
+        """Give a private copy of the module the parameters of a vector; longer ones are cut."""
+        for parameter, value in zip(trainable(module), self.views(vector), strict=True):
+            parameter.copy_(value)
+
     def views(self, vector: Tensor) -> list[Tensor]:
         """The parameters as views into one flat vector in canonical order."""
         return [

@@ -40,6 +40,8 @@ class Learner:
     smaller one is zero and stays zero.
     """
 
+    n_classes: int = 0  # that networks were built for; 0: nobody said
+
     def __init__(
         self,
         architectures: Sequence[Architecture],

@@ -61,7 +61,14 @@ def prepare(
         first = begin(problem, method)
         folder = _free(_slug(spec.label), [job.spec.folder for job in jobs])
         start, written = fingerprint(problem, first), options.to_dict(config)
-        spec = spec._replace(folder=folder, config=written, own=own + spec.own, start=start, scaling=_scaling(problem))
+        spec = spec._replace(
+            folder=folder,
+            config=written,
+            own=own + spec.own,
+            start=start,
+            scaling=_scaling(problem),
+            network=network_facts(problem),
+        )
         jobs.append(PreparedRun(Path(folder), spec, method, first))
     return problem, jobs
 
@@ -78,6 +85,12 @@ def fingerprint(problem: Problem, first: Snapshot) -> str:
 def _scaling(problem: Problem) -> dict[str, Any]:
     """What was done to every input; empty if nothing was."""
     return problem.scaling.record() if problem.scaling else {}
+
+
+def network_facts(problem: Problem) -> dict[str, Any]:
+    """What a network is built from, for those who take it home without the data."""
+    learner = problem.learner
+    return {"input_shape": list(learner.train_samples.shape), "n_classes": learner.n_classes}
 
 
 def rebuild(spec: Spec, own: Mapping[str, Method]) -> Method:

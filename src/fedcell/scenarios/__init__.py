@@ -94,6 +94,7 @@ def build_problem(config: Config, dataset: Dataset | None = None, model: nn.Modu
         check_fits(architecture, train, n_classes)
     of_device = _of_device(config, len(architectures))
     learner = Learner(architectures, train, test, config.train, config.seed, of_device)
+    learner.n_classes = n_classes
     flops = np.zeros(len(architectures))
     if 0 in config.world.cycles_per_sample.values:  # counting is slow to start, so only where it is asked for
         sample = train.take(np.zeros(1, dtype=np.int64))[0][0].cpu()

@@ -8,6 +8,7 @@ Reference: chen-ch4, section 3 (evaluation)
 """
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -40,6 +41,11 @@ def models_of(problem: Problem, kept: Contributions, origin: Tensor, device: Int
     first = origin[torch.from_numpy(problem.learner.kinds(device)).to(origin.device)]
     trained = torch.from_numpy(kept.seen[device]).to(origin.device)[:, None]
     return torch.where(trained, rows_of(kept, device, origin[0]), first)
+
+
+def own_models(problem: Problem, params: Tensor, state: Any, device: Ints) -> Tensor:
+    """`personal` of methods whose state has the models of devices as `own` and their starts as `origin`."""
+    return models_of(problem, state.own, state.origin, device)
 
 
 def own_starts(problem: Problem, own: Contributions, origin: Tensor, decision: Decision) -> Start:
