@@ -13,6 +13,8 @@ if TYPE_CHECKING:  # what type checkers see; at run time `_HOME` says where name
     from .api import run as run
     from .data import Dataset as Dataset
     from .data import from_arrays as from_arrays
+    from .data import from_huggingface as from_huggingface
+    from .data import from_torch as from_torch
     from .record import Record as Record
     from .record import export as export
     from .record import load_model as load_model
@@ -41,6 +43,8 @@ _HOME = {  # public name -> where it lives
     "compare": "report",
     "export": "record",
     "from_arrays": "data",
+    "from_huggingface": "data",
+    "from_torch": "data",
     "load_model": "record",
     "read": "record",
     "report": "",

@@ -6,10 +6,13 @@ that needs them.
 
 import os
 import sys
+import warnings
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
-from ..errors import FedcellError
+from ..errors import FedcellError, Notice
 from ..version import __version__
 from . import compare, deploy, export, pages, plan, reproduce, show, sweep
 from .parser import Parser, run_flags
@@ -36,7 +39,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     try:
         args = parser().parse_args(argv)
-        code: int = args.command(args)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", Notice)
+            warnings.showwarning = partial(_show, warnings.showwarning)
+            code: int = args.command(args)
         sys.stdout.flush()
         return code
     except FedcellError as error:
@@ -53,6 +59,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader has seen enough, as in `fedcell list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _show(usual: Callable[..., None], message: Warning | str, category: type[Warning], *where: Any) -> None:
+    """A warning of ours as a sentence, any other as Python shows it."""
+    if issubclass(category, Notice):
+        print(f"fedcell: {message}", file=sys.stderr)
+    else:
+        usual(message, category, *where)
 
 
 def parser() -> ArgumentParser:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import BadInput
-from .datasets import ARRAYS, Dataset
+from .datasets import ARRAYS, OWNERS, Dataset
 
 SHORT = 8  # characters of a checksum in a file's name
 
@@ -38,4 +38,4 @@ def save(dataset: Dataset, path: Path) -> None:
 
 
 def _arrays(dataset: Dataset) -> dict[str, np.ndarray]:
-    return {name: getattr(dataset, name) for name in ARRAYS}
+    return {name: array for name in (*ARRAYS, *OWNERS) if (array := getattr(dataset, name)) is not None}

@@ -18,7 +18,7 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from torch import Tensor, from_numpy, nn
 
-from ..data import load, partition
+from ..data import load, partition, skewed
 from ..data.scaling import apply
 from ..errors import BadInput
 from ..learn import models
@@ -237,8 +237,9 @@ def counted(labels: Ints, n_classes: int) -> Ints:
 def share_of(context: Context, round: int = 0) -> tuple[np.ndarray, Ints]:
     """This device's part of the data set that the run configuration names, as loaded, split as in a simulation."""
     config, device = read(context.run_config).config, device_of(context)
-    found = load(config.data.name)
-    store = partition(config.data, found.y_train, config.world.n_devices, found.n_classes, config.seed)
+    n_devices = config.world.n_devices
+    found = skewed(config.data, load(config.data.name), n_devices, config.seed)
+    store = partition(config.data, found.y_train, n_devices, found.n_classes, config.seed, found.owners)
     if device >= len(store.size):
         raise BadInput(f"partition-id = {device} but world.n_devices = {len(store.size)}: number devices from 0")
     mine = store.items[device, : store.size[device]]

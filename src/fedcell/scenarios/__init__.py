@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from .. import rng
-from ..data import Dataset, load, partition, scaled
+from ..data import Dataset, devices_of_test, load, partition, scaled, skewed
 from ..data.generated import GENERATORS, Drawn
 from ..data.settings import DataConfig
 from ..data.video import VideoConfig
@@ -174,8 +174,14 @@ def _samples(config: Config, dataset: Dataset | None, device: torch.device) -> D
         settings = getattr(config, config.data.name)
         return generate(settings, config.world.n_devices, config.rounds, config.seed, device)
     own = dataset is None  # nobody else holds what is loaded here
-    dataset = scaled(dataset or load(config.data.name), config.data.scaling, reuse=own)
+    dataset = dataset or load(config.data.name)
+    test_owner = None
+    if config.stream.kind != "markov":  # which knows no devices' own samples
+        dataset = skewed(config.data, dataset, config.world.n_devices, config.seed)
+        test_owner = devices_of_test(config.data, dataset, config.world.n_devices, config.seed)
+    dataset = scaled(dataset, config.data.scaling, reuse=own)
     train, test = Samples(dataset.x_train, dataset.y_train, device), Samples(dataset.x_test, dataset.y_test, device)
+    test.owner = test_owner
     return train, test, build_stream(config, dataset), dataset.n_classes, dataset.scaling
 
 
@@ -184,7 +190,7 @@ def build_stream(config: Config, dataset: Dataset) -> Stream:
     settings, n_devices, labels = config.stream, config.world.n_devices, dataset.y_train
     if settings.kind == "markov":
         return markov_stream(settings, labels, dataset.n_classes, n_devices, config.seed)
-    store = partition(config.data, labels, n_devices, dataset.n_classes, config.seed)
+    store = partition(config.data, labels, n_devices, dataset.n_classes, config.seed, dataset.owners)
     if settings.kind == "binomial":
         return binomial_stream(settings, store, labels, dataset.n_classes, config.seed)
     return static_stream(store)

@@ -1,6 +1,7 @@
 """Devices that keep models of their own: who has which, and how they are judged on test sets of their own.
 
-Every device gets test samples of the classes it holds, in the shares in which it holds them; nobody's overlap.
+Every device gets test samples of the classes it holds, in the shares in which it holds them, unless the data say whose
+they are; nobody's overlap.
 Accuracy is the share of right answers over all of them together, devices that never trained included. Not a method
 itself: it has no `build`.
 
@@ -114,7 +115,8 @@ def judge(problem: Problem, held: Ints, trained: Bools, model_of: Callable[[int]
         trained: `[n_devices]`, who has trained by now.
         model_of: the flat model of a device.
     """
-    learner, owner = problem.learner, owners(problem.learner.test_samples.labels, held, problem.seed)
+    learner, whose = problem.learner, problem.learner.test_samples.owner
+    owner = owners(learner.test_samples.labels, held, problem.seed) if whose is None else whose
     top, spread = learner.settings.top, learner.settings.spread
     nets = [one.replica(learner.device).eval() for one in learner.architectures]
     judged = np.unique(owner[owner != NOBODY])
