@@ -356,6 +356,9 @@ class Method(NamedTuple):
     `shares(observation, device)` weighs the devices heard, `[n_heard]`, in the mean of their statistics; None: by
     samples.
 
+    `personal(problem, params, state, device)` gives the models of some devices, `[n, n_params]`, if devices use any but
+    the global one: those that users take home (`fedcell export --device-id`).
+
     `foretell(problem, params, state, x)` gives class probabilities `[n_devices, n_classes]` for one input per device. A
     method says so only if devices predict by anything but the model that `broadcast` gives them.
     """
@@ -373,6 +376,7 @@ class Method(NamedTuple):
     foretell: "Callable[[Problem, Tensor, Any, Tensor], Floats] | None" = None
     statistics: str = "apart"
     shares: Callable[[Observation, Ints], Floats] | None = None
+    personal: "Callable[[Problem, Tensor, Any, Ints], Tensor] | None" = None
 
 
 Seam = TypeVar("Seam", bound=Callable[..., Any])

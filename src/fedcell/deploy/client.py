@@ -8,6 +8,7 @@ configuration all of it is sealed for the server.
 import secrets
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -17,14 +18,15 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from torch import Tensor, cat, from_numpy, nn
 
-from ..data import load, partition
+from ..data import load, partition, skewed
 from ..data.scaling import apply
 from ..errors import BadInput
 from ..learn import models
 from ..learn.architecture import Architecture
 from ..learn.learner import Learner, check_fits, initialise, pick_device
+from ..learn.model_files import checksum, split
 from ..learn.samples import Samples
-from ..learn.settings import ModelConfig, TrainConfig
+from ..learn.settings import ModelConfig, TrainConfig, in_file
 from ..learn.statistics import Carried
 from ..learn.work import Work
 from ..options import from_dict
@@ -54,7 +56,7 @@ class CacheSettings(NamedTuple):
 
 
 def client_app(
-    data: Data, *, cache: CacheSettings | None = None, model: Network | None = None, test: Data | None = None
+    data: Data, *, cache: CacheSettings | None = None, model: Network | str | None = None, test: Data | None = None
 ) -> ClientApp:
     """A ClientApp that trains for a server of `fedcell.deploy.flower`.
 
@@ -63,7 +65,8 @@ def client_app(
             holds in a round; with it, what arrives in a round. The node configuration is `context.node_config`.
         cache: how samples that stream in are kept, in the folder `state-dir` of the node configuration.
         model: network instead of the one that the server's settings name; it must have as many parameters, unless
-            devices keep models of their own.
+            devices keep models of their own. Or `net.py:function`, this device's copy of the server's model file, which
+            must be the same; the server never says which file is executed here.
         test: samples that a device judges a model of its own on, and says how many it has right.
     """
     app = ClientApp()
@@ -101,7 +104,7 @@ def client_app(
     return app
 
 
-def learner_of(task: Task, samples: np.ndarray, labels: Ints, model: Network | None = None) -> Learner:
+def learner_of(task: Task, samples: np.ndarray, labels: Ints, model: Network | str | None = None) -> Learner:
     """The engine that simulated devices are trained with, for one device, its samples and its network.
 
     Samples are scaled with the statistics of the task, which are those of the server's test set, not with their own.
@@ -109,7 +112,7 @@ def learner_of(task: Task, samples: np.ndarray, labels: Ints, model: Network | N
     settings: TrainConfig = from_dict(TrainConfig(), task.train)
     inputs = apply(task.scaling, samples, "the data of this device")
     here = Samples(inputs, labels, pick_device(settings.device))
-    build = model or partial(_named, task)
+    build = partial(_named, task, model) if isinstance(model, str | None) else model
     named: ModelConfig = from_dict(ModelConfig(), task.model)
     architecture = Architecture.of(initialise(lambda: build(here.shape, task.n_classes), task.seed), named.buffers)
     check_fits(architecture, here, task.n_classes)
@@ -210,8 +213,16 @@ def right_of(learner: Learner, model: Vector, test: Samples) -> int:
     return round(scores["accuracy"] * len(test))
 
 
-def _named(task: Task, shape: tuple[int, ...], n_classes: int) -> nn.Module:
+def _named(task: Task, file: str | None, shape: tuple[int, ...], n_classes: int) -> nn.Module:
+    """The network that the server names; of a model file, this device's own copy."""
     settings: ModelConfig = from_dict(ModelConfig(), task.model)
+    if file is None and in_file(settings.name):
+        fix = f"give client_app(model={settings.name!r}) the path of this device's copy"
+        raise BadInput(f"the server's network is that of the file {settings.name}, which this device has not: {fix}")
+    if file is not None:
+        if checksum(split(file)[0]) != settings.sha256:
+            raise BadInput(f"{file} is not the model file of the server, {settings.name}: give both the same one")
+        settings = replace(settings, name=file)
     return models.build(settings, shape, n_classes)
 
 
@@ -269,8 +280,9 @@ def counted(labels: Ints, n_classes: int) -> Ints:
 def share_of(context: Context, round: int = 0) -> tuple[np.ndarray, Ints]:
     """This device's part of the data set that the run configuration names, as loaded, split as in a simulation."""
     config, device = read(context.run_config).config, device_of(context)
-    found = load(config.data.name)
-    store = partition(config.data, found.y_train, config.world.n_devices, found.n_classes, config.seed)
+    n_devices = config.world.n_devices
+    found = skewed(config.data, load(config.data.name), n_devices, config.seed)
+    store = partition(config.data, found.y_train, n_devices, found.n_classes, config.seed, found.owners)
     if device >= len(store.size):
         raise BadInput(f"partition-id = {device} but world.n_devices = {len(store.size)}: number devices from 0")
     mine = store.items[device, : store.size[device]]

@@ -16,10 +16,11 @@ import torch
 from torch import Tensor, nn
 
 from .. import options
-from ..data import Dataset, Scaling, load, scaled
+from ..data import Dataset, Scaling, load, scaled, skewed
 from ..data.settings import DataConfig
 from ..errors import BadInput
 from ..learn.learner import Extracted, Learner
+from ..learn.model_files import placeless
 from ..learn.samples import Samples
 from ..learn.work import Work
 from ..scenarios import Config, build_problem
@@ -175,11 +176,14 @@ def federated_problem(config: Config, dataset: Dataset | None = None, model: nn.
         dataset: to test on instead; its training samples give the statistics of `data.scaling=standard` alone.
         model: network instead of `model.name`; its present weights are the start.
     """
-    found = scaled(dataset or load(config.data.name), config.data.scaling, reuse=dataset is None)
+    found = dataset or load(config.data.name)
+    if dataset is None:  # whose test samples are as devices see theirs
+        found = skewed(config.data, found, config.world.n_devices, config.seed)
+    found = scaled(found, config.data.scaling, reuse=dataset is None)
     n_known = max(found.n_classes, config.world.n_devices)  # one for every label, and for every store that is drawn
     labels = np.arange(n_known, dtype=np.int64) % found.n_classes
     samples = np.zeros((n_known, *found.x_test.shape[1:]), dtype=found.x_test.dtype)
-    known = found._replace(x_train=samples, y_train=labels)
+    known = found._replace(x_train=samples, y_train=labels, owners=None, test_owners=None)
     data = DataConfig(name=config.data.name, scaling=config.data.scaling, partition="iid")
     plain = replace(config, data=data, stream=StreamConfig())
     problem = build_problem(plain, known, model)
@@ -189,7 +193,7 @@ def federated_problem(config: Config, dataset: Dataset | None = None, model: nn.
     learner = Remote(local.architectures, local.train_samples, local.test_samples, config.train, config.seed)
     learner.n_classes, learner.scaling = found.n_classes, found.scaling
     alone = replace(config.train, shards=0)  # a device has itself
-    learner.sections = {"model": options.to_dict(config.model), "train": options.to_dict(alone)}
+    learner.sections = {"model": options.to_dict(placeless(config.model)), "train": options.to_dict(alone)}
     stream = reported_stream(config.world.n_devices, found.n_classes)
     return problem._replace(learner=learner, world=problem.world._replace(stream=stream))
 

@@ -95,21 +95,17 @@ class Architecture:
         Args:
             module: of this architecture.
             vector: `[n_params]`, or whole, `[n_params + tail.n]`; longer ones are cut if there is no tail.
-            own: the own row of a device, `[n_own]`, in place of what the vector says.
+            own: the own row of a device, `[n_own]`, in place of what the vector says; None, without a tail in the
+                vector: the statistics that the network came with.
         """
+        if self.tail.n and own is not None:
+            vector = self.with_own(vector[: self.n_params], own)
+        elif self.tail.n and len(vector) == self.n_params:
+            vector = torch.cat([vector, self.tail.of(self.module).to(vector)])
         for parameter, value in zip(trainable(module), self.views(vector), strict=True):
             parameter.copy_(value)
-        if not self.tail.n:
-            return
-        if own is None:
-            own = self.own_of(vector if len(vector) > self.n_params else self.whole(self.module).to(vector))
-        n_kept = len(self.tail.kept)
-        if n_kept:
-            mixed = vector[: self.n_params].clone()
-            mixed[torch.tensor(self.tail.kept, device=mixed.device)] = own[:n_kept]
-            for parameter, value in zip(trainable(module), self.views(mixed), strict=True):
-                parameter.copy_(value)
-        self.tail.put(module, own[n_kept:])
+        if self.tail.n:
+            self.tail.put(module, vector[self.n_params :])
 
     def with_own(self, params: Tensor, own: Tensor) -> Tensor:
         """The whole vector of parameters `[n_params]` with an own row."""

@@ -27,7 +27,7 @@ from .evaluation import mixed_batches, places, samples_at_once, spread_columns, 
 from .memory import keep_freed_memory
 from .samples import Samples
 from .settings import TrainConfig
-from .statistics import Carried, Trained
+from .statistics import Carried, OwnRows
 from .work import Report, Work, rows_of
 
 Extracted = Callable[[Start, Work], Updates]
@@ -44,6 +44,7 @@ class Learner:
 
     carried: Carried | None = None  # None: every model has the statistics that the network came with
     judged: "Callable[[Tensor], dict[str, float]] | None" = None  # evaluates instead, if devices have statistics
+    n_classes: int = 0  # that networks were built for; 0: nobody said
 
     def __init__(
         self,
@@ -195,7 +196,7 @@ class Learner:
         points = start.points[torch.from_numpy(start.of_row).to(start.points.device)] * work.mask
         return self.train(Start(points, np.arange(len(work.steps))), work)
 
-    def _train(self, start: Start, work: Work, own: Trained | None) -> Tensor:
+    def _train(self, start: Start, work: Work, own: OwnRows | None) -> Tensor:
         keep_freed_memory()
         delta = self._rows(len(work.steps))
         kinds = Learner.kinds(self, work.device)  # not that of a view of a cell, which has already numbered them anew
@@ -214,7 +215,7 @@ class Learner:
         return rows.zero_() if len(self.architectures) > 1 else rows
 
     def _train_kind(
-        self, architecture: Architecture, start: Start, work: Work, rows: Ints, delta: Tensor, own: Trained | None
+        self, architecture: Architecture, start: Start, work: Work, rows: Ints, delta: Tensor, own: OwnRows | None
     ) -> None:
         alone = len(rows) == len(delta) and architecture.n_params == self.n_params
         out = delta if alone else torch.empty(len(rows), architecture.n_params, device=self.device)

@@ -148,13 +148,13 @@ class Carried:
         self.of_device = of_device or self._of_device
         self.left: Tensor | None = None  # by the last training, if rows are not told apart
 
-    def begin(self, device: Ints) -> "Trained":
+    def begin(self, device: Ints) -> "OwnRows":
         """Where devices start, and room for what training leaves, which may happen later."""
         if self.rows is None:
             self.left = self.common.repeat(len(device), 1)
-            return Trained(self.left.clone(), self.left, np.arange(len(device)))
+            return OwnRows(self.left.clone(), self.left, np.arange(len(device)))
         at = self.at(device)
-        return Trained(self.rows[torch.from_numpy(at).to(self.rows.device)], self.rows, at)
+        return OwnRows(self.rows[torch.from_numpy(at).to(self.rows.device)], self.rows, at)
 
     def _of_device(self, device: int) -> Tensor:
         if self.rows is None or self.device is None or device not in self.device:
@@ -170,16 +170,16 @@ class Carried:
         return at
 
 
-class Trained(NamedTuple):
+class OwnRows(NamedTuple):
     """Own rows before training, `[n_rows, n_own]`, and where those after it go: `left[at]`."""
 
     before: Tensor
     left: Tensor
     at: Ints
 
-    def some(self, rows: Ints) -> "Trained":
+    def some(self, rows: Ints) -> "OwnRows":
         """Of some rows."""
-        return Trained(self.before[torch.from_numpy(rows).to(self.before.device)], self.left, self.at[rows])
+        return OwnRows(self.before[torch.from_numpy(rows).to(self.before.device)], self.left, self.at[rows])
 
     def leave(self, after: Tensor) -> None:
         """Note what training made of the rows."""

@@ -24,7 +24,7 @@ from ..types import Decision, Ints, Method, Observation, Problem, Round, Start, 
 from .parts import defaults
 from .parts.contributions import Contributions, nothing
 from .parts.defaults import LocalConfig, work_of
-from .parts.personal import judge_own, n_classes_of, own_starts, remembered, starts
+from .parts.personal import judge_own, n_classes_of, own_models, own_starts, remembered, starts
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,7 @@ def build(config: Config) -> Method:
         evaluate=evaluate,
         own_networks=True,
         sends="scores of public samples",
+        personal=own_models,
     )
 
 

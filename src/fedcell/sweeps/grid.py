@@ -15,9 +15,11 @@ from typing import Any, NamedTuple
 
 from .. import methods as library
 from .. import options, scenarios
+from ..data import Dataset
 from ..errors import BadInput
+from ..learn.model_files import shown
 from ..methods.parts.pairing import absolute, files
-from ..resolve import Keys, choose, sort_keys
+from ..resolve import Keys, choose, configure, sort_keys
 from ..scenarios import Config, Scenario
 from ..unused_settings import notices
 from .task import SweepRun
@@ -33,6 +35,7 @@ class SweepPlan(NamedTuple):
     folder: Path | None  # None: the next free one in runs/
     tasks: tuple[SweepRun, ...]
     notices: tuple[str, ...] = ()  # settings that change nothing in any run
+    dataset: Dataset | None = None  # own samples, to be stored in the folder
 
 
 def expand(
@@ -76,7 +79,7 @@ def _world(
     """The runs of all methods in one world, each with what `unused_settings` says of its settings."""
     common, own = _sort(settings, methods, preset), _sort(point, methods, preset)
     changes = common.config | own.config | ({} if seed is None else {"seed": seed})
-    config: Config = options.override(preset.config, changes)
+    config = configure(preset, changes)
     world = _world_name(preset.config, config)
     unused = scenarios.without_effect(config, [*common.config, *own.config])
     for text in methods:
@@ -128,7 +131,12 @@ def read_seeds(texts: Sequence[str]) -> list[int]:
 def _world_name(preset: Config, config: Config) -> str:
     """Scenario, what differs from it, and the seed."""
     before = {key: value for key, _, value in options.keys(replace(preset, seed=config.seed))}
-    changed = [(key, options.written(value)) for key, _, value in options.keys(config) if before[key] != value]
+    short = {f"model.{name}": value for name, value in shown(options.to_dict(config.model)).items()}
+    changed = [
+        (key, options.written(short[key] if key in ("model.name", "model.sha256") else value))
+        for key, _, value in options.keys(config)
+        if before[key] != value
+    ]
     return _safe(config.scenario, changed, f"-seed{config.seed}")
 
 

@@ -69,6 +69,7 @@ def coded(method: Method, coding: Coding, name: str = "this method") -> Method:
         aggregate=partial(aggregate, method, coding),
         evaluate=inside(coding, method.evaluate),
         foretell=inside(coding, method.foretell) if method.foretell else None,
+        personal=inside(coding, method.personal) if method.personal else None,
     )
 
 

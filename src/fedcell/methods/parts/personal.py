@@ -1,6 +1,7 @@
 """Devices that keep models of their own: who has which, and how they are judged on test sets of their own.
 
-Every device gets test samples of the classes it holds, in the shares in which it holds them; nobody's overlap.
+Every device gets test samples of the classes it holds, in the shares in which it holds them, unless the data say whose
+they are; nobody's overlap.
 Accuracy is the share of right answers over all of them together, devices that never trained included. Not a method
 itself: it has no `build`.
 
@@ -8,6 +9,7 @@ Reference: chen-ch4, section 3 (evaluation)
 """
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -38,6 +40,11 @@ def models_of(problem: Problem, kept: Contributions, origin: Tensor, device: Int
     first = origin[torch.from_numpy(problem.learner.kinds(device)).to(origin.device)]
     trained = torch.from_numpy(kept.seen[device]).to(origin.device)[:, None]
     return torch.where(trained, rows_of(kept, device, origin[0]), first)
+
+
+def own_models(problem: Problem, params: Tensor, state: Any, device: Ints) -> Tensor:
+    """`personal` of methods whose state has the models of devices as `own` and their starts as `origin`."""
+    return models_of(problem, state.own, state.origin, device)
 
 
 def own_starts(problem: Problem, own: Contributions, origin: Tensor, decision: Decision) -> Start:
@@ -106,7 +113,8 @@ def judge(problem: Problem, held: Ints, trained: Bools, model_of: Callable[[int]
         trained: `[n_devices]`, who has trained by now.
         model_of: the flat model of a device.
     """
-    learner, owner = problem.learner, owners(problem.learner.test_samples.labels, held, problem.seed)
+    learner, whose = problem.learner, problem.learner.test_samples.owner
+    owner = owners(learner.test_samples.labels, held, problem.seed) if whose is None else whose
     top, spread = learner.settings.top, learner.settings.spread
     nets = [one.replica(learner.device).eval() for one in learner.architectures]
     judged = np.unique(owner[owner != NOBODY])

@@ -37,6 +37,7 @@ def averaged(method: Method) -> Method:
         aggregate=partial(aggregate, method),
         evaluate=partial(evaluate, method),
         foretell=partial(foretell, method) if method.foretell else None,
+        personal=partial(personal, method) if method.personal else None,
         statistics="within",
     )
 
@@ -106,3 +107,12 @@ def evaluate(method: Method, problem: Problem, whole: Tensor, state: Any) -> Map
 def foretell(method: Method, problem: Problem, whole: Tensor, state: Any, x: Tensor) -> Floats:
     assert method.foretell is not None
     return method.foretell(*bound(problem, whole), state, x)
+
+
+def personal(method: Method, problem: Problem, whole: Tensor, state: Any, device: Ints) -> Tensor:
+    """The models of devices with the tail of the global one, `[n, n_params + n_tail]`."""
+    assert method.personal is not None
+    here, params = bound(problem, whole)
+    return torch.cat(
+        [method.personal(here, params, state, device), whole[len(params) :].expand(len(device), -1)], dim=1
+    )

@@ -59,6 +59,7 @@ def kept(method: Method) -> Method:
         aggregate=partial(aggregate, method),
         evaluate=partial(evaluate, method),
         foretell=partial(foretell, method) if method.foretell else None,
+        personal=partial(personal, method),
         statistics="within",
     )
 
@@ -178,3 +179,13 @@ def foretell(method: Method, problem: Problem, whole: Tensor, state: StatisticsS
     assert method.foretell is not None
     here, params = bound(problem, whole, state)
     return method.foretell(here, params, state.own, x)
+
+
+def personal(method: Method, problem: Problem, whole: Tensor, state: StatisticsState, device: Ints) -> Tensor:
+    """The models that devices predict with, `[n, n_params + n_tail]`: the shared one, or their own, with own norms."""
+    here, params = bound(problem, whole, state)
+    models = params.expand(len(device), -1)
+    if method.personal is not None:
+        models = method.personal(here, params, state.own, device)
+    rows, layout = own_rows(problem, whole, state, device), problem.learner.architectures[0]
+    return torch.stack([layout.with_own(model, own) for model, own in zip(models, rows, strict=True)])
