@@ -152,8 +152,13 @@ def test_a_partitioner_gives_samples_their_owners(on_disk):
     assert found["train"].column_names == ["image", "label", "kind", "writer"]  # as it was
     with pytest.raises(BadInput, match="owner 3 of 'huggingface' has no samples: give the partitioner fewer"):
         fedcell.from_huggingface(found, partitioner=EveryThird(4))
-    with pytest.raises(BadInput, match="leaves 4 samples of 'huggingface' without an owner"):
-        fedcell.from_huggingface(found, partitioner=EveryThird(2))
+    fewer = fedcell.from_huggingface(found, partitioner=EveryThird(2, deal=lambda n: np.arange(n) // 4))
+    assert fewer.owners.tolist() == [0] * 4 + [1] * 4  # the last third is nobody's
+    assert fewer.y_train.tolist() == rows(12)["label"][:8]
+    twice = EveryThird(2, deal=lambda n: np.zeros(n))
+    twice.load_partition = lambda partition_id: twice.dataset
+    with pytest.raises(BadInput, match="to owner 1 that others have: each has one owner"):
+        fedcell.from_huggingface(found, partitioner=twice)
     with pytest.raises(BadInput, match="owners = 'writer' and a partitioner: drop one"):
         fedcell.from_huggingface(found, owners="writer", partitioner=EveryThird(3))
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..errors import BadInput
 from ..rng import SETUP, stream
-from ..types import Floats, Ints
+from ..types import Ints
 from .datasets import Dataset
 from .partition import partition
 from .settings import DataConfig
@@ -55,13 +55,13 @@ def seen(settings: DataConfig, x: Images, device: int, seed: int, part: str) -> 
     """Samples as one device sees them; a device draws how, once."""
     rng = stream(seed, SETUP, f"feature skew {device}")
     angle, deviation = rng.uniform(-1, 1) * settings.rotation_deg, rng.uniform() * settings.noise
-    gains: Floats = 1 + settings.colour * rng.uniform(-1, 1, x.shape[1])
+    gains = np.asarray(1 + settings.colour * rng.uniform(-1, 1, x.shape[1]), dtype=np.float32)
     if settings.rotation_deg and len(x):
         from scipy import ndimage  # takes time to load
 
         x = ndimage.rotate(x, angle, axes=(3, 2), reshape=False, order=1, mode="nearest")
     if settings.colour:
-        x = x * gains.astype(np.float32)[:, None, None]
+        x = x * gains[:, None, None]
     if settings.noise:
         noise = stream(seed, SETUP, f"feature noise {part} {device}").standard_normal(x.shape, dtype=np.float32)
         x = x + np.float32(deviation) * noise

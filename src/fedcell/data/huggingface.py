@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..errors import BadInput, did_you_mean
+from ..types import Ints
 from .datasets import Dataset, from_arrays
 
 LABELS, INPUTS = ("label", "labels", "fine_label", "target"), ("image", "img", "pixel_values", "x", "input", "features")
@@ -75,7 +76,8 @@ def from_huggingface(
         owners: column that says whose each sample is, for `data.partition=given`.
         train: split to train on.
         test: split to test on.
-        partitioner: one of `flwr_datasets.partitioner`, which gives each training sample an owner.
+        partitioner: one of `flwr_datasets.partitioner`, which gives training samples their owners; samples that it
+            gives to nobody are left out.
         name: what messages call the data.
     """
     name = name or (f"hf:{dataset}" if isinstance(dataset, str) else "huggingface")
@@ -90,7 +92,10 @@ def from_huggingface(
     x, y = _column(known, inputs, INPUTS, "inputs", name), _column(known, labels, LABELS, "labels", name)
     if partitioner is not None and owners:
         raise BadInput(f"{name!r} has owners = {owners!r} and a partitioner: drop one of them")
-    whose = _partitioned(partitioner, known, name) if partitioner is not None else _owned(known, asked, owners, name)
+    whose = _owned(known, asked, owners, name)
+    if partitioner is not None:
+        owner = _partitioned(partitioner, known, name)
+        known, whose = known.select(np.flatnonzero(owner != NOBODY)), {"owners": owner[owner != NOBODY]}
     both = _labels(known[y], asked[y], name)
     return from_arrays(_samples(known, x, name), both[0], _samples(asked, x, name), both[1], name, **whose)
 
@@ -141,8 +146,8 @@ def _texts(values: Iterable[Any]) -> np.ndarray:
     return np.asarray([str(one) for one in values])
 
 
-def _partitioned(partitioner: Partitioner, known: Any, name: str) -> dict[str, Any]:
-    """The owner of each training sample, as a partitioner deals them; each sample has one."""
+def _partitioned(partitioner: Partitioner, known: Any, name: str) -> Ints:
+    """The owner of each training sample, as a partitioner deals them; -1 for those that it leaves out."""
     owner = np.full(len(known), NOBODY, dtype=np.int64)
     partitioner.dataset = known.add_column(ROW, np.arange(len(known)))
     for who in range(partitioner.num_partitions):
@@ -154,9 +159,7 @@ def _partitioned(partitioner: Partitioner, known: Any, name: str) -> dict[str, A
                 f"the partitioner gives samples of {name!r} to owner {who} that others have: each has one owner"
             )
         owner[rows] = who
-    if (left := np.count_nonzero(owner == NOBODY)) > 0:
-        raise BadInput(f"the partitioner leaves {left} samples of {name!r} without an owner: drop them first")
-    return {"owners": owner}
+    return owner
 
 
 def _found(place: str, config: str | None, name: str) -> Any:
