@@ -1,7 +1,11 @@
 """ResNet-18 with batch norm for small images: a model of one's own, in plain PyTorch.
 
 The stem is the usual one for CIFAR-10: one 3x3 convolution, no max-pool. Running statistics of its batch norms are
-averaged with the parameters, kept on the devices (FedBN) or frozen, as `model.buffers` says.
+averaged with the parameters, kept on the devices (FedBN) or frozen, as `model.buffers` says. FedAvg and FedBN on
+CIFAR-10, 20 devices with skewed labels, 3 seeds:
+
+    fedcell sweep fedavg --model examples/resnet18.py:resnet18 --grid model.buffers=average local --seeds 1..3 \\
+        --set data.name=cifar10 --set data.partition=dirichlet --set data.alpha=0.3 --set world.n_devices=20
 
 Reference: He, Zhang, Ren, Sun, Deep Residual Learning for Image Recognition, 2016.
 """
@@ -56,9 +60,9 @@ class ResNet(nn.Module):
         return self.fc(self.avgpool(self.layers(x)).flatten(1))
 
 
-def resnet18(width: int = 64, channels: int = 3, n_classes: int = 10) -> nn.Module:
+def resnet18(n_classes: int = 10, in_shape: tuple[int, ...] = (3, 32, 32), width: int = 64) -> nn.Module:
     """ResNet-18: 11.2 million parameters and 9600 running statistics at its usual width."""
-    return ResNet((2, 2, 2, 2), width, channels, n_classes)
+    return ResNet((2, 2, 2, 2), width, in_shape[0], n_classes)
 
 
 if __name__ == "__main__":  # a narrow one on the digits of scikit-learn: FedAvg, and FedBN
@@ -69,5 +73,5 @@ if __name__ == "__main__":  # a narrow one on the digits of scikit-learn: FedAvg
     for buffers in ("average", "local"):
         torch.manual_seed(1)  # the run starts from the weights that the model has
         settings = {"rounds": 3, "world.n_devices": 6, "model.buffers": buffers}
-        records = fedcell.run("fedavg", "cell", settings, model=resnet18(width=4, channels=1))
+        records = fedcell.run("fedavg", "cell", settings, model=resnet18(in_shape=(1, 8, 8), width=4))
         print(f"model.buffers={buffers}\n{fedcell.report.text(records)}")

@@ -54,6 +54,13 @@ def test_compare_schedulers(capsys, monkeypatch):
     assert "of 20 devices were heard at least once" in out
 
 
+def test_resnet18(capsys):
+    runpy.run_path(str(EXAMPLES / "resnet18.py"), run_name="__main__")
+    out = capsys.readouterr().out
+    assert "model.buffers=average" in out
+    assert "model.buffers=local" in out
+
+
 def test_request_path(capsys):
     runpy.run_path(str(EXAMPLES / "request_path.py"), run_name="__main__")
     out = capsys.readouterr().out

@@ -2,15 +2,19 @@
 
 from copy import deepcopy
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from networks_with_statistics import MobileNetV2, resnet18
+from safetensors.torch import load_file
 from small_config import SMALL
 from torch import nn
 
+import fedcell
 from fedcell import methods, record
+from fedcell.cli import main
 from fedcell.errors import BadInput
 from fedcell.learn.batches import draw_batches
 from fedcell.methods.parts.personal import owners
@@ -264,6 +268,58 @@ def test_a_run_that_was_killed_ends_with_the_same_bytes(buffers, tmp_path):
         assert one.read_bytes() == other.read_bytes()
 
 
+# ---------------------------------------------------------------- models that are taken home
+
+
+def accuracy(module, problem, index):
+    x, y = problem.learner.test_samples.take(index)
+    with torch.no_grad():
+        return float((module(x).argmax(1) == y).double().mean())
+
+
+@pytest.mark.parametrize(("method", "buffers"), [("fedavg", "average"), ("fedavg", "local"), ("fedrep", "average")])
+def test_models_are_taken_home_with_their_statistics(method, buffers, tmp_path):
+    config = settings(rounds=2, buffers=buffers)
+    (found,) = record.execute(config, [methods.parse(method)], tmp_path / "run", model=dense())
+    problem, rows, snapshots = played(method, rounds=2, buffers=buffers)
+    everything = np.arange(len(problem.learner.test_samples))
+    if buffers == "average" and method == "fedavg":
+        module = fedcell.load_model(found, model=dense())
+        assert accuracy(module, problem, everything) == pytest.approx(rows[-1].metrics["accuracy"])
+        path = fedcell.export(found, tmp_path / "model.safetensors", model=dense())
+        saved = load_file(path)
+        wanted = loaded(problem, snapshots[-1].params)
+        assert saved.keys() == wanted.keys()
+        assert all(torch.equal(saved[name], wanted[name]) for name in wanted if "tracked" not in name)
+        return
+    labels = snapshots[-1].method.labels
+    owner = owners(problem.learner.test_samples.labels, labels, problem.seed)
+    right = 0.0
+    for device in range(6):
+        module = fedcell.load_model(found, device=device, model=dense())
+        mine = np.flatnonzero(owner == device)
+        right += accuracy(module, problem, mine) * len(mine)
+    assert right / len(everything) == pytest.approx(rows[-1].metrics["accuracy"])
+
+
+def test_one_sweep_of_a_model_file(tmp_path, monkeypatch):
+    """FedAvg and FedBN of the ResNet-18 of the examples, over seeds, from one command."""
+    monkeypatch.chdir(tmp_path)
+    small = ["rounds=1", "world.n_devices=3", "train.steps=1", "train.batch_size=4", "model.args=width=2"]
+    flags = [part for one in [*small, "data.partition=dirichlet"] for part in ("--set", one)]
+    file = Path(__file__).parent.parent / "examples" / "resnet18.py"
+    command = ["sweep", "fedavg", "--model", f"{file}:resnet18", "--grid", "model.buffers=average", "local", "--seeds"]
+    assert main([*command, "1..2", "--quiet", "--workers", "1", "--out", "o", *flags]) == 0
+    found = record.read_all("o")
+    assert sorted((one.config["model"]["buffers"], one.config["seed"]) for one in found) == [
+        ("average", 1),
+        ("average", 2),
+        ("local", 1),
+        ("local", 2),
+    ]
+    assert all(one.status.state == "finished" for one in found)
+
+
 # ---------------------------------------------------------------- networks as people write them
 
 
@@ -275,7 +331,7 @@ def test_networks_as_they_are(name, buffers):
     def model():
         torch.manual_seed(2)
         if name == "resnet18":
-            return resnet18(width=2, channels=1)
+            return resnet18(in_shape=(1, 8, 8), width=2)
         return MobileNetV2(width=0.25, channels=1)
 
     problem, rows, snapshots = played(model=model, rounds=1, steps=1, batch_size=8, buffers=buffers, lr=0.01)
