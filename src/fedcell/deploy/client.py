@@ -25,6 +25,7 @@ from ..learn import models
 from ..learn.architecture import Architecture
 from ..learn.learner import Learner, check_fits, initialise, pick_device
 from ..learn.model_files import checksum, split
+from ..learn.optimiser import Optimiser
 from ..learn.samples import Samples
 from ..learn.settings import ModelConfig, TrainConfig, in_file
 from ..learn.statistics import Carried
@@ -194,6 +195,8 @@ def work_of(task: Task, learner: Learner) -> Work:
         objective=function_of(task.objective, home),
         shift=None if shift is None else shift[None],
         report=function_of(task.report, home),
+        optimiser=Optimiser.of(learner.settings),
+        augment=learner.settings.augment != "none",
     )
 
 

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.utils import vector_to_parameters
 
+from ..errors import BadInput
 from ..labels import histogram
 from ..learn.architecture import Architecture, trainable
 from ..learn.prediction import probabilities
@@ -77,6 +78,11 @@ def build(config: Config) -> Method:
 
 
 def init(problem: Problem, params: Tensor) -> State:
+    if problem.train.clip:
+        raise BadInput(
+            f"train.clip = {problem.train.clip:g} does not go with apfl, whose steps move two networks at once: set "
+            "train.clip=0"
+        )
     n_classes = problem.learner.train_samples.n_labels
     n = problem.world.n_devices
     return State(nothing(n, len(params)), params, np.zeros((n, n_classes), dtype=np.int64))

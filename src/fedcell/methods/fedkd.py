@@ -139,7 +139,9 @@ def _digest(config: Config, state: State, work: Work, decision: Decision) -> Wor
     n, n_public = len(work.device), len(state.public)
     store = Store(np.tile(state.public, (n, 1)), np.full(n, n_public))
     steps = _digest_steps(config, decision)[work.device]
-    return work._replace(store=store, steps=steps, batch_size=0, objective=partial(distance, state.scores))
+    return work._replace(
+        store=store, steps=steps, batch_size=0, objective=partial(distance, state.scores), augment=False
+    )
 
 
 @torch.no_grad()

@@ -7,8 +7,10 @@ a plain loop, on a CPU as on a GPU.
 import torch
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
+from ...errors import BadInput
 from ...rng import stream
 from ..architecture import trainable
+from ..optimiser import Optimiser
 from ..work import Rule
 from .common import Batches, Job
 
@@ -17,11 +19,17 @@ def train(job: Job, rule: Rule) -> None:
     """Fill `job.out` with what the rule moved every row by.
 
     `rule(device, module, batches)` trains `module` in place. It begins at the row's start point, on the training
-    device; `batches` yields `(x, y)` of every local step, the mini-batches that all engines draw. PyTorch's random
-    numbers are seeded by (seed, round, device), so a rule may draw some. A rule replaces `lr`, `momentum`, `prox`,
-    `mask`, `shift` and `objective` of the work.
+    device; `batches` yields `(x, y)` of every local step, the mini-batches that all engines draw, with the changes of
+    `train.augment`. PyTorch's random numbers are seeded by (seed, round, device), so a rule may draw some. A rule
+    replaces `lr`, `momentum`, `prox`, `mask`, `shift` and `objective` of the work; an `optimiser` is refused.
     """
     work, batches = job.work, Batches(job)
+    if work.optimiser != Optimiser():
+        changed = next(name for name, value in work.optimiser._asdict().items() if value)
+        raise BadInput(
+            f"train.{'optimiser' if changed == 'adam' else changed} changes local steps, which this method has a rule "
+            "of its own for: leave it at its default, or change the rule"
+        )
     for row, device in enumerate(work.device.tolist()):
         start = job.points[job.of_row[row]]
         module = job.architecture.replica(job.device)

@@ -9,10 +9,12 @@ import numpy as np
 from torch import Tensor
 
 from ... import radio
+from ...errors import BadInput
+from ...learn.optimiser import Optimiser, rate_factor
 from ...learn.work import Objective, Rule, Work
 from ...options import option
 from ...types import Decision, Floats, Ints, Method, Observation, Problem, Round, Start, Store, Updates, stateless
-from .resources import BLOCKS, plan
+from .resources import BLOCKS, epoch_steps, plan
 from .schedulers import SCHEDULERS, schedule
 
 
@@ -51,12 +53,54 @@ def setting(config: Any, problem: Problem, name: str) -> Any:
     return getattr(problem.train, name) if own is None else own
 
 
+def rate(config: Any, problem: Problem, round: int) -> float:
+    """The local learning rate of a round: `lr` as `train.schedule` and `train.warmup` change it."""
+    return float(setting(config, problem, "lr")) * rate_factor(problem.train, round, problem.n_rounds)
+
+
+def steps_of(config: Any, problem: Problem, store: Store) -> int | Ints:
+    """Local steps of a round, or those of every device that make `train.epochs` passes over what it holds."""
+    epochs = problem.train.epochs
+    if not epochs:
+        return int(setting(config, problem, "steps"))
+    if config.steps is not None:
+        raise BadInput(
+            f"train.epochs = {epochs} and {name_of(config)}.steps = {config.steps} both say how long devices train: "
+            f"set train.epochs=0 or {name_of(config)}.steps=none"
+        )
+    return epoch_steps(epochs, store.size, int(setting(config, problem, "batch_size")))
+
+
+def most_steps(config: Any, problem: Problem) -> int:
+    """The most local steps that a method may plan by itself."""
+    if problem.train.epochs:
+        raise BadInput(
+            f"train.epochs = {problem.train.epochs} does not go with {name_of(config)}, which plans local steps by "
+            "itself: set train.epochs=0, and train.steps to the most"
+        )
+    return int(setting(config, problem, "steps"))
+
+
+def needs_sgd(config: Any, problem: Problem) -> None:
+    """Refuse AdamW where a method reads gradients off what local training moved."""
+    if problem.train.optimiser != "sgd":
+        raise BadInput(
+            f"train.optimiser = {problem.train.optimiser!r} does not go with {name_of(config)}, which takes updates "
+            "for sums of gradients: set train.optimiser=sgd"
+        )
+
+
+def name_of(config: Any) -> str:
+    """The method that settings belong to."""
+    return type(config).__module__.rpartition(".")[2]
+
+
 # ---------------------------------------------------------------- decide
 
 
 def decide(config: LocalConfig, problem: Problem, state: Any, observation: Observation) -> Decision:
     """Pick devices, share the band equally, compute and send at full speed."""
-    steps, batch_size = setting(config, problem, "steps"), _batch(config, problem)
+    steps, batch_size = steps_of(config, problem, observation.store), _batch(config, problem)
     selected = schedule(config.scheduler, config.n_selected, problem, observation, steps, batch_size)
     decision = plan(problem, observation, selected, steps, batch_size, config.blocks)
     if config.effort == "fixed":
@@ -111,13 +155,15 @@ def work_of(
         device=device,
         store=Store(held.items[device], held.size[device]),
         steps=decision.steps[device],
-        lr=setting(config, problem, "lr"),
+        lr=rate(config, problem, observation.round),
         batch_size=_batch(config, problem),
         round=observation.round,
         momentum=setting(config, problem, "momentum"),
         prox=prox,
         mask=decision.mask,
         objective=objective,
+        optimiser=Optimiser.of(problem.train),
+        augment=problem.train.augment != "none",
     )
 
 
