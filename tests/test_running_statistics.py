@@ -22,9 +22,11 @@ from fedcell.scenarios import build_problem
 from fedcell.simulate import begin, simulate
 from fedcell.types import Store
 
-OSAFL = ["osafl", "m_fedavg", "m_fednova", "m_afa_cd", "m_feddisco"]
+OSAFL = ["osafl", "m_fedavg", "m_fedprox", "m_fednova", "m_afa_cd", "m_feddisco"]
 SHARING = ["fedavg", "fedprox", "fednova", "scaffold", "cafe", "recycling", "streaming", "representativity", "h_fedavg"]
 PERSONAL = ["fedrep", "fedkd", "knowledge"]
+REFUSED = ["pruning", "apfl"]
+OTHERS = ["rawhfl", "top_popular"]  # cells, below; answers without a network
 
 
 def dense():
@@ -224,7 +226,11 @@ def test_every_method_moves_and_uses_them(method, buffers):
         assert snapshots[-1].method.kept.seen.any()
 
 
-@pytest.mark.parametrize("method", ["pruning", "apfl"])
+def test_every_method_is_looked_at():
+    assert {*OSAFL, *SHARING, *PERSONAL, *REFUSED, *OTHERS, "central"} == set(methods.names())
+
+
+@pytest.mark.parametrize("method", REFUSED)
 def test_methods_that_cut_or_pair_networks_refuse(method):
     problem = build_problem(settings(), model=dense())
     with pytest.raises(BadInput, match=r"the model keeps running statistics .* set model.buffers=frozen"):
@@ -245,6 +251,15 @@ def test_edges(method, buffers):
     assert np.isfinite(rows[-1].metrics["accuracy"])
     assert torch.equal(snapshots[-1].params[n:], problem.learner.whole()[n:]) == (buffers == "local")
     assert not torch.equal(snapshots[1].params[:n], snapshots[3].params[:n])
+
+
+@pytest.mark.parametrize("buffers", ["average", "local"])
+def test_a_method_that_decides_for_all_cells(buffers):
+    changes = {"world_topology": "cells", "world_n_cells": 2, "world_edge_rounds": 2, "world_access": "block"}
+    problem, rows, snapshots = played("rawhfl:z=2", buffers=buffers, rounds=2, world_n_blocks=4, **changes)
+    assert sum(row.n_delivered for row in rows) > 0
+    n = problem.learner.n_params
+    assert torch.equal(snapshots[-1].params[n:], problem.learner.whole()[n:]) == (buffers == "local")
 
 
 class Killed(BaseException):

@@ -13,6 +13,7 @@ from fedcell.learn.architecture import Architecture
 from fedcell.learn.engines.gpu import vmap
 from fedcell.learn.learner import Learner
 from fedcell.learn.norms import RunningNorm, counting, padded_norms
+from fedcell.learn.optimiser import Adam, Optimiser
 from fedcell.learn.samples import Samples
 from fedcell.learn.settings import TrainConfig
 from fedcell.learn.statistics import Carried
@@ -26,6 +27,8 @@ VARIANTS = {
     "plain": {},
     "momentum and prox": {"momentum": 0.9, "prox": 0.7},
     "equal steps": {"steps": np.full(5, 3)},
+    "decay and clip": {"optimiser": Optimiser(weight_decay=0.1, clip=0.5), "momentum": 0.5},
+    "adamw": {"optimiser": Optimiser(weight_decay=0.1, adam=Adam(0.9, 0.99, 1e-3)), "lr": 0.01},
     "full batch": {"batch_size": 0},
     "full batch, equal steps": {"batch_size": 0, "steps": np.full(5, 2), "momentum": 0.5},
 }
@@ -215,6 +218,19 @@ def test_a_large_cohort_is_trained_in_blocks(buffers, monkeypatch):
     again, after, _ = trained(learner("sequential", buffers), work())
     assert torch.equal(delta, again)
     assert torch.equal(rows, after)
+
+
+def test_a_rule_of_ones_own_moves_them():
+    def rule(device, module, batches):
+        for x, _ in batches:
+            module(x)
+
+    one = learner("sequential")
+    delta, rows, before = trained(one, work(rule=rule))
+    assert (delta == 0).all()
+    assert (rows != before).all()
+    module = one.architectures[0].replica(CPU)
+    assert module.training
 
 
 # ---------------------------------------------------------------- vectors
