@@ -114,7 +114,7 @@ def test_devices_of_different_widths_have_networks_of_their_own():
     found = run("fedkd", **{"model.hidden": "8,6", "model.widths": "4,9"})
     widths = {fedcell.load_model(found, device=device)[1].out_features for device in range(4)}
     assert widths <= {4, 9}
-    with pytest.raises(BadInput, match="networks of different widths: name one with device=0"):
+    with pytest.raises(BadInput, match=r"share no model: name one of them, device=0 \(--device-id 0\)"):
         fedcell.load_model(found)
 
 

@@ -27,6 +27,15 @@ def file_name(dataset: Dataset) -> str:
     return f"{slug or 'data'}-{found.hexdigest()[:SHORT]}.npz"
 
 
+def placeless_name(name: str) -> str:
+    """A file of ours without its folder, since its name says what is in it; any other name as it is.
+
+    >>> placeless_name("/home/ada/study/wines-0123abcd.npz"), placeless_name("data/wines.npz")
+    ('wines-0123abcd.npz', 'data/wines.npz')
+    """
+    return Path(name).name if re.search(rf"-[0-9a-f]{{{SHORT}}}\.npz$", name) else name
+
+
 def save(dataset: Dataset, path: Path) -> None:
     """Write a data set as `load` reads it, unless it is there already; it is whole or it is absent."""
     if path.exists():

@@ -79,7 +79,8 @@ def export(
         _require("onnx", "onnxscript")
     found = take(run, device=device, model=model, dataset=dataset)
     try:
-        data = WRITERS[path.suffix](found)
+        with _quiet("torch.onnx"):
+            data = WRITERS[path.suffix](found)
     except FedcellError:
         raise
     except Exception as error:
@@ -98,10 +99,8 @@ def take(run: Run, *, device: int | None, model: nn.Module | None, dataset: Data
     if device is not None:
         module = _personal(folder, spec, device, model, dataset)
     else:
-        if config.model.widths:
-            raise BadInput(
-                f"devices of {folder} have networks of different widths: name one with device=0 (--device-id 0)"
-            )
+        if spec.source and not spec.sha256 and rebuild(spec, {}).own_networks:
+            raise BadInput(f"devices of {folder} share no model: name one of them, device=0 (--device-id 0)")
         module = _fresh(config, shape, int(facts["n_classes"]), 0, model)
         _fill(module, checkpoint.newest_params(folder), folder, config.model.buffers)
     about = {"run": str(folder), "method": spec.method, "input_shape": list(shape), "n_classes": facts["n_classes"]}
@@ -196,11 +195,10 @@ def _pt2(found: Trained) -> bytes:
 
 
 def _onnx(found: Trained) -> bytes:
-    with _quiet("torch.onnx"):
-        made: Any = torch.onnx.export(
-            _program(found), dynamo=True, input_names=["input"], output_names=["scores"], verbose=False
-        )
-        model = made.model_proto
+    made: Any = torch.onnx.export(
+        _program(found), dynamo=True, input_names=["input"], output_names=["scores"], verbose=False
+    )
+    model = made.model_proto
     model.metadata_props.add(key="fedcell", value=json.dumps(found.about))
     data: bytes = model.SerializeToString()
     return data

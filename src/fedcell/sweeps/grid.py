@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from .. import methods as library
 from .. import options, scenarios
 from ..data import Dataset
+from ..data.files import placeless_name
 from ..errors import BadInput
 from ..learn.model_files import shown
 from ..methods.parts.pairing import absolute, files
@@ -131,11 +132,14 @@ def read_seeds(texts: Sequence[str]) -> list[int]:
 def _world_name(preset: Config, config: Config) -> str:
     """Scenario, what differs from it, and the seed."""
     before = {key: value for key, _, value in options.keys(replace(preset, seed=config.seed))}
-    short = {f"model.{name}": value for name, value in shown(options.to_dict(config.model)).items()}
+    model = shown(options.to_dict(config.model))
+    short = {
+        "model.name": model["name"],
+        "model.sha256": model["sha256"],
+        "data.name": placeless_name(config.data.name),
+    }
     changed = [
-        (key, options.written(short[key] if key in ("model.name", "model.sha256") else value))
-        for key, _, value in options.keys(config)
-        if before[key] != value
+        (key, options.written(short.get(key, value))) for key, _, value in options.keys(config) if before[key] != value
     ]
     return _safe(config.scenario, changed, f"-seed{config.seed}")
 
