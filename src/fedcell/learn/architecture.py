@@ -15,7 +15,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from ..errors import BadInput
 from .norms import NORMS, RunningNorm, adopt, batch_norms
-from .statistics import NO_TAIL, Tail, freeze, is_tracking, refuse_unusable_buffers, tail_of
+from .statistics import NO_TAIL, Tail, freeze, is_tracking, places, refuse_unusable_buffers, tail_of
 
 
 @dataclass(frozen=True)
@@ -109,12 +109,12 @@ class Architecture:
 
     def with_own(self, params: Tensor, own: Tensor) -> Tensor:
         """The whole vector of parameters `[n_params]` with an own row."""
-        kept = torch.tensor(self.tail.kept, dtype=torch.int64, device=params.device)
+        kept = places(self.tail.kept, params.device)
         return torch.cat([params.index_copy(0, kept, own[: len(kept)]), own[len(kept) :]])
 
     def own_of(self, whole: Tensor) -> Tensor:
         """The own row of a device that has what a whole vector says, `[n_own]`."""
-        kept = whole[torch.tensor(self.tail.kept, dtype=torch.int64, device=whole.device)]
+        kept = whole[places(self.tail.kept, whole.device)]
         return torch.cat([kept, whole[self.n_params :]])
 
     def views(self, vector: Tensor) -> list[Tensor]:

@@ -27,6 +27,7 @@ from .memory import keep_freed_memory
 from .samples import Samples
 from .settings import TrainConfig
 from .statistics import Carried, OwnRows
+from .statistics import places as kept_places
 from .work import Report, Work, rows_of
 
 Extracted = Callable[[Start, Work], Updates]
@@ -237,7 +238,7 @@ class Learner:
 
     def _train_with_statistics(self, job: Job, own: Tensor) -> Tensor:
         """Train rows that start from own rows `[n_rows, n_own]`; returns those after. What devices keep moves by 0."""
-        kept = torch.tensor(job.architecture.tail.kept, dtype=torch.int64, device=self.device)
+        kept = kept_places(job.architecture.tail.kept, self.device)
         begun, tail = own[:, : len(kept)], own[:, len(kept) :].clone()
         job = job._replace(tail=tail)
         if len(kept):

@@ -10,6 +10,7 @@ Reference: Li, Jiang, Zhang, Kamp, Dou, FedBN: Federated Learning on Non-IID Fea
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
@@ -58,6 +59,12 @@ class Tail(NamedTuple):
 
 
 NO_TAIL = Tail()
+
+
+@lru_cache(maxsize=8)
+def places(entries: tuple[int, ...], device: torch.device) -> Tensor:
+    """Entries of a vector as a tensor, made once."""
+    return torch.tensor(entries, dtype=torch.int64, device=device)
 
 
 def tail_of(module: nn.Module, buffers: str, offsets: dict[str, tuple[int, int]]) -> Tail:
