@@ -17,6 +17,7 @@ from fedcell import methods, record
 from fedcell.cli import main
 from fedcell.errors import BadInput
 from fedcell.learn.batches import draw_batches
+from fedcell.learn.learner import Learner
 from fedcell.methods.parts.personal import owners
 from fedcell.scenarios import build_problem
 from fedcell.simulate import begin, simulate
@@ -260,6 +261,14 @@ def test_a_method_that_decides_for_all_cells(buffers):
     assert sum(row.n_delivered for row in rows) > 0
     n = problem.learner.n_params
     assert torch.equal(snapshots[-1].params[n:], problem.learner.whole()[n:]) == (buffers == "local")
+
+
+def test_a_model_is_evaluated_once_for_all_cells(monkeypatch):
+    asked = []
+    scores = Learner.scores
+    monkeypatch.setattr(Learner, "scores", lambda self, *given: asked.append(1) or scores(self, *given))
+    played(world_topology="cells", world_n_cells=2, world_edge_rounds=1, rounds=2)
+    assert len(asked) == 2
 
 
 class Killed(BaseException):

@@ -17,6 +17,7 @@ from ..types import Ints, Start, Store, Updates
 from .architecture import Architecture
 from .augment import Augmented
 from .buffers import Buffers
+from .carrier import Carrier
 from .deferred import Deferred, block_rows, defers, gpu_block_rows
 from .engines import batched, sharded
 from .engines.common import Job
@@ -26,7 +27,7 @@ from .evaluation import mixed_batches, places, samples_at_once, spread_columns, 
 from .memory import keep_freed_memory
 from .samples import Samples
 from .settings import TrainConfig
-from .statistics import Carried, OwnRows
+from .statistics import OwnRows
 from .statistics import places as kept_places
 from .work import Report, Work, rows_of
 
@@ -34,7 +35,7 @@ Extracted = Callable[[Start, Work], Updates]
 BATCHED_ON_CPU = 150_000  # parameters up to which batching dense clients beat training them one by one on 2 cores
 
 
-class Learner:
+class Learner(Carrier):
     """Trains cohorts and evaluates models, on one device, with one or several architectures.
 
     Vectors of all architectures have the length of the largest one, `n_params`; the rest of a
@@ -42,8 +43,6 @@ class Learner:
     `carried`.
     """
 
-    carried: Carried | None = None  # None: every model has the statistics that the network came with
-    judged: "Callable[[Tensor], dict[str, float]] | None" = None  # evaluates instead, if devices have statistics
     n_classes: int = 0  # that networks were built for; 0: nobody said
 
     def __init__(
@@ -87,42 +86,6 @@ class Learner:
         if not once:
             self._others[architecture] = other
         return other
-
-    def carrying(self, carried: Carried, judged: "Callable[[Tensor], dict[str, float]] | None" = None) -> Self:
-        """The same learner for models with these statistics."""
-        other = copy(self)
-        other.carried, other.judged = carried, judged
-        return other
-
-    @property
-    def n_own(self) -> int:
-        """Numbers of a device's own row: its running statistics, and what stays with them; 0 for most networks."""
-        return self.architectures[0].n_own
-
-    @property
-    def n_sent(self) -> int:
-        """Numbers of an update on the air."""
-        tail = self.architectures[0].tail
-        return self.n_params + tail.n if tail.sent else self.n_params - len(tail.kept)
-
-    def whole(self) -> Tensor:
-        """The start vector with its tail of statistics, `[n_params + n_tail]`."""
-        layout = self.architectures[0]
-        return torch.cat([self.initial(), layout.tail.of(layout.module).to(self.device)])
-
-    def own_of(self, device: int | None = None) -> Tensor | None:
-        """The own row that a device predicts with, or that of the shared model; None without statistics."""
-        if not self.n_own:
-            return None
-        carried = self._carried()
-        return carried.common if device is None else carried.of_device(device)
-
-    def _carried(self) -> Carried:
-        return self.carried or Carried(self.architectures[0].own_of(self.whole()))
-
-    def _numbered(self, device: Ints) -> Ints:
-        """The numbers that statistics know devices by."""
-        return device
 
     def initial(self, architecture: int = 0) -> Tensor:
         """The start vector `[n_params]`: the given module's own values."""
