@@ -19,7 +19,7 @@ FLOORS = [  # a room may import from its own floor and the floors below
     {"methods", "plan"},
     {"scenarios"},
     {"resolve"},
-    {"foretelling", "screening", "simulate"},
+    {"foretelling", "lifting", "screening", "simulate"},
     {"record", "report", "loggers", "sweeps", "experiment", "web", "api", "deploy", "cli", "__main__", "__init__"},
 ]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

@@ -6,11 +6,24 @@ from ..errors import BadInput
 from ..options import option, written
 
 
+def in_file(name: str) -> bool:
+    """Whether a model is named by a file of one's own, as `net.py:function` is.
+
+    >>> in_file("./net.py:wide"), in_file("net.py"), in_file("cnn")
+    (True, True, False)
+    """
+    return name.endswith(".py") or ".py:" in name
+
+
 @dataclass(frozen=True)
 class ModelConfig:
     """Which network is trained."""
 
-    name: str = option("mlp", "a built-in model, see `fedcell list`")
+    name: str = option(
+        "mlp", "a built-in model, see `fedcell list`; or a function in a file of your own, `net.py:function`"
+    )
+    args: str = option("", "arguments of the function of a model file, as `width=32,depth=2`; empty: none")
+    sha256: str = option("", "checksum of the model file; filled in when a run begins, and another file is refused")
     hidden: tuple[int, ...] = option(
         (64,), "widths of the hidden dense layers (mlp, cnn, vgg11)", least=1, needs="name=mlp|cnn|vgg11"
     )
@@ -31,6 +44,12 @@ class ModelConfig:
         "the statistics of the batch, in training and evaluation; or of groups of channels of a sample",
         choices=("none", "batch", "group"),
         needs="name=cnn|vgg11|squeezenet",
+    )
+    buffers: str = option(
+        "average",
+        "running statistics of a model of one's own, such as those of batch norms: averaged with the parameters; kept "
+        "on the device, norm layers and all, and judged there (FedBN); or never moved",
+        choices=("average", "local", "frozen"),
     )
     channels: tuple[int, ...] = option((6, 16), "output channels of the convolutions (cnn)", least=1, needs="name=cnn")
     kernel: int = option(5, "kernel size of the convolutions (cnn)", least=1, needs="name=cnn")

@@ -72,6 +72,8 @@ def build(config: Config) -> Method:
         aggregate=partial(aggregate, config),
         evaluate=partial(evaluate, config),
         foretell=partial(foretell, config),
+        statistics="refused",
+        personal=partial(mixtures, config),
     )
 
 
@@ -174,11 +176,16 @@ def evaluate(config: Config, problem: Problem, params: Tensor, state: State) -> 
     }
 
 
+def mixtures(config: Config, problem: Problem, params: Tensor, state: State, device: Ints) -> Tensor:
+    """The models that some devices use, `[n, n_params]`."""
+    own = state.origin + rows_of(state.own, device, params)
+    return config.mixture * own + (1 - config.mixture) * params
+
+
 def foretell(config: Config, problem: Problem, params: Tensor, state: State, x: Tensor) -> Floats:
     """What the mixtures say, `[n_devices, n_classes]`."""
     device = np.arange(len(x))
-    own = state.origin + rows_of(state.own, device, params)
-    return probabilities(problem.learner, Start(config.mixture * own + (1 - config.mixture) * params, device), x)
+    return probabilities(problem.learner, Start(mixtures(config, problem, params, state, device), device), x)
 
 
 def _judge_split(config: Config, problem: Problem, params: Tensor, state: State) -> Mapping[str, float]:

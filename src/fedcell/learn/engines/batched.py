@@ -44,7 +44,7 @@ class DenseLayer(NamedTuple):
 def chain(architecture: Architecture) -> list[DenseLayer] | None:
     """The dense layers of a module, or None where it is not a plain chain of them."""
     module = architecture.module
-    if not isinstance(module, nn.Sequential):
+    if not isinstance(module, nn.Sequential) or architecture.tail.n:
         return None
     where = dict(zip(architecture.names, architecture.offsets, strict=True))
     layers: list[DenseLayer] = []
@@ -88,7 +88,7 @@ def kernel(layers: list[DenseLayer]) -> Kernel:
     """The chain for cohorts on a GPU, whose parameters are one flat row per client."""
     n_out = layers[-1].n_out
 
-    def gradients(parts: list[Tensor], x: Tensor, y: Tensor, weight: Tensor) -> list[Tensor]:
+    def gradients(parts: list[Tensor], x: Tensor, y: Tensor, weight: Tensor, tail: list[Tensor]) -> list[Tensor]:
         found = torch.empty_like(parts[0])
         _step(layers, _views(layers, parts[0]), x.flatten(2), *_labelled(y, weight, n_out), _views(layers, found))
         return [found]

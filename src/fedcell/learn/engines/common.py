@@ -33,6 +33,7 @@ class Job(NamedTuple):
     seed: int
     out: Tensor  # [n_rows, n_params] on the training device; becomes end - start
     replays: "Replays"  # what earlier rounds left for this one
+    tail: Tensor | None = None  # [n_rows, tail.n], statistics of the start on the training device; become those after
 
     @property
     def device(self) -> torch.device:
@@ -64,7 +65,7 @@ class Batches:
     def __init__(self, job: Job) -> None:
         work = job.work
         self._samples = job.samples
-        alike = work.objective is None and not job.architecture.mixes_samples  # whoever else is in the batch
+        alike = work.objective is None and not job.architecture.trains_on_batches  # whoever else is in the batch
         self._inputs = job.samples.inputs if alike else None
         self._growth = 1 if job.device.type == "cpu" else GROWTH
         whole, changes = work.batch_size == 0, getattr(job.samples, "changes", None)

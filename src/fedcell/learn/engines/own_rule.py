@@ -34,9 +34,13 @@ def train(job: Job, rule: Rule) -> None:
         start = job.points[job.of_row[row]]
         module = job.architecture.replica(job.device)
         vector_to_parameters(start.clone(), trainable(module))
+        if job.tail is not None:
+            job.architecture.tail.put(module, job.tail[row])
         index, size = batches.of_row(row, int(work.steps[row])), int(batches.size[row])
         first = [0 if batches.full else step * size for step in range(int(work.steps[row]))]
         with torch.random.fork_rng(devices=[job.device] if job.device.type == "cuda" else []), torch.enable_grad():
             torch.manual_seed(int(stream(job.seed, work.round, f"rule {device}").integers(2**63)))
             rule(device, module, (job.samples.take(index[place : place + size]) for place in first))
         job.out[row] = parameters_to_vector(trainable(module)).detach() - start
+        if job.tail is not None:
+            job.architecture.tail.take(module, job.tail[row])

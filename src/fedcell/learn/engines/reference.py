@@ -20,6 +20,8 @@ def train(job: Job) -> None:
         start = job.points[job.of_row[row]]
         module = deepcopy(job.architecture.module).to(job.device)
         vector_to_parameters(start, trainable(module))
+        if job.tail is not None:
+            job.architecture.tail.put(module, job.tail[row])
         terms, memory = _terms(job, row), rule.memory([start])
         x, y = job.samples.take(batches.of_row(row, n_steps))
         for step in range(n_steps):
@@ -32,6 +34,8 @@ def train(job: Job) -> None:
             move([now], against, work.lr)
             vector_to_parameters(now, trainable(module))
         job.out[row] = parameters_to_vector(trainable(module)).detach() - start
+        if job.tail is not None:
+            job.architecture.tail.take(module, job.tail[row])
 
 
 def _terms(job: Job, row: int) -> Terms:

@@ -33,7 +33,7 @@ from ...options import option
 from ...types import Bools, Decision, Floats, Ints, Method, Observation, Problem, Round, Start, Updates
 from ..parts.contributions import Contributions, nothing
 from ..parts.defaults import LocalConfig, setting, steps_of, work_of
-from ..parts.personal import judge_own, models_of, n_classes_of, own_starts, remembered, starts
+from ..parts.personal import judge_own, models_of, n_classes_of, own_models, own_starts, remembered, starts
 from ..parts.resources import plan
 from ..parts.schedulers import SCHEDULERS, schedule
 from . import energy
@@ -135,6 +135,7 @@ def build(config: Config) -> Method:
         evaluate=evaluate,
         own_networks=True,
         sends="class means of features",
+        personal=own_models,
     )
 
 

@@ -191,6 +191,11 @@ def mean_update(params: Tensor, weights: Floats, rows: Tensor | Round) -> Tensor
     return params + rows.new_tensor(weights.astype(np.float32)) @ rows
 
 
+def equal_shares(observation: Observation, device: Ints) -> Floats:
+    """Weights of the devices heard, all alike."""
+    return np.full(len(device), 1 / max(len(device), 1))
+
+
 def evaluate(problem: Problem, params: Tensor, state: Any) -> Mapping[str, float]:
     """Accuracy and loss of the global model on the test set."""
     return problem.learner.evaluate(params)
@@ -205,8 +210,7 @@ def default(config: LocalConfig) -> Method:
         state: Any,
         played: Round,
     ) -> tuple[Tensor, Any]:
-        n_heard = len(played.heard())
-        return mean_update(params, np.full(n_heard, 1 / max(n_heard, 1)), played), state
+        return mean_update(params, equal_shares(played.observation, played.heard()), played), state
 
     return Method(
         init=lambda problem, params: None,
@@ -215,4 +219,5 @@ def default(config: LocalConfig) -> Method:
         local=partial(local, config),
         aggregate=aggregate,
         evaluate=evaluate,
+        shares=equal_shares,
     )

@@ -114,6 +114,7 @@ def build(config: Config) -> Method:
         aggregate=partial(aggregate, config),
         evaluate=evaluate,
         sends="parts of a model",
+        statistics="refused",
     )
 
 

@@ -64,6 +64,8 @@ class _Client:
         out.copy_(start)
         for parameter, view in zip(self.parameters, self.layout.views(out), strict=True):
             parameter.data = view
+        if job.tail is not None:
+            job.architecture.tail.put(self.module, job.tail[row])
         step = Step(work, row, self.layout.views, out, start, self.layout)
         n_steps, size = int(work.steps[row]), int(batches.size[row])
         index = batches.of_row(row, n_steps)
@@ -75,6 +77,8 @@ class _Client:
                 batch = batches.take(index[number * size : (number + 1) * size])
             step.apply(torch.autograd.grad(self.objective(self.module, *batch, None), self.parameters))
         out.sub_(start)
+        if job.tail is not None:
+            job.architecture.tail.take(self.module, job.tail[row])
 
 
 def _channels_last(module: nn.Module, inputs: Any, output: Tensor) -> Tensor:

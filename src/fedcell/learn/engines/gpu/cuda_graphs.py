@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -27,11 +27,17 @@ KEPT = 4  # cohorts whose memory and graphs wait for another round
 AT_HAND = 1 << 28  # bytes of inputs up to which all batches of a round are gathered before its first step
 
 
+class Gradients(Protocol):
+    """The gradients of parameters `parts`; moves the running statistics `tail` in place."""
+
+    def __call__(self, parts: list[Tensor], x: Tensor, y: Tensor, weight: Tensor, tail: list[Tensor], /) -> Parts: ...
+
+
 class Kernel(NamedTuple):
     """What an engine knows about a network: how its parameters lie, and their gradients."""
 
     split: Callable[[Tensor], list[Tensor]]  # [n_rows, n_params] -> parameters, each [n_rows, ...] and contiguous
-    gradients: Callable[[list[Tensor], Tensor, Tensor, Tensor], Parts]  # of the weighted loss of each row
+    gradients: "Gradients"  # of the weighted loss of each row
     move: Callable[[list[Tensor], Tensor, Tensor, Tensor], None] | None = None  # subtract them from the parameters
     grain: int | None = None  # rows by which the steps of a cohort may differ; None: a quarter of it
     held: Held | None = None  # the objective, where it can serve several rounds
@@ -101,6 +107,9 @@ def train_rows(job: Job, kernel: Callable[[], Kernel], batches: Batches, rows: I
     cohort.load(job, feed, rows)
     cohort.play(work.steps[rows])
     cohort.tell(job.out, rows)
+    if job.tail is not None:
+        after = [part[: len(rows)].flatten(1) for part in cohort.tail]
+        job.tail[torch.from_numpy(rows).to(job.device)] = torch.cat(after, dim=1)
 
 
 class Cohort:
@@ -125,6 +134,8 @@ class Cohort:
         self.number = room(shape.n_batches, n_rows, shape.n_draws if shape.distinct else 0, of=torch.int64)
         self.share = room(n_rows, shape.n_draws)
         self.rate = room(shape.n_steps, n_rows)
+        self.tail = job.architecture.tail.split(room(n_rows, job.architecture.tail.n)) if job.tail is not None else []
+        self.due = room(shape.n_steps, n_rows, of=torch.bool) if self.tail else room(0)
         self.x, self.y = room(0), room(0, of=job.samples.y.dtype)
         if 4 * self.index.numel() * prod(job.samples.shape) <= AT_HAND:
             self.x, self.y = room(*self.index.shape, *job.samples.shape), self.index.to(self.y)
@@ -159,6 +170,10 @@ class Cohort:
             _bring(self.number, feed.number)
         due = np.arange(int(work.steps[rows[0]]))[:, None] < work.steps[rows]
         _bring(self.rate, np.where(due, work.lr, 0.0))
+        if job.tail is not None:
+            _bring(self.due, due)
+            begun = job.tail[torch.from_numpy(rows).to(job.device)]
+            _fill([part[:n] for part in self.tail], job.architecture.tail.split(begun))
 
     def play(self, steps: Ints) -> None:
         """All steps; rows that have done theirs are left out, `grain` at a time."""
@@ -206,14 +221,22 @@ class Cohort:
             y = y * rate[:, None, None] if y.is_floating_point() else y  # shares of labels are weights, too
             self.kernel.move(now, x, y, weight * rate[:, None])
         else:
+            moved = [part[:n].clone() for part in self.tail]
             terms = Terms(*([part[:n] for part in parts] for parts in self.terms))
             memory = tuple([part[:n] for part in parts] for parts in self.memory)
-            gradients = self.kernel.gradients(now, x, y, weight)
+            gradients = self.kernel.gradients(now, x, y, weight, moved)
             against, after = direction(self.shape.rule, gradients, now, terms, memory, self.step, by_row=True)
             move(now, against, rate)
             for parts, new in zip(memory, after, strict=True):
                 torch._foreach_copy_(parts, new)
+            self._keep(moved, n)
         self.step.add_(1)
+
+    def _keep(self, moved: Sequence[Tensor], n: int) -> None:
+        """Take over the statistics of rows that have a step to do."""
+        for part, value in zip(self.tail, moved, strict=True):
+            due = self.due.index_select(0, self.step)[0, :n].view(-1, *[1] * (part.dim() - 1))
+            part[:n] = torch.where(due, value, part[:n])
 
     def _batch(self, n: int) -> tuple[Tensor, Tensor, Tensor]:
         at = self.step if self.shape.n_batches > 1 else self.first
