@@ -32,6 +32,11 @@ def fixed():
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
 
 
+class Net(nn.Linear):
+    def __init__(self, n_classes, bias=True):
+        super().__init__(64, n_classes, bias)
+
+
 def nothing():
     return 3
 
@@ -65,6 +70,15 @@ def test_the_function_gets_what_it_asks_for():
     assert built(name="net.py:wide")[1].weight.shape == (12, 64)
     assert built(name="net.py:wide", args="width=5")[3].weight.shape == (10, 5)
     assert len(built(name="net.py:fixed")) == 2
+    assert built(name="net.py:Net", args="bias=false").bias is None
+
+
+def test_a_grid_may_go_over_networks_and_their_arguments(net):
+    plan = fedcell.sweeps.plan("fedavg", settings=SMALL, grid={"model.name": ["net.py:wide", "net.py:fixed", "mlp"]})
+    assert len({task.name for task in plan.tasks}) == 3
+    assert [bool(task.config["model"]["sha256"]) for task in plan.tasks] == [True, True, False]
+    sizes = {"model.args": ["width=3", "width=4"]}
+    assert len(fedcell.sweeps.plan("fedavg", settings=SMALL, grid=sizes, model="net.py:wide").tasks) == 2
 
 
 @pytest.mark.parametrize(
