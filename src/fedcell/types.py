@@ -295,7 +295,7 @@ class Row(NamedTuple):
     radio_joule: float
     uplink_bit: float
     outcome: str  # one letter per device, see Outcome
-    metrics: Mapping[str, float]  # accuracy and loss when evaluated, and a method's own columns
+    metrics: Mapping[str, float]  # those of the task when evaluated, and a method's own columns
 
 
 class Snapshot(NamedTuple):
@@ -320,6 +320,7 @@ class Problem(NamedTuple):
     n_rounds: int
     eval_every: int = 1
     scaling: "Scaling | None" = None  # what was done to every sample; None: nothing
+    hopeless_loss: float = 1e6  # a test loss from which on a run has diverged, by the task
 
 
 def as_is(problem: Problem, state: Any, updates: Updates, observation: Observation, decision: Decision) -> Updates:
@@ -350,6 +351,8 @@ class Method(NamedTuple):
 
     `foretell(problem, params, state, x)` gives class probabilities `[n_devices, n_classes]` for one input per device. A
     method says so only if devices predict by anything but the model that `broadcast` gives them.
+
+    `needs_labels` says that the method looks at class labels: runs of other tasks than classification refuse it.
     """
 
     init: Callable[[Problem, "Tensor"], Any]
@@ -363,6 +366,7 @@ class Method(NamedTuple):
     sends: str = "updates"
     own_networks: bool = False
     foretell: "Callable[[Problem, Tensor, Any, Tensor], Floats] | None" = None
+    needs_labels: bool = False
 
 
 Seam = TypeVar("Seam", bound=Callable[..., Any])

@@ -15,6 +15,7 @@ from ..types import Ints, Store
 from .settings import DataConfig
 
 NOBODY = -1
+BY_LABEL = ("dirichlet", "shards", "classes")  # rules that look at class labels
 
 
 def partition(settings: DataConfig, labels: Ints, n_devices: int, n_classes: int, seed: int) -> Store:

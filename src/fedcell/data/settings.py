@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from ..metrics import TASKS
 from ..options import option
 from .scaling import SCALINGS
 
@@ -11,7 +12,14 @@ class DataConfig:
     """Which samples there are, and which device holds which."""
 
     name: str = option(
-        "digits", "digits, mnist, fashion-mnist, cifar10, video (see the video section), or the path of an .npz file"
+        "digits",
+        "digits, diabetes, tags, mnist, fashion-mnist, cifar10, characters or video (see their sections), or the path "
+        "of an .npz file",
+    )
+    task: str = option(
+        "auto",
+        "what is learned; auto: what the targets look like, class labels if they may be",
+        choices=("auto", *TASKS),
     )
     scaling: str = option(
         "unit",

@@ -21,7 +21,7 @@ from ..data import load, partition
 from ..data.scaling import apply
 from ..errors import BadInput
 from ..learn import models
-from ..learn.architecture import Architecture
+from ..learn.architecture import Architecture, choose
 from ..learn.learner import Learner, check_fits, initialise, pick_device
 from ..learn.samples import Samples
 from ..learn.settings import ModelConfig, TrainConfig
@@ -107,7 +107,8 @@ def learner_of(task: Task, samples: np.ndarray, labels: Ints, model: Network | N
     inputs = apply(task.scaling, samples, "the data of this device")
     here = Samples(inputs, labels, pick_device(settings.device))
     build = model or partial(_named, task)
-    architecture = Architecture.of(initialise(lambda: build(here.shape, task.n_classes), task.seed))
+    network = initialise(lambda: build(here.shape, task.n_classes), task.seed)
+    architecture = Architecture.of(choose(network, from_dict(ModelConfig(), task.model).train))
     check_fits(architecture, here, task.n_classes)
     if architecture.n_params != task.n_params and task.report is None:
         raise BadInput(

@@ -21,6 +21,7 @@ from ..data.settings import DataConfig
 from ..errors import BadInput
 from ..learn.learner import Extracted, Learner
 from ..learn.samples import Samples
+from ..learn.tasks import refuse_without_labels
 from ..learn.work import Work
 from ..scenarios import Config, build_problem
 from ..types import Floats, Ints, Outcome, Problem, Start, Store, Stream, Updates, Uplink
@@ -151,7 +152,8 @@ def federated_problem(config: Config, dataset: Dataset | None = None, model: nn.
         dataset: to test on instead; its training samples give the statistics of `data.scaling=standard` alone.
         model: network instead of `model.name`; its present weights are the start.
     """
-    found = scaled(dataset or load(config.data.name), config.data.scaling, reuse=dataset is None)
+    found = scaled(dataset or load(config.data.name, config.data.task), config.data.scaling, reuse=dataset is None)
+    refuse_without_labels(found.task, "a federation of real devices", "simulate it, or deploy a classification")
     n_known = max(found.n_classes, config.world.n_devices)  # one for every label, and for every store that is drawn
     labels = np.arange(n_known, dtype=np.int64) % found.n_classes
     samples = np.zeros((n_known, *found.x_test.shape[1:]), dtype=found.x_test.dtype)

@@ -71,6 +71,7 @@ def build(config: Config) -> Method:
         aggregate=partial(aggregate, config),
         evaluate=partial(evaluate, config),
         foretell=partial(foretell, config),
+        needs_labels=True,
     )
 
 

@@ -60,6 +60,7 @@ def build(config: Config) -> Method:
         evaluate=evaluate,
         own_networks=True,
         sends="scores of public samples",
+        needs_labels=True,
     )
 
 

@@ -54,6 +54,7 @@ def build(config: Config) -> Method:
         aggregate=partial(aggregate, config),
         evaluate=partial(evaluate, config),
         sends="the body of a model",
+        needs_labels=True,
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from .. import methods as library
 from .. import options, scenarios
 from ..errors import BadInput, FedcellError
+from ..learn.tasks import refuse_without_labels
 from ..methods import Choice
 from ..methods.parts.pairing import absolute, files
 from ..scenarios import Config, build_problem
@@ -50,15 +51,19 @@ def prepare(
     if problem is not None:
         own = (FEDERATION,)
     problem = problem or build_problem(config, dataset, model)
+    task, chance = problem.learner.task.name, None if FEDERATION in own else _chance(problem)
     jobs: list[PreparedRun] = []
     for one in asked:
         spec, method = _one(one, config)
         if spec.label in (job.spec.label for job in jobs):
             raise BadInput(f"method {spec.label!r} is named twice: drop one or give it other settings")
+        if method.needs_labels:
+            refuse_without_labels(task, f"method {spec.label!r}", "choose another method or task")
         first = begin(problem, method)
         folder = _free(_slug(spec.label), [job.spec.folder for job in jobs])
         start, written = fingerprint(problem, first), options.to_dict(config)
         spec = spec._replace(folder=folder, config=written, own=own + spec.own, start=start, scaling=_scaling(problem))
+        spec = spec._replace(task=task, chance=chance)
         jobs.append(PreparedRun(Path(folder), spec, method, first))
     return problem, jobs
 
@@ -75,6 +80,12 @@ def fingerprint(problem: Problem, first: Snapshot) -> str:
 def _scaling(problem: Problem) -> dict[str, Any]:
     """What was done to every input; empty if nothing was."""
     return problem.scaling.record() if problem.scaling else {}
+
+
+def _chance(problem: Problem) -> float:
+    """What the best constant answer achieves, in the leading metric of the task."""
+    learner = problem.learner
+    return learner.task.constant(learner.train_samples.labels, learner.test_samples.labels)
 
 
 def rebuild(spec: Spec, own: Mapping[str, Method]) -> Method:

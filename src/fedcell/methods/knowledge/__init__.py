@@ -135,6 +135,7 @@ def build(config: Config) -> Method:
         evaluate=evaluate,
         own_networks=True,
         sends="class means of features",
+        needs_labels=True,
     )
 
 
