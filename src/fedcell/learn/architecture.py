@@ -62,6 +62,10 @@ class Architecture:
         """The flat vector of a module's parameters, on the CPU."""
         return torch.cat([parameter.detach().reshape(-1).cpu() for parameter in trainable(module)])
 
+    def frozen(self) -> list[Tensor]:
+        """The parameters that nothing trains or sends."""
+        return [parameter.detach() for parameter in self.module.parameters() if not parameter.requires_grad]
+
     def views(self, vector: Tensor) -> list[Tensor]:
         """The parameters as views into one flat vector in canonical order."""
         return [

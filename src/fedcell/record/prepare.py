@@ -69,12 +69,13 @@ def prepare(
 
 
 def fingerprint(problem: Problem, first: Snapshot) -> str:
-    """A checksum of what a run starts from: the first state, samples from all over the training set, their scaling."""
+    """A checksum of what a run starts from: first state, frozen parameters, samples from all over, their scaling."""
     samples = problem.learner.train_samples
     x, y = samples.take(np.linspace(0, len(samples) - 1, PROBED).astype(np.int64))
     template = Template.of(first)
-    scaling = _scaling(problem)
-    return tree.digest(*tree.pack((first, x, y, samples.y, *([scaling] if scaling else [])), *template))
+    scaling, frozen = _scaling(problem), [one for net in problem.learner.architectures for one in net.frozen()]
+    more = ([scaling] if scaling else []) + ([frozen] if frozen else [])
+    return tree.digest(*tree.pack((first, x, y, samples.y, *more), *template))
 
 
 def _scaling(problem: Problem) -> dict[str, Any]:
