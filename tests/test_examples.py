@@ -3,6 +3,7 @@
 import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
 import test_method_contract as contract
 import torch
@@ -52,6 +53,16 @@ def test_compare_schedulers(capsys, monkeypatch):
     for name in ("all", "random", "round-robin", "best-channel", "fastest"):
         assert f"scheduler={name}" in out
     assert "of 20 devices were heard at least once" in out
+
+
+def test_lora(capsys):
+    out = runpy.run_path(str(EXAMPLES / "lora.py"), run_name="__main__")
+    whole, lora = out["whole"], out["lora"]
+    assert "adapters" in capsys.readouterr().out
+    n_adapted = 2 * 4 * (48 + 3 * 48 + 48 + 48)  # of two blocks: rank times what goes in and out of two layers
+    np.testing.assert_allclose(lora.columns["uplink_bit"], 32 * n_adapted * lora.columns["n_selected"])
+    assert lora.columns["perplexity"][-1] < lora.columns["perplexity"][0] < 0.5 * lora.chance
+    assert 10 * lora.columns["uplink_bit"].sum() < whole.columns["uplink_bit"].sum()
 
 
 def test_request_path(capsys):

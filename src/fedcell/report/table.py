@@ -10,7 +10,7 @@ from .scores import heads, score_cells, score_meaning, shared
 if TYPE_CHECKING:
     from rich.table import Table
 
-COSTS = ("time", "compute", "radio", "uplink", "delivered")
+HEADER = ("method", "best", "final", "time", "compute", "radio", "uplink", "delivered")  # scores by name if need be
 MEANING = "{} time: {}. compute, radio: energy of all devices. delivered: devices heard of those selected, per round."
 SERVED = ("hits", "backhaul", "saved")
 SERVED_MEANING = (
@@ -48,7 +48,7 @@ def human(value: float, units: Units) -> str:
 def grid(summaries: Sequence[RunInfo]) -> list[list[str]]:
     """The texts of the table: the header, then one list per run."""
     named = shared(summaries) is None
-    rows = [["method", *heads(summaries), *COSTS], *(_cells(one, named) for one in summaries)]
+    rows = [["method", *heads(summaries), *HEADER[3:]], *(_cells(one, named) for one in summaries)]
     if any(one.served for one in summaries):
         added = [SERVED, *(served_cells(one.served) for one in summaries)]
         rows = [[*row, *more] for row, more in zip(rows, added, strict=True)]
