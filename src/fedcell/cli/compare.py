@@ -22,7 +22,7 @@ def flags(sub: ArgumentParser) -> None:
     sub.add_argument("--against", metavar="LABEL", help="the reference, by its label (default: the first group)")
     sub.add_argument(
         "--target",
-        metavar="ACCURACY",
+        metavar="VALUE",
         type=float,
         action="append",
         default=[],
