@@ -15,6 +15,11 @@ from fedcell.cli import main
 from fedcell.record import read_all
 
 SMALL = ["--set", "world.n_devices=4", "--set", "model.name=logistic", "--set", "train.steps=1"]
+BROKEN = (
+    "from fedcell.methods.fedavg import Config, build as plain\n"
+    "def misplan(*_):\n    return 1 / 0\n"
+    "def build(config):\n    return plain(config)._replace(decide=misplan)\n"
+)
 RUN = ["run", "fedavg", "--rounds", "2", *SMALL]
 
 
@@ -132,6 +137,38 @@ def test_a_run_in_which_nobody_is_heard_is_said(capsys, setting, words):
         assert capsys.readouterr().err.startswith(f"fedcell: fedavg: no update arrived in any round {words}")
     assert main([*RUN, "--quiet", "--out", "heard"]) == 0
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("method", ["osafl", "knowledge"])
+def test_a_run_in_which_nobody_is_planned_is_said(capsys, method):
+    """FedAvg asks everybody in vain; methods that plan ahead ask nobody, and must not fail silently."""
+    settings = [*SMALL, "--set", "world.deadline_s=1e-6", "--set", "world.energy_per_round_joule=1e-12"]
+    assert main(["run", method, "central", "--rounds", "2", "--quiet", "--out", "o", *settings]) == 0
+    err = capsys.readouterr().err
+    assert err.startswith(f"fedcell: {method}: no device was planned in any round")
+    assert "raise world.deadline_s" in err
+    assert err.count("\n") == 1
+
+
+def test_an_exception_in_one_method_leaves_its_traceback_and_the_others_continue(capsys):
+    Path("mine.py").write_text(BROKEN)
+    assert main(["run", "mine.py", "fedavg", "--rounds", "3", "--quiet", "--out", "o", *SMALL]) == 1
+    out, err = capsys.readouterr()
+    assert "mine.py: failed after 0 of 3 rounds (ZeroDivisionError: division by zero)" in out
+    assert [one.status.state for one in read_all("o")] == ["failed", "finished"]
+    (told,) = Path("o").rglob("traceback.txt")
+    assert "in misplan" in told.read_text()
+    assert f"mine.py failed: {told} says where" in err
+    Path("mine.py").write_text(BROKEN.replace("1 / 0", "1 / 1"))  # another file is another method
+    assert main(["run", "--resume", "o", "--quiet"]) == 1
+    assert "changed since this run began" in capsys.readouterr().err
+
+
+def test_an_exception_in_the_only_method_is_raised_as_it_is():
+    Path("mine.py").write_text(BROKEN)
+    with pytest.raises(ZeroDivisionError):
+        main(["run", "mine.py", "--rounds", "3", "--quiet", "--out", "o", *SMALL])
+    assert [*Path("o").rglob("traceback.txt")]
 
 
 # ---------------------------------------------------------------- records with damage

@@ -11,7 +11,7 @@ from torch import nn
 from .data import Dataset
 from .loggers import LogWatcher
 from .options import mapping
-from .record import Period, Record, Watch, execute, silent
+from .record import Failed, Period, Record, Watch, execute, silent
 from .resolve import resolve
 from .scenarios import get
 from .types import Method
@@ -29,6 +29,7 @@ def run(
     watch: Watch = silent,
     say: Callable[[str], None] | None = None,
     checkpoint_s: float = 10.0,
+    failed: Failed | None = None,
 ) -> list[Record]:
     """Compare methods in one world on one seed, and record every round.
 
@@ -45,6 +46,8 @@ def run(
         watch: called after every round with a `fedcell.record.Progress`.
         say: called with a sentence for every setting that changes nothing; None: warns.
         checkpoint_s: wall time between checkpoints.
+        failed: called with the label and the exception of every run that failed; None: the first such exception is
+            raised, once the other methods have run. Either way its traceback is in the folder of the run.
 
     Returns:
         One record per method; `fedcell.report.text(records)` is the table, `fedcell.report.save(records, path)`
@@ -60,4 +63,5 @@ def run(
         (say or partial(warn, stacklevel=2))(line)
     with LogWatcher([log] if isinstance(log, str) else log, watch) as told:
         period = Period(seconds=checkpoint_s)
-        return execute(found.config, found.methods, out, dataset=dataset, model=model, watch=told, period=period)
+        more: dict[str, Any] = {"dataset": dataset, "model": model, "watch": told, "period": period, "failed": failed}
+        return execute(found.config, found.methods, out, **more)

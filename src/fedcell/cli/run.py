@@ -10,7 +10,7 @@ from .. import api, record, report
 from ..errors import BadInput
 from ..loggers import LogWatcher
 from ..record.files import DiskError
-from ..record.folder import SWEEP
+from ..record.folder import SWEEP, TRACEBACK
 from ..resolve import read_pairs
 from .output import FIGURE, print_result
 from .parser import check_run_flags
@@ -20,14 +20,17 @@ from .progress import watcher
 def run(args: Namespace) -> int:
     """Run or resume, then report."""
     check_run_flags(args)
-    watch = watcher(args.quiet)
+    watch, failures = watcher(args.quiet), dict[str, Exception]()
     try:
         with watch:
-            records = _resume(args, watch) if args.resume else _execute(args, watch)
+            play = _resume if args.resume else _execute
+            records = play(args, watch, failures.__setitem__)
     except KeyboardInterrupt:
         rest = f"go on with `{watch.again}`" if watch.again else "nothing was written"
         print(f"fedcell: interrupted; {rest}", file=sys.stderr)
         return 130
+    if failures and len(failures) == len(records):
+        raise next(iter(failures.values()))
     folder = Path(args.resume) if args.resume else records[0].folder.parent
     figure, trouble = None, None
     try:
@@ -35,12 +38,17 @@ def run(args: Namespace) -> int:
     except DiskError as error:
         trouble = error
     print_result(records, folder, figure, args.json)
+    for one in records:
+        if one.label in failures:
+            print(f"fedcell: {one.label} failed: {one.folder / TRACEBACK} says where", file=sys.stderr)
     if trouble:
         raise trouble
+    if failures:
+        return max(getattr(error, "exit_code", 1) for error in failures.values())
     return 3 if any(one.status.state == "diverged" for one in records) else 0
 
 
-def _execute(args: Namespace, watch: record.Watch) -> list[record.Record]:
+def _execute(args: Namespace, watch: record.Watch, failed: record.Failed) -> list[record.Record]:
     settings = read_pairs(args.set, "--set")
     add_flags(settings, args, "rounds", "seed")
     return api.run(
@@ -52,10 +60,11 @@ def _execute(args: Namespace, watch: record.Watch) -> list[record.Record]:
         watch=watch,
         say=print_notice,
         checkpoint_s=args.checkpoint_every,
+        failed=failed,
     )
 
 
-def _resume(args: Namespace, watch: record.Watch) -> list[record.Record]:
+def _resume(args: Namespace, watch: record.Watch, failed: record.Failed) -> list[record.Record]:
     names = ("scenario", "rounds", "seed", "set", "out")
     given = [f"--{name}" for name in names if getattr(args, name)] + args.methods
     if given:
@@ -63,7 +72,8 @@ def _resume(args: Namespace, watch: record.Watch) -> list[record.Record]:
     if os.path.isfile(Path(args.resume) / SWEEP):
         raise BadInput(f"{args.resume} is the folder of a sweep: go on with `fedcell sweep --resume {args.resume}`")
     with LogWatcher(args.log, watch) as told:
-        return record.resume(args.resume, watch=told, period=record.Period(seconds=args.checkpoint_every))
+        period = record.Period(seconds=args.checkpoint_every)
+        return record.resume(args.resume, watch=told, period=period, failed=failed)
 
 
 def add_flags(changes: dict[str, Any], args: Namespace, *flags: str) -> None:

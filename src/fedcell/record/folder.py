@@ -22,6 +22,7 @@ from .served import COLUMNS as SERVED
 FORMAT = 1  # of all files that say what to run
 COMPARISON, RUN, STATUS, SWEEP = "comparison.json", "run.json", "status.json", "sweep.json"
 ROWS = "rounds.jsonl"
+TRACEBACK = "traceback.txt"  # of the exception that ended a run
 DEPTH = {COMPARISON: 1, SWEEP: 2}  # folders from such a file down to a run
 ENDED = ("finished", "diverged")  # nothing is left to simulate
 SCORES = ("accuracy", "loss")  # metrics that a run may not have yet

@@ -150,8 +150,17 @@ def _cells(one: RunInfo) -> list[str]:
         human(found.compute_joule, JOULES),
         human(found.radio_joule, JOULES),
         human(found.uplink_bit, BITS),
-        f"{found.delivered_per_round:.1f}/{found.selected_per_round:.0f}" if found.selected_per_round else "-",
+        heard(found.delivered_per_round, found.selected_per_round),
     ]
+
+
+def heard(delivered: float, selected: float) -> str:
+    """Devices heard of those selected, both to the same digit.
+
+    >>> heard(16.38, 16.42), heard(3.5, 20.0), heard(0.0, 0.0)
+    ('16.4/16.4', '3.5/20', '-')
+    """
+    return f"{delivered:.1f}/{selected:.1f}".removesuffix(".0") if selected else "-"
 
 
 def _percent(share: float) -> str:
