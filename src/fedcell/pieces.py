@@ -28,7 +28,11 @@ def load(kind: str, package: str, folder: Iterable[str], name: str) -> ModuleTyp
         known = name in _files(folder)
         found = importlib.import_module(f"{package}.{name}") if known else None  # this one alone: it is faster
         if found is None or not hasattr(found, "build"):
-            near = did_you_mean(name, names(package, folder))
+            every = names(package, folder)
+            parts = [part.strip() for part in name.split(",")]
+            if len(parts) > 1 and all(part.partition("+")[0] in every for part in parts):
+                raise BadInput(f"{name!r} is no {kind}: put a space between them, {' '.join(parts)}")
+            near = did_you_mean(name, every)
             raise BadInput(f"unknown {kind} {name!r}{near} (fedcell list shows all)")
         module = found
     for part in ("Config", "build"):

@@ -6,6 +6,12 @@ from typing import Any, NoReturn
 
 from ..errors import BadInput, choose_one, did_you_mean
 
+ELSEWHERE = {  # flags that people look for in another command
+    ("fedcell run", "--seeds"): "`fedcell sweep` runs several seeds, and --seed N is one",
+    ("fedcell run", "--grid"): "`fedcell sweep` runs a grid, and --set KEY=VALUE sets one value",
+    ("fedcell run", "--workers"): "`fedcell sweep` runs methods side by side",
+}
+
 
 class Parser(argparse.ArgumentParser):
     """As `argparse` has it; bad arguments raise BadInput."""
@@ -18,6 +24,8 @@ class Parser(argparse.ArgumentParser):
         found, rest = super().parse_known_args(args, namespace)
         if rest:
             word = next((one for one in rest if one.startswith("-")), rest[0])
+            if hint := ELSEWHERE.get((self.prog, word.partition("=")[0])):
+                self.error(f"{word} is no flag of {self.prog}: {hint}")
             self.error(f"{word} is no flag or argument of {self.prog}{_nearest(word, self._option_string_actions)}")
         return found, rest
 
