@@ -205,6 +205,7 @@ def number(value: float, half: float, sign: bool = False) -> str:
 def _group_json(group: Group) -> dict[str, Any]:
     return {
         "label": group.label,
+        "name": group.name,
         "varied": dict(group.varied),
         "folders": [str(record.folder) for record in group.records],
         "measures": {key: _measure_json(one) for key, one in group.measures.items()},
