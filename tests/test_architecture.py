@@ -18,7 +18,7 @@ FLOORS = [  # a room may import from its own floor and the floors below
     {"data", "tiers", "coding"},
     {"methods", "plan"},
     {"scenarios"},
-    {"resolve"},
+    {"resolve", "study"},
     {"foretelling", "screening", "simulate"},
     {"record", "report", "loggers", "sweeps", "experiment", "web", "api", "deploy", "cli", "__main__", "__init__"},
 ]

@@ -44,7 +44,8 @@ def run_flags(sub: argparse.ArgumentParser) -> None:
         "methods",
         metavar="METHOD",
         nargs="*",
-        help="NAME[:key=value,...] or the path of a .py file; without any, those the scenario compares",
+        help="NAME[:key=value,...] or the path of a .py file; without any, those the scenario compares; "
+        "or a study, the path of a .toml file, over which flags win",
     )
     sub.add_argument("--rounds", metavar="N", help="rounds to simulate")
     sub.add_argument(
@@ -61,6 +62,7 @@ def run_flags(sub: argparse.ArgumentParser) -> None:
         default=10.0,
         help="wall time between checkpoints of a run (default: 10)",
     )
+    sub.add_argument("--save-config", metavar="FILE", help="also write what is asked for as a study, a .toml file")
     sub.add_argument("--quiet", action="store_true", help="no progress; notices and errors only")
     sub.add_argument("--json", action="store_true", help="the result as JSON on stdout")
 
@@ -69,3 +71,8 @@ def check_run_flags(args: argparse.Namespace) -> None:
     """Refuse values of these flags that make no sense."""
     if not args.checkpoint_every >= 0:
         raise BadInput(f"--checkpoint-every {args.checkpoint_every:g} is below 0: give seconds of wall time")
+    if args.save_config is not None:
+        if args.resume:
+            raise BadInput(f"--resume takes everything from its folder: drop --save-config {args.save_config}")
+        if not args.save_config.endswith(".toml"):
+            raise BadInput(f"--save-config {args.save_config} is no .toml file: end its name in .toml")

@@ -6,12 +6,14 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from .. import api, record, report
+from .. import api, record, report, scenarios
 from ..errors import BadInput
 from ..loggers import LogWatcher
 from ..record.files import DiskError
 from ..record.folder import SWEEP, TRACEBACK
-from ..resolve import read_pairs
+from ..resolve import read_pairs, resolve
+from ..study import Study
+from . import study
 from .output import FIGURE, print_result
 from .parser import check_run_flags
 from .progress import watcher
@@ -20,6 +22,11 @@ from .progress import watcher
 def run(args: Namespace) -> int:
     """Run or resume, then report."""
     check_run_flags(args)
+    asked = Study() if args.resume else study.fold(args)
+    study.check(asked)
+    if args.save_config is not None:
+        _check(args)
+        study.save(args, asked)
     watch, failures = watcher(args.quiet), dict[str, Exception]()
     try:
         with watch:
@@ -38,6 +45,7 @@ def run(args: Namespace) -> int:
     except DiskError as error:
         trouble = error
     print_result(records, folder, figure, args.json)
+    study.tell(study.show(asked, folder), args.json)
     for one in records:
         if one.label in failures:
             print(f"fedcell: {one.label} failed: {one.folder / TRACEBACK} says where", file=sys.stderr)
@@ -46,6 +54,14 @@ def run(args: Namespace) -> int:
     if failures:
         return max(getattr(error, "exit_code", 1) for error in failures.values())
     return 3 if any(one.status.state == "diverged" for one in records) else 0
+
+
+def _check(args: Namespace) -> None:
+    """Refuse what cannot be run, before it is saved."""
+    preset = scenarios.get(args.scenario or "cell")
+    settings = read_pairs(args.set, "--set")
+    add_flags(settings, args, "rounds", "seed")
+    resolve(preset, args.methods or preset.compare, settings)
 
 
 def _execute(args: Namespace, watch: record.Watch, failed: record.Failed) -> list[record.Record]:
