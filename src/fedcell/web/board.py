@@ -11,7 +11,7 @@ from ..errors import BadInput, FedcellError
 from ..record import stop
 from ..record.files import read_json
 from ..record.folder import COMPARISON, ENDED, RUN, STATUS, how_to_resume, read_status, shortage
-from ..record.index import RunInfo, find, look
+from ..record.index import RunInfo, find, look, reason, told
 from . import runs
 from .follow import Follower, number
 
@@ -55,6 +55,8 @@ class Followed:
         except FedcellError as error:
             return {"state": "damaged", "message": str(error)}
         now: dict[str, Any] = {"state": status.state, "message": status.message}
+        if status.state in ("waiting", "failed") and (why := reason(self.info.folder)):
+            now = {"state": "failed", "message": status.message or why, "traceback": told(self.info.folder)}
         if status.state != "waiting":
             reader = self.open()
             reader.read()

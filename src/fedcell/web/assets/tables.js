@@ -40,6 +40,21 @@
     return [...counts].map(([text, count]) => (count > 1 && counts.size > 1 ? `${count} ${text}` : text)).join(", ");
   }
 
+  // Runs that did not come to their end, and why; a traceback unfolds.
+  fedcell.endings = () => {
+    const node = el("div");
+    function draw(view) {
+      const ended = view.runs.filter((run) => run.message && run.state !== "finished");
+      node.replaceChildren(...ended.slice(0, MOST_ENDINGS).map((run) => el("div", { class: "notice ending" },
+        el("p", {}, el("span", { class: `state ${run.state}` }, run.state), ` ${fedcell.runName(run)}, after ${run.totals.rounds} of ${run.total} rounds: `, run.message),
+        run.traceback ? el("details", {}, el("summary", {}, "traceback"), el("pre", {}, run.traceback)) : null)));
+      if (ended.length > MOST_ENDINGS) node.append(el("p", { class: "faint" }, `and ${ended.length - MOST_ENDINGS} more`));
+    }
+    return { node, draw };
+  };
+
+  const MOST_ENDINGS = 20;
+
   const valuesOf = (group, name) => group.runs.map((run) => run.totals[name]).filter((value) => value != null);
 
   function percent(group, name) {
