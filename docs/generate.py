@@ -266,7 +266,14 @@ def _read_papers() -> list[Paper]:
     return [read_paper(folder) for folder in catalogue.papers(EXPERIMENTS)]
 
 
+def api() -> str:
+    """The Python API."""
+    text: str = runpy.run_path(str(HERE / "api_page.py"))["page"]()
+    return text
+
+
 PAGES: dict[str, Callable[[], str]] = {
+    "api.md": api,
     "configuration.md": configuration,
     "claims.md": claims,
     **_papers(),

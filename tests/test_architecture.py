@@ -12,7 +12,7 @@ ROOMS = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "rooms.py"))
 SOURCE, GRAPH = ROOMS["SOURCE"], ROOMS["graph"]()
 FLOORS = [  # a room may import from its own floor and the floors below
     {"types", "units", "version", "errors", "options", "labels", "rng"},
-    {"machine", "unused_settings", "effort", "pieces", "sealing"},
+    {"human", "machine", "unused_settings", "effort", "pieces", "sealing"},
     {"solve"},
     {"world", "radio", "learn"},
     {"data", "tiers", "coding"},
@@ -20,7 +20,20 @@ FLOORS = [  # a room may import from its own floor and the floors below
     {"scenarios"},
     {"resolve", "study"},
     {"foretelling", "screening", "simulate"},
-    {"record", "report", "loggers", "sweeps", "experiment", "web", "api", "deploy", "cli", "__main__", "__init__"},
+    {
+        "record",
+        "report",
+        "loggers",
+        "notebook",
+        "sweeps",
+        "experiment",
+        "web",
+        "api",
+        "deploy",
+        "cli",
+        "__main__",
+        "__init__",
+    },
 ]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 

@@ -10,6 +10,7 @@ from torch import nn
 
 from .data import Dataset
 from .loggers import LogWatcher
+from .notebook import watcher
 from .options import mapping
 from .record import Failed, Period, Record, Watch, execute, silent
 from .resolve import resolve
@@ -43,7 +44,7 @@ def run(
         model: your own network; its present weights are the start.
         out: folder to make; None: the next free one in `runs/`.
         log: `tensorboard=DIR` or `mlflow=URI_OR_DIR`, or several of them.
-        watch: called after every round with a `fedcell.record.Progress`.
+        watch: called after every round with a `fedcell.record.Progress`; without one, Jupyter shows bars.
         say: called with a sentence for every setting that changes nothing; None: warns.
         checkpoint_s: wall time between checkpoints.
         failed: called with the label and the exception of every run that failed; None: the first such exception is
@@ -61,7 +62,7 @@ def run(
     found = resolve(preset, asked or preset.compare, changes, dataset)
     for line in found.notices:
         (say or partial(warn, stacklevel=2))(line)
-    with LogWatcher([log] if isinstance(log, str) else log, watch) as told:
+    with LogWatcher([log] if isinstance(log, str) else log, watcher(watch)) as told:
         period = Period(seconds=checkpoint_s)
         more: dict[str, Any] = {"dataset": dataset, "model": model, "watch": told, "period": period, "failed": failed}
         return execute(found.config, found.methods, out, **more)

@@ -73,6 +73,20 @@ class Record(NamedTuple):
         """Whether seconds are simulated, or measured on real devices."""
         return clock_of(self.own)
 
+    def _repr_html_(self) -> str:
+        """What Jupyter shows."""
+        return Records([self])._repr_html_()
+
+
+class Records(list[Record]):
+    """Several runs; Jupyter shows them as a table."""
+
+    def _repr_html_(self) -> str:
+        from .html import runs  # both read folders with this module
+        from .index import summarise
+
+        return runs([summarise(one) for one in self])
+
 
 def clock_of(own: Collection[str]) -> str:
     """The clock of a run, by the caller's own objects in it."""
@@ -121,7 +135,7 @@ def read_all(folder: str | Path, left_out: Callable[[str], None] | None = None) 
         paths: list[tuple[Path, Spec | None]] = [(info.folder, None) for info in infos if info.state != "damaged"]
     else:
         paths = list(specs(folder))
-    return [one for path, spec in paths if (one := _read_or_leave(path, spec, left_out))]
+    return Records(one for path, spec in paths if (one := _read_or_leave(path, spec, left_out)))
 
 
 def specs(folder: str | Path) -> list[tuple[Path, Spec]]:

@@ -58,6 +58,12 @@ class Comparison(NamedTuple):
     quantities: tuple[Quantity, ...]
     notes: tuple[str, ...]  # what was left out, and what makes numbers less comparable
 
+    def _repr_html_(self) -> str:
+        """What Jupyter shows."""
+        from .side_by_side import comparison_html  # made of this class
+
+        return comparison_html(self)
+
 
 def compare(
     runs: str | Path | Record | Sequence[str | Path | Record],
