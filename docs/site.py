@@ -21,7 +21,10 @@ FENCE = re.compile(r"^(?:```|~~~).*?^(?:```|~~~)$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?:\]\(|src=\")([^)\s\"#]+)")
 NAV: dict[str, list[str]] = {  # what is not named here goes to the end of its folder's section
     "Start here": ["README.md", "docs/index.md", "docs/start.md"],
-    "Guides": ["docs/guides/*.md", "docs/notebooks/*.md"],
+    "Guides": [
+        *("docs/guides/researcher.md", "docs/guides/planner.md", "docs/guides/engineer.md", "docs/guides/*.md"),
+        "docs/notebooks/*.md",
+    ],
     "Using it": [
         *("docs/studies.md", "docs/sweeps.md", "docs/compare.md", "docs/report.md", "docs/dashboard.md"),
         *("docs/plan.md", "docs/records.md", "docs/deploy.md", "docs/scaling.md", "docs/performance.md", "docs/*.md"),

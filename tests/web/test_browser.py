@@ -200,7 +200,7 @@ def test_the_report_fits_a_telephone(visit, failed):
         (["fedavg, world.radius_m=200", "fedavg, world.radius_m=400"], ["world.radius_m=200", "world.radius_m=400"]),
         (["fedavg:lr=1", "fedprox:lr=1"], ["fedavg", "fedprox"]),
         (["fedavg", "fedavg:lr=1"], ["fedavg", "fedavg, lr=1"]),
-        (["fedavg:lr=1"], ["lr=1"]),
+        (["fedavg:lr=1"], ["fedavg, lr=1"]),
         (["a: b", "a: c"], ["b", "c"]),
     ],
 )

@@ -19,8 +19,9 @@
     function draw(view) {
       const served = view.runs.some((run) => "hit_ratio" in run.totals);
       const brought = (group) => [percent(group, "hit_ratio"), mean(group, "video_backhaul_bit", "bit"), percent(group, "saved_share")];
-      const rows = view.groups.map((group) => [
-        el("span", { class: "chip" }, fedcell.sample(group.index), group.name),
+      const short = fedcell.shortNames(view.groups);
+      const rows = view.groups.map((group, i) => [
+        el("span", { class: "chip", title: group.name }, fedcell.sample(group.index), short[i]),
         String(group.runs.length), states(group.runs),
         percent(group, "best"), percent(group, "final"),
         mean(group, "clock_s", "s"), mean(group, "compute_joule", "J"), mean(group, "radio_joule", "J"), mean(group, "uplink_bit", "bit"),
@@ -79,10 +80,11 @@
   fedcell.toggles = (redraw) => {
     const node = el("div", { class: "chips" });
     function draw(view) {
-      node.replaceChildren(...view.groups.map((group) => {
+      const short = fedcell.shortNames(view.groups);
+      node.replaceChildren(...view.groups.map((group, i) => {
         const flip = () => { if (!view.hidden.delete(group.key)) view.hidden.add(group.key); redraw(); };
-        return el("button", { class: "chip", "aria-pressed": String(!view.hidden.has(group.key)), on: { click: flip } },
-          fedcell.sample(group.index), group.name);
+        return el("button", { class: "chip", title: group.name, "aria-pressed": String(!view.hidden.has(group.key)), on: { click: flip } },
+          fedcell.sample(group.index), short[i]);
       }));
     }
     return { node, draw };
