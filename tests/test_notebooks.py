@@ -4,11 +4,14 @@ import sys
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import pytest
 from nbclient import NotebookClient
 
 from fedcell import notebook
-from fedcell.record import Progress
+from fedcell.record import Progress, Record, Status
+from fedcell.record.folder import Records
+from fedcell.record.totals import COLUMNS
 from fedcell.types import Row
 
 FOLDER = Path(__file__).parents[1] / "docs" / "notebooks"
@@ -55,6 +58,21 @@ def test_bars_show_how_far_runs_are_and_escape_labels():
     assert "1.50 min simulated" in text
     assert "<td>finished</td>" in text
     assert "<p>a&lt;b: slow &amp; steady</p>" in text
+
+
+def test_records_are_tables_that_escape_what_is_in_them():
+    columns = {name: np.zeros(2) for name in COLUMNS} | {"clock_s": np.array([60.0, 90.0])}
+    config = {"scenario": "cell", "seed": 7, "rounds": 3}
+    status = Status("failed", 2, 3, "<script>")
+    one = Record(Path("a"), "a<b", "fedavg", {}, config, status, columns)
+    assert one._repr_html_() == Records([one])._repr_html_()
+    page = Records([one, one._replace(label="other")])._repr_html_()
+    assert page.count("<tr>") == 3
+    assert "a&lt;b</td>" in page
+    assert "&lt;script&gt;" in page
+    assert "<script>" not in page
+    for cell in ("1.50 min", "2/3", "failed", ">7<"):
+        assert cell in page
 
 
 def test_bars_are_for_jupyter_alone(monkeypatch):

@@ -72,7 +72,8 @@ class Board:
     def __init__(self, root: str | Path) -> None:
         self.root = Path(root).resolve()
         if not self.root.is_dir():
-            raise BadInput(f"{root} is no folder: name one that `fedcell run` writes into, such as runs")
+            fix = "type `fedcell run fedavg fedprox --rounds 30` to make a first run, or name the folder of your runs"
+            raise BadInput(f"{root} is no folder, so there is nothing to show: {fix}")
         self._runs: dict[str, Followed] = {}
         self._known: set[Path] = set()  # folders that were searched
         self._version = 0
