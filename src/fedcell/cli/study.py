@@ -97,7 +97,7 @@ def save(args: Namespace, study: Study) -> None:
 
     path = Path(args.save_config)
     settings: dict[str, Any] = read_pairs(args.set, "--set")
-    settings |= {key: getattr(args, flag) for flag, key in FLAGS.items() if getattr(args, flag, None) is not None}
+    settings |= {key: written(getattr(args, flag)) for flag, key in FLAGS.items() if getattr(args, flag, None)}
     names: dict[str, Any] = {key.partition(".")[0]: str(settings.pop(key, "")) for key in named(study)}
     seeds = _seeds(args, settings)
     asked = study._replace(
