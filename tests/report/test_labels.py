@@ -32,6 +32,11 @@ def test_a_setting_that_one_group_lacks_is_in_the_labels_of_the_others():
     assert labels([a_run(LONG)]) == [LONG]  # nothing differs from anything
 
 
+def test_the_figure_of_a_run_names_what_differs_too():
+    drawn = report.draw([a_run(f"{LONG},lr={lr}") for lr in (0.1, 0.2)])
+    assert [text.get_text() for text in drawn.legends[0].get_texts()] == ["fedavg:lr=0.1", "fedavg:lr=0.2"]
+
+
 def test_files_are_named_without_their_folders_unless_that_is_what_differs():
     assert labels([a_run("./some/folder/mine.py:b=1"), a_run("fedavg")]) == ["mine.py:b=1", "fedavg"]
     both = ["one/mine.py", "two/mine.py"]

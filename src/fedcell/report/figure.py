@@ -17,6 +17,7 @@ from ..types import Floats
 from .bands import Band, band
 from .comparison import Comparison, Group
 from .costs import COSTS, Cost, titled
+from .labels import short_labels
 from .served_curves import SERVED, curve, have_servers
 from .table import scale
 
@@ -223,12 +224,14 @@ def _draw_panel(ax: "Axes", panel: Cost, records: Sequence[Record], metric: str)
     costs = [panel.total(record) for record in records]
     totals = [float(cost[-1]) for cost in costs if len(cost) and cost[-1] > 0] or [1.0]
     size, unit = scale(max(totals), panel.units)
+    texts = [record.label for record in records]
+    labels = short_labels(texts, texts)[0] if texts else []
     for index, (record, cost) in enumerate(zip(records, costs, strict=True)):
         rounds, values = curve(record, metric)
         if len(values) and isfinite(cost[-1]):
             values = values * _factor(metric)
             style = _style(index, len(values), len(records))
-            _draw_curve(ax, shorten(record.label, 100), cost[rounds] / size, values, style)
+            _draw_curve(ax, shorten(labels[index], 100), cost[rounds] / size, values, style)
     _dress(ax, titled(panel, records) + (f" ({unit})" if unit else ""), max(totals) > LOG_RATIO * min(totals))
 
 
