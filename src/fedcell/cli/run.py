@@ -3,6 +3,7 @@
 import os
 import sys
 from argparse import Namespace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,14 +47,21 @@ def run(args: Namespace) -> int:
         trouble = error
     print_result(records, folder, figure, args.json)
     study.tell(study.show(asked, folder), args.json)
-    for one in records:
-        if one.label in failures:
-            print(f"fedcell: {one.label} failed: {one.folder / TRACEBACK} says where", file=sys.stderr)
+    _say_why(records, failures)
     if trouble:
         raise trouble
     if failures:
-        return max(getattr(error, "exit_code", 1) for error in failures.values())
+        return min(getattr(error, "exit_code", 1) for error in failures.values())
     return 3 if any(one.status.state == "diverged" for one in records) else 0
+
+
+def _say_why(records: Sequence[record.Record], failures: Mapping[str, Exception]) -> None:
+    """Say where the traceback of a run lies, or what stopped one that did not come as far as its first round."""
+    for one in records:
+        if one.label in failures:
+            place = one.folder / TRACEBACK
+            why = f"{place} says where" if place.exists() else str(failures[one.label])
+            print(f"fedcell: {one.label} failed: {why}", file=sys.stderr)
 
 
 def _check(args: Namespace) -> None:
