@@ -12,6 +12,9 @@ from ..errors import BadInput, did_you_mean
 from ..options import flat, written
 
 BARE = re.compile(r"[A-Za-z0-9_-]+")  # keys that need no quotes
+NUMBER = re.compile(
+    r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?|-?inf|true|false"
+)  # the same in TOML and in a setting
 SETTINGS = ("rounds", "seed", "eval_every", "world", "train", "stream", "video")  # that people write at the top
 
 
@@ -239,19 +242,12 @@ def _toml(value: Any, numbers: bool = False) -> str:
     if isinstance(value, Mapping):
         return f"{{ {', '.join(f'{_key(key)} = {_toml(one)}' for key, one in value.items())} }}"
     if isinstance(value, str):
-        return value if numbers and _is_number(value) else _quoted(value)
+        return value if numbers and NUMBER.fullmatch(value) else _quoted(value)
     return written(value)
 
 
 def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return isinstance(tomllib.loads(f"x = {text}")["x"], bool | int | float) and "\n" not in text
-    except tomllib.TOMLDecodeError:
-        return False
 
 
 def _key(name: str, dotted: bool = False) -> str:
