@@ -1,10 +1,11 @@
 # make demo: OSAFL and its baselines on video requests.   make test: lint, types and the whole test suite.
-# Both create .venv on first use; later calls reuse it until pyproject.toml or constraints.txt change.
+# make docs: the documentation as a site in build/site; a dead link fails.
+# All create .venv on first use; later calls reuse it until pyproject.toml or constraints.txt change.
 
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check install bench clean
+.PHONY: demo test check install bench docs clean
 .DEFAULT_GOAL := demo
 
 install: .venv/installed
@@ -24,6 +25,10 @@ check: install
 
 test: check
 	$(BIN)/python -m pytest
+
+docs: install
+	$(BIN)/python docs/site.py build/site
+	@echo "open build/site/index.html"
 
 bench: install
 	$(BIN)/python benchmarks/engine.py

@@ -5,6 +5,7 @@
 A test compares the pages on file with `PAGES` and fails when one is stale.
 """
 
+import json
 import re
 import runpy
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from fedcell import coding, methods, options, scenarios
 from fedcell.experiment import VERDICTS, catalogue, pages
 from fedcell.experiment.ledger import LedgerRow, Paper, read_paper, totals
 from fedcell.experiment.ledger import ledger as read_ledger
+from fedcell.study import schema
 
 HERE = Path(__file__).parent
 CONTRIBUTING, ROOMS = HERE.parent / "CONTRIBUTING.md", ("<!-- rooms -->", "<!-- end of rooms -->")
@@ -226,6 +228,13 @@ def _first_line(settings: Any) -> str:
     return (type(settings).__doc__ or "").strip().split("\n")[0]
 
 
+def study_schema() -> str:
+    """The JSON schema of studies, from the options of runs, methods and codings."""
+    pieces = {name: methods.load(name).Config() for name in methods.names()}
+    pieces |= {name: coding.load(name).Config() for name in coding.names()}
+    return json.dumps(schema.made(scenarios.Config(), pieces), indent=1) + "\n"
+
+
 def contributing() -> str:
     """CONTRIBUTING.md with the rooms as they are."""
     drawing = runpy.run_path(str(HERE / "rooms.py"))["drawing"]
@@ -257,11 +266,19 @@ def _read_papers() -> list[Paper]:
     return [read_paper(folder) for folder in catalogue.papers(EXPERIMENTS)]
 
 
+def api() -> str:
+    """The Python API."""
+    text: str = runpy.run_path(str(HERE / "api_page.py"))["page"]()
+    return text
+
+
 PAGES: dict[str, Callable[[], str]] = {
+    "api.md": api,
     "configuration.md": configuration,
     "claims.md": claims,
     **_papers(),
     "../CONTRIBUTING.md": contributing,
+    "../src/fedcell/study/study.schema.json": study_schema,
 }
 
 if __name__ == "__main__":

@@ -55,6 +55,11 @@ def test_a_key_that_is_no_setting_says_what_to_write(key, words):
         fedcell.run("fedprox", settings={key: 1})
 
 
+def test_nested_settings_are_refused_with_the_dotted_key():
+    with pytest.raises(BadInput, match=r"world holds settings of its own: write dotted keys .* as 'world\.radius_m'"):
+        fedcell.run("fedavg", settings={"world": {"radius_m": 300}})
+
+
 def test_a_key_of_a_method_is_that_of_its_text():
     by_key, by_text = (
         fedcell.run(text, settings=SMALL | more)[0]

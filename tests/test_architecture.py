@@ -12,15 +12,28 @@ ROOMS = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "rooms.py"))
 SOURCE, GRAPH = ROOMS["SOURCE"], ROOMS["graph"]()
 FLOORS = [  # a room may import from its own floor and the floors below
     {"types", "units", "version", "errors", "metrics", "options", "labels", "rng"},
-    {"machine", "unused_settings", "effort", "pieces", "sealing"},
+    {"human", "machine", "unused_settings", "effort", "pieces", "sealing"},
     {"solve"},
     {"world", "radio", "learn"},
     {"data", "tiers", "coding"},
     {"methods", "plan"},
     {"scenarios"},
-    {"resolve"},
+    {"resolve", "study"},
     {"foretelling", "lifting", "screening", "simulate"},
-    {"record", "report", "loggers", "sweeps", "experiment", "web", "api", "deploy", "cli", "__main__", "__init__"},
+    {
+        "record",
+        "report",
+        "loggers",
+        "notebook",
+        "sweeps",
+        "experiment",
+        "web",
+        "api",
+        "deploy",
+        "cli",
+        "__main__",
+        "__init__",
+    },
 ]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 

@@ -15,6 +15,11 @@ from fedcell.cli import main
 from fedcell.record import read_all
 
 SMALL = ["--set", "world.n_devices=4", "--set", "model.name=logistic", "--set", "train.steps=1"]
+BROKEN = (
+    "from fedcell.methods.fedavg import Config, build as plain\n"
+    "def misplan(*_):\n    return 1 / 0\n"
+    "def build(config):\n    return plain(config)._replace(decide=misplan)\n"
+)
 RUN = ["run", "fedavg", "--rounds", "2", *SMALL]
 
 
@@ -134,6 +139,38 @@ def test_a_run_in_which_nobody_is_heard_is_said(capsys, setting, words):
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize("method", ["osafl", "knowledge"])
+def test_a_run_in_which_nobody_is_planned_is_said(capsys, method):
+    """FedAvg asks everybody in vain; methods that plan ahead ask nobody, and must not fail silently."""
+    settings = [*SMALL, "--set", "world.deadline_s=1e-6", "--set", "world.energy_per_round_joule=1e-12"]
+    assert main(["run", method, "central", "--rounds", "2", "--quiet", "--out", "o", *settings]) == 0
+    err = capsys.readouterr().err
+    assert err.startswith(f"fedcell: {method}: no device was planned in any round")
+    assert "raise world.deadline_s" in err
+    assert err.count("\n") == 1
+
+
+def test_an_exception_in_one_method_leaves_its_traceback_and_the_others_continue(capsys):
+    Path("mine.py").write_text(BROKEN)
+    assert main(["run", "mine.py", "fedavg", "--rounds", "3", "--quiet", "--out", "o", *SMALL]) == 1
+    out, err = capsys.readouterr()
+    assert "mine.py: failed after 0 of 3 rounds (ZeroDivisionError: division by zero)" in out
+    assert [one.status.state for one in read_all("o")] == ["failed", "finished"]
+    (told,) = Path("o").rglob("traceback.txt")
+    assert "in misplan" in told.read_text()
+    assert f"mine.py failed: {told} says where" in err
+    Path("mine.py").write_text(BROKEN.replace("1 / 0", "1 / 1"))  # another file is another method
+    assert main(["run", "--resume", "o", "--quiet"]) == 1
+    assert "changed since this run began" in capsys.readouterr().err
+
+
+def test_an_exception_in_the_only_method_is_raised_as_it_is():
+    Path("mine.py").write_text(BROKEN)
+    with pytest.raises(ZeroDivisionError):
+        main(["run", "mine.py", "--rounds", "3", "--quiet", "--out", "o", *SMALL])
+    assert [*Path("o").rglob("traceback.txt")]
+
+
 # ---------------------------------------------------------------- records with damage
 
 
@@ -212,9 +249,25 @@ def test_a_list_of_runs_is_sorted_and_a_comparison_is_not(capsys):
         (["run", "--set", "wrld.radius_m=3"], ["unknown key 'wrld.radius_m'", "did you mean 'world.radius_m'?"]),
         (["run", "fedprox", "--set", "fedprox.nu=1"], ["'fedprox.nu'", "did you mean 'fedprox.mu'?"]),
         (["run", "fedprox:nu=1"], ["'fedprox.nu'", "did you mean 'fedprox.mu'?"]),
-        (["run", "--set", "world.bandwidth_hz=1MHz"], ["world.bandwidth_hz = '1MHz'", "plain SI numbers such as 1e6"]),
-        (["run", "--set", "world.radius_m=3km"], ["world.radius_m = '3km'", "plain SI numbers such as 1e6"]),
-        (["run", "--set", "world.cpu_hz=1GHz..2 GHz"], ["world.cpu_hz", "plain SI numbers such as 1e6"]),
+        (
+            ["run", "--set", "world.bandwidth_hz=1MHz"],
+            ["world.bandwidth_hz = '1MHz'", "in Hz without the unit, 1000000 "],
+        ),
+        (["run", "--set", "world.radius_m=3km"], ["world.radius_m = '3km'", "in m without the unit, 3000 "]),
+        (["run", "--set", "world.cpu_hz=1GHz..2 GHz"], ["world.cpu_hz", "without the unit, 1000000000..2000000000 "]),
+        (["run", "--set", "world.deadline_s=10 MHz"], ["world.deadline_s = '10 MHz'", "plain SI numbers such as 1e6"]),
+        (["run", "--set", "lr=0.1"], ["unknown key 'lr': did you mean 'train.lr'"]),
+        (["run", "fedprox", "--set", "mu=0.1"], ["unknown key 'mu': did you mean 'fedprox.mu'?"]),
+        (["run", "--set", "world=3"], ["world is a section: set one of its keys, such as world."]),
+        (["run", "fedavg,fedprox"], ["'fedavg,fedprox' is no method: put a space between them, fedavg fedprox"]),
+        (
+            ["run", "fedavg", "--seeds", "1..5"],
+            ["--seeds is no flag of fedcell run: `fedcell sweep` runs several seeds"],
+        ),
+        (
+            ["run", "fedavg", "--grid", "train.lr=1", "2"],
+            ["--grid is no flag of fedcell run: `fedcell sweep` runs a grid"],
+        ),
         (["run", "fedavg", "--set", "fedprox.mu=1"], ["method 'fedprox' is not part of this run"]),
         (["run", "--set", "rounds"], ["'rounds' has no value", "key=value"]),
         (["run", "--set", "scenario=x"], ["use --scenario x"]),

@@ -51,6 +51,16 @@ def test_json_is_all_there_is_on_stdout_and_equals_the_api(place, capsys):
     assert fedcell.report.comparison_json(fedcell.compare(records, against="central")) == found
 
 
+def test_latex_is_all_there_is_on_stdout_with_labels_as_asked_for(place, capsys):
+    assert main(["compare", str(place), "--latex", "--label", "fedavg=FedAvg", "--figure", "f.pdf"]) == 0
+    out, _ = capsys.readouterr()
+    assert out.startswith("% \\usepackage{booktabs}")
+    assert out.rstrip().endswith("\\end{table}")
+    assert "FedAvg" in out
+    assert main(["compare", str(place), "--latex", "--json"]) == 2
+    assert main(["compare", str(place), "--label", "nobody=x"]) == 2
+
+
 def test_a_terminal_gets_tables(place, capsys, monkeypatch):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "160")

@@ -10,8 +10,9 @@ from torch import nn
 
 from .data import Dataset
 from .loggers import LogWatcher
+from .notebook import watcher
 from .options import mapping
-from .record import Period, Record, Watch, execute, silent
+from .record import Failed, Period, Record, Watch, execute, silent
 from .resolve import resolve, with_names
 from .scenarios import get
 from .types import Method
@@ -29,6 +30,7 @@ def run(
     watch: Watch = silent,
     say: Callable[[str], None] | None = None,
     checkpoint_s: float = 10.0,
+    failed: Failed | None = None,
 ) -> list[Record]:
     """Compare methods in one world on one seed, and record every round.
 
@@ -43,9 +45,11 @@ def run(
             builds one, which resumes, sweeps and deploys without Python.
         out: folder to make; None: the next free one in `runs/`.
         log: `tensorboard=DIR` or `mlflow=URI_OR_DIR`, or several of them.
-        watch: called after every round with a `fedcell.record.Progress`.
+        watch: called after every round with a `fedcell.record.Progress`; without one, Jupyter shows bars.
         say: called with a sentence for every setting that changes nothing; None: warns.
         checkpoint_s: wall time between checkpoints.
+        failed: called with the label and the exception of every run that failed; None: the first such exception is
+            raised, once the other methods have run. Either way its traceback is in the folder of the run.
 
     Returns:
         One record per method; `fedcell.report.text(records)` is the table, `fedcell.report.save(records, path)`
@@ -61,6 +65,7 @@ def run(
     found = resolve(preset, asked or preset.compare, changes, samples)
     for line in found.notices:
         (say or partial(warn, stacklevel=2))(line)
-    with LogWatcher([log] if isinstance(log, str) else log, watch) as told:
+    with LogWatcher([log] if isinstance(log, str) else log, watcher(watch)) as told:
         period = Period(seconds=checkpoint_s)
-        return execute(found.config, found.methods, out, dataset=samples, model=network, watch=told, period=period)
+        more: dict[str, Any] = {"dataset": samples, "model": network, "watch": told, "period": period, "failed": failed}
+        return execute(found.config, found.methods, out, **more)

@@ -21,6 +21,21 @@ from .types import Floats
 
 FEW = 12  # keys that an error message may list
 UNIT = re.compile(r"\d\s*(?![eE][-+]?\d)[A-Za-zµ]")  # a letter behind a number that is no exponent
+MEASURE = re.compile(r"(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*([A-Za-zµ]+)")
+BASES = {
+    "hz": "Hz",
+    "s": "s",
+    "m": "m",
+    "watt": "W",
+    "joule": "J",
+    "bit": "bit",
+    "bps": "bps",
+    "dbm": "dBm",
+    "db": "dB",
+}
+PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "m": 1e-3, "u": 1e-6, "µ": 1e-6}
+SIZES = {"min": ("s", 60.0), "h": ("s", 3600.0)}  # by unit: the suffix of its keys, and its size
+SIZES |= {mark + unit: (end, size) for end, unit in BASES.items() for mark, size in PREFIXES.items()}
 
 
 def option(
@@ -223,13 +238,29 @@ def _parse(entry: Field[Any], value: Any, key: str) -> Any:
         return _convert(hint, value)
     except (ValueError, TypeError, OverflowError) as error:
         if hint is not bool and isinstance(value, str) and UNIT.search(value):
-            fix = "write plain SI numbers such as 1e6"
+            fix = _without_unit(key, value) or "write plain SI numbers such as 1e6"
         else:
             shown = not isinstance(entry.default, bool | None) and entry.default not in ("", ())
             fix = f"write {_type_name(entry.type)}" + f" such as {written(entry.default)}" * shown
         reason = f" ({error})" if hint is Law else ""
         what = f"{key} = {value!r} is not {_type_name(hint)}{reason}"
         raise BadInput(f"{what}: {fix} ({entry.metadata['help']})") from None
+
+
+def _without_unit(key: str, text: str) -> str:
+    """How to write a value with units in the unit of its key; empty if they do not fit it.
+
+    >>> _without_unit("world.bandwidth_hz", "10 MHz"), _without_unit("world.cpu_hz", "1GHz..1.5 GHz")
+    ('write it in Hz without the unit, 10000000', 'write it in Hz without the unit, 1000000000..1500000000')
+    >>> _without_unit("world.deadline_s", "10 MHz")
+    ''
+    """
+    end = key.rpartition("_")[2]
+    found = [(number, *SIZES.get(unit, ("", 0.0))) for number, unit in MEASURE.findall(text)]
+    if not found or any(of != end for _, of, _ in found):
+        return ""
+    numbers = iter([_number(float(number) * size) for number, _, size in found])
+    return f"write it in {BASES[end]} without the unit, {MEASURE.sub(lambda _: next(numbers), text)}"
 
 
 def _convert(hint: Any, value: Any) -> Any:

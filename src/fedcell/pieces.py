@@ -4,6 +4,7 @@ A piece is a module with a docstring whose first line says what it is, a frozen 
 fields, and `build(config)`.
 """
 
+import ast
 import importlib
 import importlib.util
 from collections.abc import Iterable
@@ -27,7 +28,11 @@ def load(kind: str, package: str, folder: Iterable[str], name: str) -> ModuleTyp
         known = name in _files(folder)
         found = importlib.import_module(f"{package}.{name}") if known else None  # this one alone: it is faster
         if found is None or not hasattr(found, "build"):
-            near = did_you_mean(name, names(package, folder))
+            every = names(package, folder)
+            parts = [part.strip() for part in name.split(",")]
+            if len(parts) > 1 and all(part.partition("+")[0] in every for part in parts):
+                raise BadInput(f"{name!r} is no {kind}: put a space between them, {' '.join(parts)}")
+            near = did_you_mean(name, every)
             raise BadInput(f"unknown {kind} {name!r}{near} (fedcell list shows all)")
         module = found
     for part in ("Config", "build"):
@@ -57,6 +62,44 @@ def from_file(kind: str, path: Path) -> ModuleType:
 def summary(module: ModuleType) -> str:
     """The first line of a piece's docstring."""
     return (module.__doc__ or "").strip().split("\n")[0]
+
+
+def outline(package: str) -> list[tuple[str, str, bool]]:
+    """(name, first line of its docstring, whether it has `build`) of every file of a package, none of them imported.
+
+    Importing all methods takes seconds, and a list of them needs their first lines alone.
+    """
+    spec = importlib.util.find_spec(package)
+    found = []
+    for folder in (spec and spec.submodule_search_locations) or ():
+        for name in _files([folder]):
+            path = Path(folder, f"{name}.py")
+            tree = source(path if path.is_file() else Path(folder, name, "__init__.py"))
+            found.append((name, first_line(tree), "build" in _bound(tree)))
+    return found
+
+
+def source(path: Path) -> ast.Module:
+    """The syntax tree of a file."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def first_line(node: ast.Module | ast.FunctionDef) -> str:
+    """The first line of a docstring; empty without one."""
+    return (ast.get_docstring(node) or "").partition("\n")[0]
+
+
+def _bound(tree: ast.Module) -> set[str]:
+    """The names that the top level of a file defines, imports or assigns."""
+    found = set()
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.ImportFrom | ast.Import):
+            found |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.Assign):
+            found |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return found
 
 
 def _files(folder: Iterable[str]) -> list[str]:

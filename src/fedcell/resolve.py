@@ -5,7 +5,7 @@ is part of the run, such as `fedprox.mu`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, NamedTuple
 
 from . import coding as codings
@@ -15,6 +15,7 @@ from .data import Dataset
 from .errors import BadInput, did_you_mean
 from .learn.model_files import pinned
 from .methods import Choice
+from .options import flat
 from .scenarios import Config, Scenario
 from .types import Method
 from .unused_settings import notices
@@ -88,13 +89,17 @@ def sort_keys(values: Mapping[str, Any], methods: Sequence[str], preset: Scenari
     """
     names = list(dict.fromkeys(text.partition(":")[0] for text in methods))
     sections = [entry.name for entry in fields(preset.config)]
+    groups = [name for name in sections if is_dataclass(getattr(preset.config, name))]
     found = Keys({}, {})
     for key, value in sorted(values.items(), key=lambda item: "+" in item[0]):
         section, _, rest = key.partition(".")
         owners = [name for name in names if rest and library.owns(name, section, rest)]
         if key == "scenario":
             raise BadInput(f"scenario = {value} is no setting: use --scenario {value}, or scenario={value!r} in Python")
-        if section in sections:
+        if isinstance(value, Mapping):
+            inner = next(iter(flat({key: value})), key)
+            raise BadInput(f"{key} holds settings of its own: write dotted keys with one value each, such as {inner!r}")
+        if section in sections and (rest or key not in groups):
             found.config[key] = value
         elif not owners:
             raise BadInput(_unknown(key, names, preset))
@@ -129,6 +134,11 @@ def _unknown(key: str, names: Sequence[str], preset: Scenario) -> str:
             f"{key}: coding {section!r} is not part of this run: name it, as in fedavg+{section}, or drop the setting"
         )
     known = [name for name, _, _ in options.keys(preset.config)]
+    inside = [name for name in known if name.startswith(f"{key}.")]
+    if inside:
+        return f"{key} is a section: set one of its keys, such as {inside[0]} (fedcell list keys shows all)"
     for name in names:
         known += [f"{library.word(name)}.{own}" for own, _, _ in options.keys(library.load(name).Config())]
-    return f"unknown key {key!r}{did_you_mean(key, known)} (fedcell list keys shows all)"
+    ends = [name for name in known if name.endswith(f".{key}")]
+    near = f": did you mean {' or '.join(map(repr, ends[:3]))}?" if ends else did_you_mean(key, known)
+    return f"unknown key {key!r}{near} (fedcell list keys shows all)"

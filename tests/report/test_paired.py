@@ -1,5 +1,6 @@
 """Means, intervals and paired tests against SciPy, and step functions against a plain loop."""
 
+import itertools
 import math
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from fedcell.report.bands import MOST_POINTS, band, step
+from fedcell.report.bands import MOST_POINTS, band, between
 from fedcell.report.paired import difference, estimate
 
 NUMBERS = st.floats(-1e3, 1e3).map(lambda value: round(value, 3))
@@ -87,7 +88,7 @@ def test_pairs_without_one_side_are_left_out():
     assert (found.mean, found.n) == (2.0, 2)
 
 
-# ---------------------------------------------------------------- step functions
+# ---------------------------------------------------------------- means of curves
 
 
 def curve_of(gaps, values):
@@ -100,31 +101,36 @@ CURVES = st.builds(
 )
 
 
-@given(CURVES, st.lists(st.floats(-1, 30), max_size=6))
-def test_step_is_the_last_value_paid_for(curve, at):
+@given(CURVES)
+def test_a_curve_passes_through_its_points_and_straight_between_them(curve):
     cost, values = curve
-    for point, found in zip(at, step(cost, values, np.array(at)), strict=True):
-        paid = [value for spent, value in zip(cost, values, strict=True) if spent <= point]
-        assert found == pytest.approx(paid[-1] if paid else math.nan, nan_ok=True)
+    held = dict(zip(cost.tolist(), values.tolist(), strict=True))  # the last at each cost
+    points = sorted(held)
+    assert between(cost, values, np.array(points)) == pytest.approx([held[point] for point in points])
+    for left, right in itertools.pairwise(points):
+        (middle,) = between(cost, values, np.array([(left + right) / 2]))
+        assert middle == pytest.approx((held[left] + held[right]) / 2, rel=1e-9, abs=1e-9)
 
 
 @given(st.lists(CURVES, min_size=1, max_size=4))
-def test_band_is_the_mean_of_steps_where_all_seeds_are(curves):
+def test_band_is_the_mean_of_curves_where_all_seeds_are(curves):
     found = band(curves)
     begin = max(cost[0] for cost, _ in curves)
     end = max(begin, min(cost[-1] for cost, _ in curves))
     points = sorted({float(spent) for cost, _ in curves for spent in cost if begin <= spent <= end})
     assert found.cost.tolist() == points
     for at, mean, low, high in zip(*found[:4], strict=True):
-        held = np.array([step(cost, values, np.array([at]))[0] for cost, values in curves])
+        held = np.array([between(cost, values, np.array([at]))[0] for cost, values in curves])
         assert (mean, low, high) == pytest.approx(estimate(held)[:3], nan_ok=True, rel=1e-9, abs=1e-9)
 
 
-def test_a_step_is_not_interpolated():
-    slow, fast = (np.array([1.0, 3.0, 5.0]), np.array([0.0, 0.5, 1.0])), (np.array([2.0, 4.0]), np.array([0.0, 1.0]))
+def test_seeds_that_learn_alike_at_other_times_have_a_smooth_mean():
+    """A staircase would jump at every cost of every seed; the mean of straight lines is as straight as they are."""
+    slow, fast = (np.array([1.0, 3.0, 5.0]), np.array([1.0, 3.0, 5.0])), (np.array([2.0, 4.0]), np.array([2.0, 4.0]))
     found = band([slow, fast])
     assert found.cost.tolist() == [2.0, 3.0, 4.0]
-    assert found.mean.tolist() == [0.0, 0.25, 0.75]
+    assert found.mean.tolist() == [2.0, 3.0, 4.0]
+    assert (found.high - found.low).tolist() == [0.0, 0.0, 0.0]
 
 
 def test_long_curves_are_thinned_to_exact_points():

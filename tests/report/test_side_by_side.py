@@ -166,22 +166,29 @@ def test_width_and_axes_are_those_asked_for(found, width, axes, panels):
     assert legend.x1 <= drawn.bbox.x1
 
 
-def test_curves_are_told_apart_in_grey_and_step_where_the_clock_does(found):
+def test_curves_are_told_apart_in_grey_and_are_never_staircases(found):
     drawn = report.draw_comparison(found)
     by_round, by_time = (ax.get_lines() for ax in drawn.axes[:2])
     assert len({line.get_marker() for line in by_round}) == 3
     assert len({str(line._dash_pattern) for line in by_round}) == 3
-    assert {line.get_drawstyle() for line in by_round} == {"default"}
-    assert by_time[0].get_drawstyle() == "steps-post"
+    assert {line.get_drawstyle() for line in (*by_round, *by_time)} == {"default"}
     assert by_time[0].get_xdata() == pytest.approx([2, 4, 6, 8])
     assert by_time[0].get_ydata() == pytest.approx([18, 48, 68, 78])
     assert len(drawn.axes[1].collections) == 2  # bands; the free method has a level one
     assert all(0 <= limit <= 100 for ax in drawn.axes for limit in ax.get_ylim())
 
 
-def test_one_seed_is_drawn_without_bands():
-    drawn = report.draw_comparison(report.compare(three(seeds=[1])))
-    assert not any(ax.collections for ax in drawn.axes)
+@pytest.mark.parametrize("seeds", [[1], [1, 2], [1, 2, 3]])
+def test_few_seeds_are_drawn_as_single_runs_and_not_as_a_band_that_covers_the_panel(seeds):
+    drawn = report.draw_comparison(report.compare(three(seeds=seeds)))
+    band = len(seeds) > 2
+    for ax in drawn.axes:
+        assert bool(ax.collections or ax.patches) == band
+    lines = drawn.axes[0].get_lines()
+    assert len(lines) == 3 * (1 if band else len(seeds))
+    assert len(drawn.legends[0].get_texts()) == 3
+    title = drawn.legends[0].get_title().get_text()
+    assert title == ["one seed", "2 seeds, a line each", "mean and 95 % interval over 3 seeds"][len(seeds) - 1]
 
 
 def test_runs_of_other_lengths_and_loss_alone_are_drawn():

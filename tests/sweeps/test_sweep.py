@@ -109,11 +109,33 @@ def test_one_run_that_fails_or_diverges_stops_no_other(capsys):
     assert states == ["failed", "diverged", "finished"]
     assert "ZeroDivisionError: division by zero" in err
     assert "[3/3]" in err
+    (told,) = Path("s").rglob("traceback.txt")
+    assert "return plain(config)._replace(decide=lambda *_: 1 / 0)" in told.read_text()
     assert main(["sweep", "--resume", "s", "--quiet", "--json", "--workers", "1"]) == 1
     out, err = capsys.readouterr()
     assert [run["state"] for run in json.loads(out)["runs"]] == states
     assert "2 of 3 runs are skipped: 1 finished and 1 diverged before" in err
     assert main(["sweep", "fedavg:lr=1e38", "--rounds", "3", "--quiet", "--out", "s", *FLAGS]) == 3
+
+
+def test_an_exception_before_the_first_round_leaves_its_traceback_too():
+    text = (
+        "from fedcell.methods.fedavg import Config, build as plain\n"
+        "def init(problem, params):\n    return {}['absent']\n"
+        "def build(config):\n    return plain(config)._replace(init=init)\n"
+    )
+    Path("broken.py").write_text(text)
+    args = ["sweep", "broken.py", "--rounds", "3", "--quiet", "--workers", "1", "--out", "s", *FLAGS]
+    for _ in range(2):  # what it leaves does not stop another try
+        assert main(args) == 1
+        (info,) = record.find("s")
+        assert (info.state, info.message) == ("failed", "KeyError: 'absent'")
+        assert "in init" in (info.folder / "traceback.txt").read_text()
+    Path("broken.py").write_text(text.replace("{}['absent']", "()"))
+    assert main(args) == 0
+    (info,) = record.find("s")
+    assert info.state == "finished"
+    assert not (info.folder / "traceback.txt").exists()
 
 
 def test_a_run_that_cannot_begin_is_bad_input_and_the_others_go_on(capsys):

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 import fedcell
+from fedcell.cli import main
 from fedcell.record import read
 from fedcell.web.follow import Follower
 from fedcell.web.report import write
@@ -21,6 +22,7 @@ REQUIRED = "FEDCELL_REQUIRE_BROWSER" in os.environ
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 PATIENCE_MS = 60_000  # a busy machine is not a bug
 RESPONSIVE_S = 5.0  # generous: a person would still wait for it; usual values are a tenth of it
+SMALL = ["--set", "world.n_devices=5", "--set", "model.name=logistic", "--set", "train.steps=1"]
 EVIL = '</script><script>window.hit=1</script><img src=x onerror="window.hit=1">'
 
 # ---------------------------------------------------------------- the browser
@@ -110,15 +112,18 @@ def colours(page, selector):
 
 def test_the_report_draws_and_answers(visit, recorded, tmp_path):
     page = visit(write(recorded, tmp_path / "report.html").as_uri())
-    assert series(page) == ["fedavg", "fedprox:mu=0.5"]
+    assert series(page) == ["fedavg"] * 2 + ["fedprox:mu=0.5"] * 2  # too few seeds for a band
     assert colours(page, ".chart canvas") > 5
     assert colours(page, "canvas.schedule") > 2
     assert page.locator("svg.cells circle.device").count() == 5
-    assert "Mean over 2 seeds" in page.locator("main").inner_text()
+    text = page.locator("main").inner_text()
+    assert "Fewer than 3 seeds: a line for every run." in text
+    assert "% accuracy: difference to fedavg" in text
+    assert "To reach" in text
 
     card = page.locator("section.card", has=page.get_by_role("heading", name="Curves"))
     card.get_by_role("button", name="fedavg").click()
-    assert series(page) == ["fedprox:mu=0.5"]
+    assert series(page) == ["fedprox:mu=0.5"] * 2
     card.get_by_label("seeds").select_option("each")
     assert series(page) == ["fedprox:mu=0.5"] * 2
     for value, words in (
@@ -167,7 +172,79 @@ def test_the_report_of_hostile_texts_runs_none_of_them(visit, runs):
     assert page.evaluate("window.hit") is None
 
 
+@pytest.fixture
+def failed(runs, monkeypatch):
+    """`runs` and a comparison in which one method failed."""
+    monkeypatch.chdir(runs)
+    (runs / "broken.py").write_text(
+        "from fedcell.methods.fedavg import Config, build as plain\n"
+        "def misplan(*_):\n    return 1 / 0\n"
+        "def build(config):\n    return plain(config)._replace(decide=misplan)\n"
+    )
+    assert main(["run", "broken.py", "fedavg", "--rounds", "3", "--quiet", "--out", "tried", *SMALL]) == 1
+    return runs
+
+
+def test_the_report_says_why_a_run_failed_and_where(visit, failed):
+    page = visit(write(failed).as_uri())
+    ending = page.locator(".ending")
+    assert ending.count() == 1
+    assert "failed broken.py, seed 1, tried/" in ending.inner_text().replace("\n", " ")
+    assert "after 0 of 3 rounds: ZeroDivisionError: division by zero" in ending.inner_text()
+    ending.locator("summary").click()
+    assert "in misplan" in ending.locator("pre").inner_text()
+
+
+def test_the_report_fits_a_telephone(visit, failed):
+    page = visit(write(failed).as_uri())
+    page.set_viewport_size({"width": 375, "height": 700})
+    for details in page.locator("details").all():
+        details.evaluate("(node) => { node.open = true; }")
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert page.evaluate("document.documentElement.scrollWidth") == 375
+    wide = "[...document.querySelectorAll('.card, .chart, canvas, h1, .notice, select')]"
+    assert page.evaluate(f"{wide}.filter((one) => one.getBoundingClientRect().right > 375.5).length") == 0
+
+
+@pytest.mark.parametrize(
+    ("names", "short"),
+    [
+        (["fedavg", "fedprox:mu=1"], ["fedavg", "fedprox, mu=1"]),
+        (["fedavg:scheduler=random,n=5,lr=0.1", "fedavg:scheduler=random,n=5,lr=0.2"], ["lr=0.1", "lr=0.2"]),
+        (["fedavg, world.radius_m=200", "fedavg, world.radius_m=400"], ["world.radius_m=200", "world.radius_m=400"]),
+        (["fedavg:lr=1", "fedprox:lr=1"], ["fedavg", "fedprox"]),
+        (["fedavg", "fedavg:lr=1"], ["fedavg", "fedavg, lr=1"]),
+        (["fedavg:lr=1"], ["fedavg, lr=1"]),
+        (["a: b", "a: c"], ["b", "c"]),
+    ],
+)
+def test_bars_name_what_differs(visit, recorded, tmp_path, names, short):
+    page = visit(write(recorded, tmp_path / "report.html").as_uri())
+    found = page.evaluate("(names) => fedcell.shortNames(names.map((name) => ({ name })))", names)
+    assert found == short
+
+
 # ---------------------------------------------------------------- the dashboard
+
+
+def test_an_empty_dashboard_says_what_to_type_until_there_is_a_run(visit, site, recorded, tmp_path):
+    place = tmp_path / "new"
+    place.mkdir()
+    page = visit(site(place).address)
+    page.get_by_text("There is no run in this folder yet.").wait_for()
+    assert page.get_by_text("fedcell run fedavg fedprox --rounds 30").is_visible()
+    shutil.copytree(recorded / "seed1", place / "seed1")
+    page.locator("li.run").first.wait_for()
+    wait_until(page, "fedcell.view.runs.length === 2")
+    assert not page.get_by_text("There is no run in this folder yet.").is_visible()
+
+
+def test_the_dashboard_says_why_a_run_failed(visit, site, failed):
+    page = visit(site(failed).address)
+    page.get_by_role("button", name="pick all shown").wait_for()
+    page.locator("li.run .where", has_text="ZeroDivisionError: division by zero").wait_for()
+    page.get_by_role("button", name="pick all shown").click()
+    page.get_by_text("after 0 of 3 rounds: ZeroDivisionError").wait_for()
 
 
 @contextmanager

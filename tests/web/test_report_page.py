@@ -49,6 +49,25 @@ def test_a_comparison_over_seeds(recorded, tmp_path):
     assert data["notes"] == []
 
 
+def test_runs_are_held_against_each_other_with_the_cost_of_a_target(recorded, tmp_path):
+    data = data_of(write(recorded, tmp_path / "all.html"))["comparison"]
+    titles = [section["title"] for section in data["sections"]]
+    assert titles[0] == "mean over seeds: difference to fedavg"
+    assert re.fullmatch(r"to reach \d+(\.\d)? % accuracy", titles[1])
+    assert titles[2] == f"{titles[1]}: difference to fedavg"
+    assert data["sections"][1]["cells"][1][:2] == ["fedavg", "2/2"]
+    alone = data_of(write(recorded / "seed1" / "fedavg", tmp_path / "one.html"))["comparison"]
+    assert alone == {"sections": [], "lines": []}
+
+
+def test_runs_that_cannot_be_compared_are_said(runs):
+    for path in (runs / "seed1" / "fedavg", runs / "seed2" / "fedprox-mu-0.5"):  # no seed in common is left
+        shutil.rmtree(path)
+    data = collect(runs)["comparison"]
+    assert data["sections"] == []
+    assert "no seed in common" in data["lines"][0]
+
+
 def test_one_run_and_the_default_place(runs, capsys):
     assert main(["report", str(runs / "seed1" / "fedavg")]) == 0
     path = runs / "seed1" / "fedavg" / "report.html"

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..errors import FedcellError, Notice
 from ..version import __version__
-from . import compare, deploy, export, pages, plan, reproduce, show, sweep
+from . import compare, completion, deploy, export, pages, plan, reproduce, show, sweep
 from .parser import Parser, run_flags
 
 EXIT_CODES = """exit codes:
@@ -93,6 +93,8 @@ def parser() -> ArgumentParser:
         ("reproduce", "run the experiments of the papers, and see which claims hold", reproduce.flags),
         ("deploy", "methods on real devices, in a Flower federation", deploy.flags),
         ("data", "fetch data sets, and see how they are split over devices", _data_flags),
+        ("schema", "the JSON schema of studies, for editors", _schema_flags),
+        ("completion", "a script that completes words in bash, zsh or fish", completion.flags),
     ):
         sub = commands.add_parser(
             name,
@@ -132,6 +134,10 @@ def _list_flags(sub: ArgumentParser) -> None:
     sub.set_defaults(command=_list)
 
 
+def _schema_flags(sub: ArgumentParser) -> None:
+    sub.set_defaults(command=_schema)
+
+
 def _data_flags(sub: ArgumentParser) -> None:
     actions = sub.add_subparsers(title="actions", metavar="ACTION", required=True)
     get = actions.add_parser("get", help="fetch data sets, verify them and keep them")
@@ -159,6 +165,13 @@ def _list(args: Namespace) -> int:
     from .listing import show
 
     print(show(args.topic, args.methods, args.scenario))
+    return 0
+
+
+def _schema(args: Namespace) -> int:
+    from ..study.schema import FILE
+
+    print(FILE.read_text(encoding="utf-8"), end="")
     return 0
 
 

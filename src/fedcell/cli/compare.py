@@ -32,9 +32,17 @@ def flags(sub: ArgumentParser) -> None:
     sub.add_argument(
         "--only", metavar="TEXT", action="append", default=[], help="groups with this text in their label; repeatable"
     )
+    sub.add_argument(
+        "--label",
+        metavar="OLD=NEW",
+        action="append",
+        default=[],
+        help="call a group, or a method in all its labels, something else, such as fedprox=FedProx; repeatable",
+    )
     sub.add_argument("--confidence", metavar="SHARE", type=float, default=0.95, help="of the intervals (default: 0.95)")
     sub.add_argument("--csv", metavar="FILE", help="write a line per group and quantity, in SI units")
     sub.add_argument("--json", action="store_true", help="the result as JSON on stdout")
+    sub.add_argument("--latex", action="store_true", help="the tables as LaTeX (booktabs) on stdout")
     sub.add_argument(
         "--figure",
         metavar="FILE",
@@ -59,15 +67,24 @@ def run(args: Namespace) -> int:
     from .. import report
     from ..record.files import refuse_folder, write_asked
 
-    width_inch = _width(args.width)
+    if args.json and args.latex:
+        raise BadInput("--json and --latex both print to stdout: drop one of them")
+    width_inch = width_of(args.width)
     axes = [name.strip() for name in args.by.split(",") if name.strip()]
     report.check_figure(args.figure, axes)
     if args.csv:
         refuse_folder(Path(args.csv))
     found = report.compare(
-        args.runs, against=args.against, targets=args.target, only=args.only, confidence=args.confidence
+        args.runs,
+        against=args.against,
+        targets=args.target,
+        only=args.only,
+        confidence=args.confidence,
+        labels=args.label,
     )
-    if args.json:
+    if args.latex:
+        print(report.comparison_latex(found))
+    elif args.json:
         print(json.dumps(report.comparison_json(found), indent=1, allow_nan=False))
     else:
         _print(found)
@@ -75,7 +92,7 @@ def run(args: Namespace) -> int:
     if args.csv:
         data = report.comparison_csv(found).encode()
         written.append(write_asked(Path(args.csv), data, "then compare again (the records are whole)"))
-    if not args.json:
+    if not args.json and not args.latex:
         print(*(f"written: {path}" for path in written), sep="\n", end="\n" if written else "")
     return 0
 
@@ -100,7 +117,8 @@ def _print(found: "Comparison") -> None:
     print(text)
 
 
-def _width(text: str) -> float:
+def width_of(text: str) -> float:
+    """Inches from `column`, `page` or a number."""
     from ..report.figure import COLUMN_INCH, PAGE_INCH
 
     named = {"column": COLUMN_INCH, "page": PAGE_INCH}

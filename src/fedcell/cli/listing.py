@@ -1,10 +1,16 @@
-"""`fedcell list` and `fedcell data list`: what there is to choose from."""
+"""`fedcell list` and `fedcell data list`: what there is to choose from.
 
+Lists are read from the sources: importing every method, and PyTorch with it, takes seconds. Settings need the import.
+"""
+
+import ast
 from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
 
-from .. import coding, data, methods, options, scenarios
+from ..data.fetch import available
 from ..errors import BadInput
-from ..learn import models
+from ..pieces import first_line, outline, source
 from ..report.table import columns
 
 Rows = list[tuple[str, ...]]
@@ -20,26 +26,40 @@ def show(topic: str | None = None, chosen: Sequence[str] = (), scenario: str = "
 
 
 def _methods() -> tuple[tuple[str, ...], Rows]:
-    return ("method", "what it is"), [(name, methods.summary(methods.load(name))) for name in methods.names()]
+    return ("method", "what it is"), _built("fedcell.methods")
 
 
 def _codings() -> tuple[tuple[str, ...], Rows]:
-    header = ("coding", "what it is, behind any method that sends updates: fedavg+topk")
-    return header, [(name, methods.summary(coding.load(name))) for name in coding.names()]
+    return ("coding", "what it is, behind any method that sends updates: fedavg+topk"), _built("fedcell.coding")
+
+
+def _built(package: str) -> Rows:
+    return [(name, summary) for name, summary, builds in outline(package) if builds]
 
 
 def _scenarios() -> tuple[tuple[str, ...], Rows]:
-    return ("scenario", "what it is"), [(name, scenarios.get(name).summary) for name in scenarios.names()]
+    return ("scenario", "what it is"), [(name, summary) for name, summary, _ in outline("fedcell.scenarios")]
 
 
 def _models() -> tuple[tuple[str, ...], Rows]:
-    return ("model", "what it is"), [
-        (name, (getattr(models, name).__doc__ or "").split("\n")[0]) for name in models.names()
-    ]
+    """The functions that `BUILDERS` of the file of models names."""
+    package = find_spec("fedcell.learn")
+    assert package is not None
+    assert package.origin is not None
+    tree = source(Path(package.origin).with_name("models.py"))
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    (table,) = (
+        node for node in tree.body if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "BUILDERS"
+    )
+    assert table.value is not None
+    named = [node for node in ast.walk(table.value) if isinstance(node, ast.Name)]
+    bound = {node.id for node in named if isinstance(node.ctx, ast.Store)}  # by a loop inside the table
+    models = [node.id for node in named if node.id in functions and node.id not in bound]
+    return ("model", "what it is"), [(name, first_line(functions[name])) for name in models]
 
 
 def _data() -> tuple[tuple[str, ...], Rows]:
-    return ("data set", "where", "what it is"), list(data.available())
+    return ("data set", "where", "what it is"), list(available())
 
 
 SECTIONS = {"methods": _methods, "codings": _codings, "scenarios": _scenarios, "models": _models, "data": _data}
@@ -47,6 +67,8 @@ SECTIONS = {"methods": _methods, "codings": _codings, "scenarios": _scenarios, "
 
 def _keys(chosen: Sequence[str], scenario: str) -> list[str]:
     """Tables of settings: of the methods named, or of the scenario and every method."""
+    from .. import coding, methods, scenarios
+
     header = ("key", "default", "type", "meaning")
     parts = []
     if not chosen:
@@ -60,6 +82,8 @@ def _keys(chosen: Sequence[str], scenario: str) -> list[str]:
 
 
 def _described(settings: object, prefix: str = "") -> Rows:
+    from .. import options
+
     return [(prefix + key, default, kind, help) for key, kind, default, help in options.describe(settings)]
 
 

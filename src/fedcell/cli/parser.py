@@ -6,6 +6,12 @@ from typing import Any, NoReturn
 
 from ..errors import BadInput, choose_one, did_you_mean
 
+ELSEWHERE = {  # flags that people look for in another command
+    ("fedcell run", "--seeds"): "`fedcell sweep` runs several seeds, and --seed N is one",
+    ("fedcell run", "--grid"): "`fedcell sweep` runs a grid, and --set KEY=VALUE sets one value",
+    ("fedcell run", "--workers"): "`fedcell sweep` runs methods side by side",
+}
+
 
 class Parser(argparse.ArgumentParser):
     """As `argparse` has it; bad arguments raise BadInput."""
@@ -18,6 +24,8 @@ class Parser(argparse.ArgumentParser):
         found, rest = super().parse_known_args(args, namespace)
         if rest:
             word = next((one for one in rest if one.startswith("-")), rest[0])
+            if hint := ELSEWHERE.get((self.prog, word.partition("=")[0])):
+                self.error(f"{word} is no flag of {self.prog}: {hint}")
             self.error(f"{word} is no flag or argument of {self.prog}{_nearest(word, self._option_string_actions)}")
         return found, rest
 
@@ -36,7 +44,8 @@ def run_flags(sub: argparse.ArgumentParser) -> None:
         "methods",
         metavar="METHOD",
         nargs="*",
-        help="NAME[:key=value,...] or the path of a .py file; without any, those the scenario compares",
+        help="NAME[:key=value,...] or the path of a .py file; without any, those the scenario compares; "
+        "or a study, the path of a .toml file, over which flags win",
     )
     sub.add_argument(
         "--model", metavar="NAME", help="a built-in model, or net.py:function, a function in a file that builds one"
@@ -56,6 +65,7 @@ def run_flags(sub: argparse.ArgumentParser) -> None:
         default=10.0,
         help="wall time between checkpoints of a run (default: 10)",
     )
+    sub.add_argument("--save-config", metavar="FILE", help="also write what is asked for as a study, a .toml file")
     sub.add_argument("--quiet", action="store_true", help="no progress; notices and errors only")
     sub.add_argument("--json", action="store_true", help="the result as JSON on stdout")
 
@@ -64,3 +74,8 @@ def check_run_flags(args: argparse.Namespace) -> None:
     """Refuse values of these flags that make no sense."""
     if not args.checkpoint_every >= 0:
         raise BadInput(f"--checkpoint-every {args.checkpoint_every:g} is below 0: give seconds of wall time")
+    if args.save_config is not None:
+        if args.resume:
+            raise BadInput(f"--resume takes everything from its folder: drop --save-config {args.save_config}")
+        if not args.save_config.endswith(".toml"):
+            raise BadInput(f"--save-config {args.save_config} is no .toml file: end its name in .toml")

@@ -3,15 +3,18 @@
 import os
 import sys
 from argparse import Namespace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import api, record, report
+from .. import api, record, report, scenarios
 from ..errors import BadInput
 from ..loggers import LogWatcher
 from ..record.files import DiskError
-from ..record.folder import SWEEP
-from ..resolve import read_pairs
+from ..record.folder import SWEEP, TRACEBACK
+from ..resolve import read_pairs, resolve
+from ..study import Study
+from . import study
 from .output import FIGURE, print_result
 from .parser import check_run_flags
 from .progress import watcher
@@ -20,14 +23,22 @@ from .progress import watcher
 def run(args: Namespace) -> int:
     """Run or resume, then report."""
     check_run_flags(args)
-    watch = watcher(args.quiet)
+    asked = Study() if args.resume else study.fold(args)
+    study.check(asked)
+    if args.save_config is not None:
+        _check(args)
+        study.save(args, asked)
+    watch, failures = watcher(args.quiet), dict[str, Exception]()
     try:
         with watch:
-            records = _resume(args, watch) if args.resume else _execute(args, watch)
+            play = _resume if args.resume else _execute
+            records = play(args, watch, failures.__setitem__)
     except KeyboardInterrupt:
         rest = f"go on with `{watch.again}`" if watch.again else "nothing was written"
         print(f"fedcell: interrupted; {rest}", file=sys.stderr)
         return 130
+    if failures and len(failures) == len(records):
+        raise next(iter(failures.values()))
     folder = Path(args.resume) if args.resume else records[0].folder.parent
     figure, trouble = None, None
     try:
@@ -35,12 +46,33 @@ def run(args: Namespace) -> int:
     except DiskError as error:
         trouble = error
     print_result(records, folder, figure, args.json)
+    study.tell(study.show(asked, folder), args.json)
+    _say_why(records, failures)
     if trouble:
         raise trouble
+    if failures:
+        return min(getattr(error, "exit_code", 1) for error in failures.values())
     return 3 if any(one.status.state == "diverged" for one in records) else 0
 
 
-def _execute(args: Namespace, watch: record.Watch) -> list[record.Record]:
+def _say_why(records: Sequence[record.Record], failures: Mapping[str, Exception]) -> None:
+    """Say where the traceback of a run lies, or what stopped one that did not come as far as its first round."""
+    for one in records:
+        if one.label in failures:
+            place = one.folder / TRACEBACK
+            why = f"{place} says where" if place.exists() else str(failures[one.label])
+            print(f"fedcell: {one.label} failed: {why}", file=sys.stderr)
+
+
+def _check(args: Namespace) -> None:
+    """Refuse what cannot be run, before it is saved."""
+    preset = scenarios.get(args.scenario or "cell")
+    settings = read_pairs(args.set, "--set")
+    add_flags(settings, args, "rounds", "seed")
+    resolve(preset, args.methods or preset.compare, settings)
+
+
+def _execute(args: Namespace, watch: record.Watch, failed: record.Failed) -> list[record.Record]:
     settings = read_pairs(args.set, "--set")
     add_flags(settings, args, "rounds", "seed")
     return api.run(
@@ -53,10 +85,11 @@ def _execute(args: Namespace, watch: record.Watch) -> list[record.Record]:
         watch=watch,
         say=print_notice,
         checkpoint_s=args.checkpoint_every,
+        failed=failed,
     )
 
 
-def _resume(args: Namespace, watch: record.Watch) -> list[record.Record]:
+def _resume(args: Namespace, watch: record.Watch, failed: record.Failed) -> list[record.Record]:
     names = ("scenario", "model", "rounds", "seed", "set", "out")
     given = [f"--{name}" for name in names if getattr(args, name)] + args.methods
     if given:
@@ -64,7 +97,8 @@ def _resume(args: Namespace, watch: record.Watch) -> list[record.Record]:
     if os.path.isfile(Path(args.resume) / SWEEP):
         raise BadInput(f"{args.resume} is the folder of a sweep: go on with `fedcell sweep --resume {args.resume}`")
     with LogWatcher(args.log, watch) as told:
-        return record.resume(args.resume, watch=told, period=record.Period(seconds=args.checkpoint_every))
+        period = record.Period(seconds=args.checkpoint_every)
+        return record.resume(args.resume, watch=told, period=period, failed=failed)
 
 
 def add_flags(changes: dict[str, Any], args: Namespace, *flags: str) -> None:

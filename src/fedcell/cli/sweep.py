@@ -64,13 +64,19 @@ def flags(sub: ArgumentParser) -> None:
 
 def sweep(args: Namespace) -> int:
     """Plan, run what is left, print the runs."""
+    from ..study import Study
     from ..sweeps import carry_out
     from ..sweeps.drive import place_of, states
+    from . import study
     from .many import watcher_of_many
     from .show import print_runs
 
     check_run_flags(args)
+    asked = Study() if args.resume else study.fold(args)
+    study.check(asked)
     plan = _resumed(args) if args.resume else _planned(args)
+    if args.save_config is not None:
+        study.save(args, asked)
     for line in plan.notices:
         print(f"fedcell: {line}", file=sys.stderr)
     if args.dry_run:
@@ -92,7 +98,9 @@ def sweep(args: Namespace) -> int:
         rest = f"go on with `{watch.again}`" if watch.again else "nothing was written"
         print(f"fedcell: interrupted; {rest}", file=sys.stderr)
         return 130
-    print_runs(infos, _top(plan, infos[0].folder), args.json)
+    top = _top(plan, infos[0].folder)
+    print_runs(infos, top, args.json)
+    study.tell(study.show(asked, top), args.json)
     return code
 
 

@@ -285,9 +285,18 @@ def _npz(name: str, task: str) -> Dataset:
     return from_arrays(**_read_npz(path), name=name, task=task)
 
 
+def _refuse_junk(path: Path, begin: bytes) -> None:
+    """NumPy takes any other file for a pickle, and its message would be about pickles."""
+    if not begin.startswith((b"PK", b"\x93NUMPY")):
+        held = "is empty" if not begin else f"begins with {begin!r} and is no NumPy archive"
+        raise BadInput(f"{str(path)!r} {held}: save the four arrays with np.savez(path, x_train=..., ...)")
+
+
 def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
     try:
         with path.open("rb") as file:
+            _refuse_junk(path, file.read(6))
+            file.seek(0)
             archive = np.load(file, allow_pickle=False)
             if isinstance(archive, np.ndarray):
                 raise BadInput(f"{str(path)!r} holds one array without a name: save the four arrays with np.savez")

@@ -7,13 +7,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .drive import Progress, Watch, execute, resume, run_one, silent
+    from .drive import Failed, Progress, Watch, execute, resume, run_one, silent
     from .folder import Record, Status, how_to_resume, made_by, read, read_all
     from .home import export, load_model
     from .index import RunInfo, as_json, find, summarise
     from .recorder import Period
 
 _HOME = {  # public name -> where it lives
+    "Failed": "drive",
     "Period": "recorder",
     "Progress": "drive",
     "Record": "folder",
@@ -36,6 +37,7 @@ _HOME = {  # public name -> where it lives
 }
 
 __all__ = [
+    "Failed",
     "Period",
     "Progress",
     "Record",

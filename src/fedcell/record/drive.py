@@ -1,5 +1,6 @@
 """Recorded runs: start them, and go on with them after any interruption."""
 
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext, suppress
 from pathlib import Path
@@ -18,6 +19,7 @@ from .folder import (
     ENDED,
     FEDERATION,
     RUN,
+    TRACEBACK,
     Record,
     Spec,
     begun,
@@ -51,6 +53,7 @@ class Progress(NamedTuple):
 
 
 Watch = Callable[[Progress], None]
+Failed = Callable[[str, Exception], None]  # told the label of a run and what ended it
 Play = Callable[[Problem, Method, Snapshot], Iterator[tuple[Row, Snapshot]]]  # as `simulate`
 
 
@@ -67,6 +70,7 @@ def execute(
     model: Any = None,
     watch: Watch = silent,
     period: Period = PERIOD,
+    failed: Failed | None = None,
 ) -> list[Record]:
     """Run methods one after the other in the same world and record each in a folder of its own.
 
@@ -79,9 +83,11 @@ def execute(
         model: your own network instead of `config.model.name`.
         watch: told after every round.
         period: how often to write a checkpoint.
+        failed: called for every run that an exception ended; None: the first such exception is raised, once the
+            other methods have run.
 
     Returns:
-        One record per method, also for a run that diverged (see `record.status`).
+        One record per method, also for a run that diverged or failed (see `record.status`).
 
     Raises BadInput before anything is written; after an interruption or a full disk, `resume` goes on.
     """
@@ -91,8 +97,8 @@ def execute(
         _refuse_used(folder)
         with explained(folder, "then start again (nothing was simulated yet)"):
             write_comparison(folder, [job.spec for job in jobs])
-        while jobs:
-            _run(_in(folder, jobs.pop(0)), problem, folder, watch, period)
+        jobs = [_in(folder, job) for job in jobs]
+        _run_all(jobs, problem, folder, watch, period, failed)
     return read_all(folder)
 
 
@@ -104,11 +110,12 @@ def resume(
     model: Any = None,
     watch: Watch = silent,
     period: Period = PERIOD,
+    failed: Failed | None = None,
 ) -> list[Record]:
     """Go on with a comparison or a single run; the rest of the arguments replace objects that were your own.
 
     The end is bit-identical to that of a run that was never interrupted. Settings come from the
-    record alone. Runs that ended are left as they are, unless rows of theirs are gone.
+    record alone. Runs that ended are left as they are, unless rows of theirs are gone. `failed` is as of `execute`.
     """
     folder, own = Path(folder), dict(methods)
     jobs = []
@@ -120,8 +127,7 @@ def resume(
     if jobs:
         problem = build_problem(reconfigure(jobs[0].spec), dataset, model)  # runs of one folder share it
         with locked(folder) if folder != jobs[0].folder else nullcontext():
-            for job in jobs:
-                _run(job, problem, folder, watch, period)
+            _run_all(jobs, problem, folder, watch, period, failed)
     return read_all(folder)
 
 
@@ -242,6 +248,25 @@ def _ended(folder: Path, spec: Spec, watch: Watch) -> bool:
     return True
 
 
+def _run_all(
+    jobs: list[PreparedRun], problem: Problem, top: Path, watch: Watch, period: Period, failed: Failed | None
+) -> None:
+    """Run methods one after the other; an exception in one stops no other."""
+    ended: list[tuple[str, Exception]] = []
+    while jobs:  # and let go of each, since states can be large
+        label = jobs[0].spec.label
+        try:
+            _run(jobs.pop(0), problem, top, watch, period)
+        except DiskError:
+            raise
+        except Exception as error:
+            ended.append((label, error))
+    for label, why in ended:
+        if failed is None:
+            raise why
+        failed(label, why)
+
+
 def _run(job: PreparedRun, problem: Problem, top: Path, watch: Watch, period: Period, play: Play = simulate) -> None:
     """Run one method from where its folder stands to its end."""
     spec, total, again = job.spec, problem.n_rounds, how_to_resume(top, job.spec.own)
@@ -275,8 +300,8 @@ def _run(job: PreparedRun, problem: Problem, top: Path, watch: Watch, period: Pe
 
 def _tidy(job: PreparedRun, device: str, say: Callable[[str], None]) -> None:
     """Remove what a killed process left half-written, and say what this run is."""
-    for left in job.folder.glob("*.tmp"):
-        left.unlink()
+    for left in (*job.folder.glob("*.tmp"), job.folder / TRACEBACK):
+        left.unlink(missing_ok=True)
     if not present(job.folder / RUN):
         write_run(job.folder, job.spec, device)
     for change in changes(job.folder, device):
@@ -309,8 +334,16 @@ def _play(
             recorder.status("interrupted", str(error))
         raise
     except Exception as error:
+        write_traceback(job.folder, error)
         recorder.status("failed", f"{type(error).__name__}: {error}")
         raise
     recorder.save()
     recorder.status(state, message)
     watch(Progress(label, len(recorder.journal.lines), total, state, note=message, folder=job.folder))
+
+
+def write_traceback(folder: Path, error: Exception) -> None:
+    """Leave the lines that led to an exception in the folder of its run."""
+    with explained(folder, "then start again"):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / TRACEBACK).write_text("".join(traceback.format_exception(error)), encoding="utf-8")

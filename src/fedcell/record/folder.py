@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 FORMAT = 1  # of all files that say what to run
 COMPARISON, RUN, STATUS, SWEEP = "comparison.json", "run.json", "status.json", "sweep.json"
 ROWS = "rounds.jsonl"
+TRACEBACK = "traceback.txt"  # of the exception that ended a run
 DEPTH = {COMPARISON: 1, SWEEP: 2}  # folders from such a file down to a run
 ENDED = ("finished", "diverged")  # nothing is left to simulate
 FEDERATION = "federation"  # among the caller's own objects: the run is of real devices
@@ -106,6 +107,20 @@ class Record(NamedTuple):
             raise BadInput(f"a frame needs pandas, which is not installed: {fix}") from None
         return pandas.DataFrame(dict(self.columns)).set_index("round")
 
+    def _repr_html_(self) -> str:
+        """What Jupyter shows."""
+        return Records([self])._repr_html_()
+
+
+class Records(list[Record]):
+    """Several runs; Jupyter shows them as a table."""
+
+    def _repr_html_(self) -> str:
+        from .html import runs  # both read folders with this module
+        from .index import summarise
+
+        return runs([summarise(one) for one in self])
+
 
 def clock_of(own: Collection[str]) -> str:
     """The clock of a run, by the caller's own objects in it."""
@@ -154,7 +169,7 @@ def read_all(folder: str | Path, left_out: Callable[[str], None] | None = None) 
         paths: list[tuple[Path, Spec | None]] = [(info.folder, None) for info in infos if info.state != "damaged"]
     else:
         paths = list(specs(folder))
-    return [one for path, spec in paths if (one := _read_or_leave(path, spec, left_out))]
+    return Records(one for path, spec in paths if (one := _read_or_leave(path, spec, left_out)))
 
 
 def specs(folder: str | Path) -> list[tuple[Path, Spec]]:

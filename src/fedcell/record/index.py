@@ -19,6 +19,7 @@ from .folder import (
     RUN,
     STATUS,
     SWEEP,
+    TRACEBACK,
     Record,
     Status,
     begun,
@@ -117,7 +118,8 @@ def _asked(path: Path, key: str) -> tuple[dict[str, Mapping[str, Any]], str]:
 def _look(folder: Path, spec: Mapping[str, Any]) -> RunInfo:
     config = spec["config"]
     status: Mapping[str, Any] = read_json(folder / STATUS) if _has(str(folder), STATUS) else {}
-    state = str(status.get("state", "waiting"))
+    why = "" if status else reason(folder)
+    state = str(status.get("state", "failed" if why else "waiting"))
     if state == "running" and not in_use(folder):
         state = "interrupted"
     task = str(spec.get("task", CLASSIFICATION))
@@ -133,7 +135,7 @@ def _look(folder: Path, spec: Mapping[str, Any]) -> RunInfo:
         scenario=str(config["scenario"]),
         seed=int(config["seed"]),
         state=state,
-        message=str(status.get("message", "")),
+        message=str(status.get("message", why)),
         rounds=rounds,
         total_rounds=n_rounds,
         totals=totals.of(clock),
@@ -190,6 +192,23 @@ def _totals(folder: Path, status: Mapping[str, Any], metric: Metric) -> tuple[in
 
     columns, rounds = rows.load(folder, (*COLUMNS, metric.name, *served.COLUMNS))
     return rounds, total(columns, metric), served.served(columns)
+
+
+def reason(folder: Path) -> str:
+    """The last line of the traceback that an exception left; empty without one.
+
+    A method can fail before its run has rows or a status.
+    """
+    lines = told(folder).strip().splitlines()
+    return lines[-1] if lines else ""
+
+
+def told(folder: Path, most: int = 8000) -> str:
+    """The traceback in the folder of a run, its end if it is long; empty without one."""
+    try:
+        return (folder / TRACEBACK).read_text(encoding="utf-8", errors="replace")[-most:]
+    except OSError:
+        return ""
 
 
 def _damaged(folder: Path, message: str) -> RunInfo:

@@ -3,6 +3,7 @@
 from ..record import as_json, summarise
 from .comparison import Comparison, Group, Measure, compare
 from .figure import check_figure, draw, draw_comparison, save, save_comparison
+from .latex import comparison_latex
 from .paired import Difference, Estimate
 from .side_by_side import comparison_csv, comparison_json, comparison_lines, comparison_tables, comparison_text
 from .table import human, remarks, rich_table, text
@@ -19,6 +20,7 @@ __all__ = [
     "compare",
     "comparison_csv",
     "comparison_json",
+    "comparison_latex",
     "comparison_lines",
     "comparison_tables",
     "comparison_text",

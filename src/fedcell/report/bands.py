@@ -1,10 +1,9 @@
-"""Curves of several seeds on one axis: the mean of step functions, and its confidence band.
+"""Curves of several seeds on one axis: the mean over seeds, and its confidence band.
 
-A run's clock, joules and bits jump from round to round, and its accuracy is known after the rounds that were evaluated.
-So the accuracy that a run has after spending `c` is that of its last evaluation at a cost of at most `c`: a step
-function, continuous from the right. Nothing is interpolated between two evaluations: that would credit a run with
-accuracy that it had not been seen to reach. The mean over seeds is taken at every cost where any seed steps, and only
-where every seed has been evaluated and none has ended.
+Clocks, joules and bits of two seeds never agree, so a mean over seeds at one cost needs a value between two evaluations
+of a seed: the straight line between them. A mean of the last values seen instead is a staircase whose jumps come from
+the times of rounds and not from learning. Costs to a target never come from these lines: `quantities` counts the round
+whose evaluation shows the target. The mean is taken only where every seed has been evaluated and none has ended.
 """
 
 from collections.abc import Sequence
@@ -28,14 +27,14 @@ class Band(NamedTuple):
     n: int
 
 
-def step(cost: Floats, values: Floats, at: Floats) -> Floats:
-    """The last of `values` whose cost is at most `at`; NaN before the first.
+def between(cost: Floats, values: Floats, at: Floats) -> Floats:
+    """The straight lines between the points of a curve; of points at one cost the last counts.
 
-    >>> step(np.array([1.0, 2.0, 2.0, 4.0]), np.array([10.0, 20.0, 30.0, 40.0]), np.array([0.5, 1.9, 2.0, 9.0]))
-    array([nan, 10., 30., 40.])
+    >>> between(np.array([1.0, 2.0, 2.0, 4.0]), np.array([10.0, 20.0, 30.0, 40.0]), np.array([1.0, 1.5, 2.0, 3.0]))
+    array([10., 20., 30., 35.])
     """
-    index = np.searchsorted(cost, at, side="right") - 1
-    return np.where(index >= 0, values[np.maximum(index, 0)], np.nan)
+    last = np.append(cost[1:] > cost[:-1], True)
+    return np.interp(at, cost[last], values[last])
 
 
 def band(curves: Sequence[tuple[Floats, Floats]], confidence: float = 0.95) -> Band:
@@ -46,6 +45,6 @@ def band(curves: Sequence[tuple[Floats, Floats]], confidence: float = 0.95) -> B
     at = at[(at >= begin) & (at <= end)]
     if len(at) > MOST_POINTS:
         at = at[np.linspace(0, len(at) - 1, MOST_POINTS).round().astype(np.int64)]
-    values = np.stack([step(cost, value, at) for cost, value in curves])
+    values = np.stack([between(cost, value, at) for cost, value in curves])
     mean, half = values.mean(axis=0), half_width(values, confidence)
     return Band(at, mean, mean - half, mean + half, len(curves))

@@ -45,6 +45,7 @@ class Group(NamedTuple):
     varied: Mapping[str, Any]  # settings in which groups differ, by dotted key
     records: tuple[Record, ...]  # in the order of the seeds
     measures: Mapping[str, Measure]  # by the key of a quantity
+    name: str = ""  # in full, where the label leaves out what all groups share
 
 
 class Comparison(NamedTuple):
@@ -59,6 +60,12 @@ class Comparison(NamedTuple):
     metric: Metric  # that leads all runs
     notes: tuple[str, ...]  # what was left out, and what makes numbers less comparable
 
+    def _repr_html_(self) -> str:
+        """What Jupyter shows."""
+        from .side_by_side import comparison_html  # made of this class
+
+        return comparison_html(self)
+
 
 def compare(
     runs: str | Path | Record | Sequence[str | Path | Record],
@@ -67,6 +74,7 @@ def compare(
     targets: Sequence[float] = (),
     only: Sequence[str] = (),
     confidence: float = 0.95,
+    labels: Mapping[str, str] | Sequence[str] = (),
 ) -> Comparison:
     """Group recorded runs by what differs, with seeds as repeats, and hold every group against one of them.
 
@@ -77,6 +85,7 @@ def compare(
             smallest best accuracy, or what is as easy by another metric.
         only: keep groups whose label holds any of these texts; none: all.
         confidence: of the intervals.
+        labels: new labels by old ones, or texts `OLD=NEW`.
 
     Raises BadInput for runs that cannot be compared; what is merely less comparable is said in `notes`.
     """
@@ -87,7 +96,7 @@ def compare(
     if not asked:
         raise BadInput("no run was given to compare: name folders that `fedcell run` made, or records")
     records = gather(asked, notes)
-    found = _chosen(repeats(records, notes), only, notes)
+    found = _chosen(repeats(records, notes, labels), only, notes)
     reference = _reference(found, against)
     seeds = common_seeds(found, notes)
     metric = _metric(found, seeds)
@@ -102,6 +111,7 @@ def compare(
     groups = [
         Group(
             label=one.label,
+            name=one.name,
             varied=one.varied,
             records=tuple(one.by_seed[seed] for seed in seeds),
             measures={
@@ -164,7 +174,7 @@ def _metric(groups: Sequence[Repeats], seeds: Sequence[int]) -> Metric:
 
 
 def _chosen(groups: list[Repeats], only: Sequence[str], notes: Sequence[str]) -> list[Repeats]:
-    kept = [one for one in groups if not only or any(text in one.label for text in only)]
+    kept = [one for one in groups if not only or any(text in one.label or text in one.name for text in only)]
     if not kept:
         known = [one.label for one in groups]
         ended = f"no group holds {' or '.join(map(repr, only))} in its label"
@@ -174,11 +184,11 @@ def _chosen(groups: list[Repeats], only: Sequence[str], notes: Sequence[str]) ->
 
 
 def _reference(groups: Sequence[Repeats], against: str | None) -> Repeats:
-    """The group of that label, or the only one whose label begins with it."""
+    """The group of that label or full name, or the only one whose label or name begins with it."""
     if against is None:
         return groups[0]
-    exact = [one for one in groups if one.label == against]
-    near = exact or [one for one in groups if one.label.startswith(against)]
+    exact = [one for one in groups if against in (one.label, one.name)]
+    near = exact or [one for one in groups if one.label.startswith(against) or one.name.startswith(against)]
     if len(near) != 1:
         known = [one.label for one in groups]
         why = "several groups begin so" if near else "there is no such group"

@@ -18,6 +18,7 @@ from ..types import Floats
 from .bands import Band, band
 from .comparison import Comparison, Group
 from .costs import COSTS, Cost, titled
+from .labels import short_labels
 from .served_curves import SERVED, curve, have_servers
 from .table import scale
 
@@ -34,12 +35,13 @@ WIDTH_INCH = 10.0
 LOG_RATIO = 20.0  # totals that differ by more than this between methods get a logarithmic axis
 COLUMN_INCH, PAGE_INCH = 3.5, 7.16  # widths of one and of two columns of a paper
 NARROW_INCH = 5.0  # below this, panels stand on top of each other
+FEW = 3  # seeds from which on a band says more than the runs themselves
 FORMATS: dict[str, dict[str, Any]] = {
     "png": {"dpi": 300},
     "pdf": {"metadata": {"CreationDate": None}},
     "svg": {"metadata": {"Date": None}},
 }
-PRINT: Any = {"font.size": 8, "pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "fedcell"}
+PRINT: Any = {"font.size": 8, "pdf.fonttype": 42, "ps.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "fedcell"}
 
 
 def save(records: Sequence[Record], path: str | Path, again: str = "ask for the figure again") -> Path:
@@ -102,6 +104,8 @@ def draw(records: Sequence[Record]) -> "Figure":
 def draw_comparison(comparison: Comparison, width_inch: float = PAGE_INCH, axes: Sequence[str] = ()) -> "Figure":
     """One mean curve per group with its confidence band over the seeds, in one panel per cost.
 
+    With fewer than three seeds every run is a line: a Student interval of two values covers the panel.
+
     Runs with edge servers have two more panels over the rounds, unless axes are chosen.
 
     Args:
@@ -137,7 +141,9 @@ def draw_comparison(comparison: Comparison, width_inch: float = PAGE_INCH, axes:
 
 
 def _seeds_title(n: int, confidence: float) -> str:
-    return f"mean and {100 * confidence:g} % interval over {n} seeds" if n > 1 else "one seed"
+    if n < FEW:
+        return f"{n} seeds, a line each" if n > 1 else "one seed"
+    return f"mean and {100 * confidence:g} % interval over {n} seeds"
 
 
 def _leads(records: Sequence[Record]) -> str:
@@ -187,7 +193,10 @@ def _draw_bands(ax: "Axes", cost: Cost, comparison: Comparison, metric: str) -> 
         if curves and isfinite(totals[index]):
             found = band(curves, comparison.confidence)
             style = _style(index, len(found.cost), len(comparison.groups)) | {"linewidth": 1.2, "markersize": 4.0}
-            _draw_band(ax, shorten(group.label, 100), found, style, cost.name != "round", totals[index] == 0)
+            if totals[index] > 0 and len(curves) < FEW:
+                _draw_runs(ax, shorten(group.label, 100), curves, style)
+            else:
+                _draw_band(ax, shorten(group.label, 100), found, style, totals[index] == 0)
     records = [one for group in comparison.groups for one in group.records]
     _dress(ax, titled(cost, records) + (f" ({unit})" if unit else ""), max(paid) > LOG_RATIO * min(paid))
     if _factor(metric) > 1:  # an interval may leave what a share can be; the figure need not
@@ -201,27 +210,35 @@ def _curves(group: Group, spent: Sequence[Floats], metric: str, size: float) -> 
     return [(total[rounds] / size, _factor(metric) * values) for total, rounds, values in found if len(values)]
 
 
-def _draw_band(ax: "Axes", label: str, found: Band, style: dict[str, Any], steps: bool, free: bool) -> None:
+def _draw_runs(ax: "Axes", label: str, curves: Sequence[tuple[Floats, Floats]], style: dict[str, Any]) -> None:
+    """Every seed as a line of one look, with one entry in the legend."""
+    for number, (cost, values) in enumerate(curves):
+        ax.plot(cost, values, label=label if number == 0 else None, **style)
+
+
+def _draw_band(ax: "Axes", label: str, found: Band, style: dict[str, Any], free: bool) -> None:
+    faint: Any = {"color": style["color"], "alpha": 0.15, "linewidth": 0}
     if free:
         _draw_level(ax, label, float(found.mean[-1]), style)
-        ax.axhspan(float(found.low[-1]), float(found.high[-1]), color=style["color"], alpha=0.15, linewidth=0)
+        if found.n >= FEW:
+            ax.axhspan(float(found.low[-1]), float(found.high[-1]), **faint)
         return
-    ax.plot(found.cost, found.mean, label=label, drawstyle="steps-post" if steps else "default", **style)
-    if found.n > 1:
-        how: Any = {"step": "post"} if steps else {}
-        ax.fill_between(found.cost, found.low, found.high, color=style["color"], alpha=0.15, linewidth=0, **how)
+    ax.plot(found.cost, found.mean, label=label, **style)
+    ax.fill_between(found.cost, found.low, found.high, **faint)
 
 
 def _draw_panel(ax: "Axes", panel: Cost, records: Sequence[Record], metric: str) -> None:
     costs = [panel.total(record) for record in records]
     totals = [float(cost[-1]) for cost in costs if len(cost) and cost[-1] > 0] or [1.0]
     size, unit = scale(max(totals), panel.units)
+    texts = [record.label for record in records]
+    labels = short_labels(texts, texts)[0] if texts else []
     for index, (record, cost) in enumerate(zip(records, costs, strict=True)):
         rounds, values = curve(record, metric)
         if len(values) and isfinite(cost[-1]):
             values = values * _factor(metric)
             style = _style(index, len(values), len(records))
-            _draw_curve(ax, shorten(record.label, 100), cost[rounds] / size, values, style)
+            _draw_curve(ax, shorten(labels[index], 100), cost[rounds] / size, values, style)
     _dress(ax, titled(panel, records) + (f" ({unit})" if unit else ""), max(totals) > LOG_RATIO * min(totals))
 
 

@@ -11,8 +11,9 @@ import numpy as np
 
 from ..errors import BadInput
 from ..learn.model_files import shown
-from ..options import flat, written
+from ..options import flat
 from ..record import Record
+from .labels import full_names, in_order, renamed, short_labels
 
 OPEN = ("waiting", "running", "interrupted", "failed")  # states of a run without a result
 CAUTIONS = {  # settings that may differ, at the price of a sentence
@@ -28,10 +29,16 @@ class Repeats(NamedTuple):
     label: str
     varied: Mapping[str, Any]  # settings in which groups differ, by dotted key
     by_seed: Mapping[int, Record]
+    name: str = ""  # in full, where the label leaves out what all groups share
 
 
-def repeats(records: Sequence[Record], notes: list[str]) -> list[Repeats]:
-    """Sort ended runs into groups, in the order of their first runs; `notes` is told what is left out."""
+def repeats(
+    records: Sequence[Record], notes: list[str], labels: Mapping[str, str] | Sequence[str] = ()
+) -> list[Repeats]:
+    """Sort ended runs into groups, as `labels.in_order` says; `notes` is told what is left out.
+
+    `labels` are new labels by old ones, or texts `OLD=NEW`.
+    """
     found: dict[tuple[str, str], dict[int, Record]] = {}
     for record in map(_placeless, _completed(list(_ended(records, notes)))):
         config = {name: part for name, part in record.config.items() if name != "seed"}
@@ -42,8 +49,13 @@ def repeats(records: Sequence[Record], notes: list[str]) -> list[Repeats]:
         runs.setdefault(seed, record)
     firsts = [next(iter(runs.values())) for runs in found.values()]
     varied = _varied([flat(one.config) for one in firsts])
-    pairs = zip(_labels(firsts, varied), varied, found.values(), strict=True)
-    return [Repeats(label, settings, runs) for label, settings, runs in pairs]
+    texts = [one.label for one in firsts]
+    names = full_names(firsts, varied)
+    short, shared = short_labels(names, texts) if names else ([], [])
+    if shared:
+        notes.append(f"all groups have {', '.join(shared)}")
+    parts = list(zip(renamed(short, names, labels), varied, found.values(), names, strict=True))
+    return [Repeats(*parts[index]) for index in in_order(texts, varied)]
 
 
 def common_seeds(groups: Sequence[Repeats], notes: list[str]) -> tuple[int, ...]:
@@ -161,38 +173,3 @@ def _varied(configs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     keys = dict.fromkeys(key for config in configs for key in config if key != "seed")
     many = [key for key in keys if len({json.dumps(config.get(key)) for config in configs}) > 1]
     return [{key: config.get(key) for key in many} for config in configs]
-
-
-def _labels(firsts: Sequence[Record], varied: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The method's label, then what differs in the world, then the method's settings where needed."""
-    shown = _shown(varied)
-    labels = [
-        " ".join([one.label, *(f"{key}={written(values[key])}" for key in shown)])
-        for one, values in zip(firsts, varied, strict=True)
-    ]
-    twins = [[other for other, label in zip(firsts, labels, strict=True) if label == mine] for mine in labels]
-    told = [
-        label + (_own_settings(one, alike) if len(alike) > 1 else "")
-        for label, one, alike in zip(labels, firsts, twins, strict=True)
-    ]
-    return [label if told.count(label) == 1 else f"{label} #{index + 1}" for index, label in enumerate(told)]
-
-
-def _shown(varied: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The settings that a label needs: a scenario's name stands for all that follows from it."""
-    keys = list(varied[0]) if varied else []
-    if "scenario" not in keys:
-        return keys
-    return ["scenario", *(key for key in keys if key != "scenario" and not _follows(key, varied))]
-
-
-def _follows(key: str, varied: Sequence[Mapping[str, Any]]) -> bool:
-    pairs = {(values["scenario"], json.dumps(values[key])) for values in varied}
-    return len(pairs) == len({values["scenario"] for values in varied})
-
-
-def _own_settings(one: Record, alike: Sequence[Record]) -> str:
-    differ = [key for key in one.settings if len({json.dumps(other.settings.get(key)) for other in alike}) > 1]
-    if differ:
-        return f" ({', '.join(f'{key}={written(one.settings[key])}' for key in differ)})"
-    return f" ({one.sha256[:8] or one.method})"

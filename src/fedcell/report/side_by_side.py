@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Iterator, Sequence
+from html import escape
 from math import floor, isfinite, log10
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from ..metrics import Metric
 from ..record.files import nulled
+from ..record.html import table
 from .comparison import Comparison, Group, Measure
 from .groups import spans
 from .quantities import PERCENT, Quantity
@@ -94,6 +96,12 @@ def comparison_tables(comparison: Comparison) -> "list[Table]":
             table.add_row(*row)
         out.append(table)
     return out
+
+
+def comparison_html(comparison: Comparison) -> str:
+    """The tables for a page or a notebook."""
+    parts = [f"<h4>{escape(title)}</h4>{table(cells)}" for title, cells in sections(comparison)]
+    return "".join([*parts, *(f"<p>{escape(line)}</p>" for line in comparison_lines(comparison))])
 
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
@@ -215,6 +223,7 @@ def number(value: float, half: float, sign: bool = False) -> str:
 def _group_json(group: Group) -> dict[str, Any]:
     return {
         "label": group.label,
+        "name": group.name,
         "varied": dict(group.varied),
         "folders": [str(record.folder) for record in group.records],
         "measures": {key: _measure_json(one) for key, one in group.measures.items()},

@@ -1,9 +1,16 @@
 """The table of a comparison, in units a person reads."""
 
 from collections.abc import Mapping, Sequence
-from math import isfinite, isnan, nan
+from math import isfinite, nan
 from typing import TYPE_CHECKING
 
+from ..human import BITS as BITS
+from ..human import JOULES as JOULES
+from ..human import TIMES as TIMES
+from ..human import Units as Units
+from ..human import heard
+from ..human import human as human
+from ..human import scale as scale
 from ..record import Record, RunInfo, summarise
 from .scores import heads, score_cells, score_meaning, shared
 
@@ -17,32 +24,6 @@ SERVED_MEANING = (
     " hits: requests served by edge servers, in %. backhaul: requested files that it carried, those fetched ahead "
     "included. saved: bits it was spared of those requested, in %."
 )
-TIMES = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
-JOULES = ((1e6, "MJ"), (1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"), (1e-6, "uJ"))
-BITS = ((1e12, "Tbit"), (1e9, "Gbit"), (1e6, "Mbit"), (1e3, "kbit"), (1.0, "bit"))
-Units = tuple[tuple[float, str], ...]
-
-
-def scale(value: float, units: Units) -> tuple[float, str]:
-    """The largest unit that a value fills, and its size.
-
-    >>> scale(5400.0, TIMES)
-    (3600.0, 'h')
-    """
-    return next((unit for unit in units if abs(value) >= unit[0]), units[-1])
-
-
-def human(value: float, units: Units) -> str:
-    """A value in the unit it fills, with three digits, or a dash where there is none.
-
-    >>> human(123456.0, JOULES), human(0.0, BITS), human(0.0125, TIMES), human(float("nan"), JOULES)
-    ('123 kJ', '0', '12.5 ms', '-')
-    """
-    if value == 0 or not isfinite(value):
-        return "0" if value == 0 else "-" if isnan(value) else str(value)
-    size, name = scale(value, units)
-    number = value / size
-    return f"{number:.0f} {name}" if number >= 100 else f"{number:#.3g} {name}"
 
 
 def grid(summaries: Sequence[RunInfo]) -> list[list[str]]:
@@ -148,7 +129,7 @@ def _cells(one: RunInfo, named: bool) -> list[str]:
         human(found.compute_joule, JOULES),
         human(found.radio_joule, JOULES),
         human(found.uplink_bit, BITS),
-        f"{found.delivered_per_round:.1f}/{found.selected_per_round:.0f}" if found.selected_per_round else "-",
+        heard(found.delivered_per_round, found.selected_per_round),
     ]
 
 

@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+import numpy as np
+
 from ..record import Record
 from ..types import Outcome
 
@@ -13,12 +15,27 @@ CAUSES = {  # word and fix of every way in which an update is lost
 }
 
 
+UNPLANNED = (
+    "no device was planned in any round, because none can meet the deadline and the energy budget or is available: "
+    "raise world.deadline_s, world.bandwidth_hz or world.energy_per_round_joule, or lower train.steps"
+)
+
+
 def unheard(record: Record) -> str:
-    """Why no update arrived in any round, with the fix of the main cause; empty where one did or none was asked for."""
+    """Why no update arrived in any round, with the fix of the main cause; empty if one did, or if none is needed."""
     found = Counter("".join(record.columns["outcome"]))
     asked = found.total() - found[Outcome.IDLE.letter]
+    if not asked and _stood_still(record):
+        return UNPLANNED
     if not asked or found[Outcome.DELIVERED.letter]:
         return ""
     lost = sorted(CAUSES, key=lambda one: -found[one.letter])
     words = ", ".join(f"{found[one.letter]} of {asked} {CAUSES[one][0]}" for one in lost if found[one.letter])
     return f"no update arrived in any round ({words}): {CAUSES[lost[0]][1]}"
+
+
+def _stood_still(record: Record) -> bool:
+    """Whether scores were measured more than once and never moved, as they would if a server trained alone."""
+    scores = [record.columns[name] for name in ("accuracy", "loss") if name in record.columns]
+    known = [part[np.isfinite(part)] for part in scores]
+    return any(len(part) > 1 for part in known) and all(len(np.unique(part)) < 2 for part in known)

@@ -22,6 +22,7 @@ from ..errors import BadInput, FedcellError
 from ..learn.model_files import placeless
 from ..loggers import LogWatcher
 from ..machine import check_answers, connected, cores, require_ray
+from ..notebook import watcher
 from ..record import Progress, RunInfo, Watch, silent
 from ..record.drive import claim
 from ..record.files import explained, locked, occupied, present, write_json
@@ -81,7 +82,8 @@ def sweep(
     planned = plan(methods, scenarios, seeds, settings, grid, out, model, dataset)
     for line in planned.notices:
         warn(line, stacklevel=2)
-    return carry_out(planned, workers=workers, engine=engine, address=address, log=log, watch=watch)[0]
+    told = watcher(watch)
+    return carry_out(planned, workers=workers, engine=engine, address=address, log=log, watch=told)[0]
 
 
 def plan(

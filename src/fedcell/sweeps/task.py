@@ -8,6 +8,8 @@ from .. import methods, options
 from ..errors import FedcellError
 from ..loggers import LogWatcher
 from ..record import Period, Watch, run_one
+from ..record.drive import write_traceback
+from ..record.folder import RUN, TRACEBACK
 from ..record.stop import Stopped
 from ..scenarios import Config
 
@@ -49,14 +51,17 @@ class RunEnd(NamedTuple):
 
 def play(task: SweepRun, orders: Orders, watch: Watch) -> RunEnd:
     """Do one run, or what is left of it; an error ends this run alone."""
+    folder = Path(orders.folder) / task.name
     try:
+        if not (folder / RUN).exists():  # left by a try that did not even begin
+            (folder / TRACEBACK).unlink(missing_ok=True)
         config: Config = options.from_dict(Config(), task.config)
         before = options.earlier(methods.load(task.source).Config())  # a task on file may be from before an option
         with LogWatcher(orders.log, watch, base=Path(orders.folder)) as told:
             run_one(
                 config,
                 task.method,
-                Path(orders.folder) / task.name,
+                folder,
                 label=task.label,
                 defaults={task.source: {**before, **task.settings}},
                 watch=told,
@@ -67,5 +72,7 @@ def play(task: SweepRun, orders: Orders, watch: Watch) -> RunEnd:
     except FedcellError as error:
         return RunEnd(task, error.exit_code, str(error))
     except Exception as error:
+        if not (folder / TRACEBACK).exists():
+            write_traceback(folder, error)
         return RunEnd(task, 1, f"{type(error).__name__}: {error}")
     return RunEnd(task)

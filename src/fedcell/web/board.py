@@ -11,7 +11,7 @@ from ..errors import BadInput, FedcellError
 from ..record import stop
 from ..record.files import read_json
 from ..record.folder import COMPARISON, ENDED, RUN, STATUS, how_to_resume, read_status, shortage
-from ..record.index import RunInfo, find, look
+from ..record.index import RunInfo, find, look, reason, told
 from . import runs
 from .follow import Follower, number
 
@@ -55,6 +55,8 @@ class Followed:
         except FedcellError as error:
             return {"state": "damaged", "message": str(error)}
         now: dict[str, Any] = {"state": status.state, "message": status.message}
+        if status.state in ("waiting", "failed") and (why := reason(self.info.folder)):
+            now = {"state": "failed", "message": status.message or why, "traceback": told(self.info.folder)}
         if status.state != "waiting":
             reader = self.open()
             reader.read()
@@ -70,7 +72,8 @@ class Board:
     def __init__(self, root: str | Path) -> None:
         self.root = Path(root).resolve()
         if not self.root.is_dir():
-            raise BadInput(f"{root} is no folder: name one that `fedcell run` writes into, such as runs")
+            fix = "type `fedcell run fedavg fedprox --rounds 30` to make a first run, or name the folder of your runs"
+            raise BadInput(f"{root} is no folder, so there is nothing to show: {fix}")
         self._runs: dict[str, Followed] = {}
         self._known: set[Path] = set()  # folders that were searched
         self._version = 0

@@ -7,8 +7,11 @@ from typing import Any
 from .. import methods, scenarios
 from ..errors import BadInput, FedcellError
 from ..record.files import refuse_folder, write_asked
-from ..record.folder import Status, shortage
+from ..record.folder import ENDED, Status, read, shortage
 from ..record.index import RunInfo, find
+from ..report import compare, comparison_lines
+from ..report.comparison import COLUMNS
+from ..report.side_by_side import sections
 from ..version import __version__
 from . import claims, page, runs
 from .follow import Follower
@@ -60,6 +63,7 @@ def collect(folder: Path, title: str = "") -> dict[str, Any]:
         "maps": maps,
         "config": config_table(infos),
         "methods": method_table(infos),
+        "comparison": _comparison(infos),
         "ledger": claims.rows(infos, claims.experiments_folder()),
         "notes": [*damage, *_notes(readers)],
     }
@@ -93,6 +97,19 @@ def _question(infos: Sequence[RunInfo]) -> dict[str, Any]:
         "seeds": sorted({info.seed for info in infos}),
         "rounds": sorted({info.total_rounds for info in infos}),
     }
+
+
+def _comparison(infos: Sequence[RunInfo]) -> dict[str, Any]:
+    """What it takes to reach a target, and the differences to the first method, as tables; or why there are none."""
+    ended = [info for info in infos if info.state in ENDED]
+    if len(ended) < 2:
+        return {"sections": [], "lines": []}
+    try:
+        found = compare([read(info.folder, COLUMNS) for info in ended])
+    except FedcellError as error:
+        return {"sections": [], "lines": [f"The runs cannot be held against each other: {error}"]}
+    _, *tables = sections(found)  # the first is on the page already
+    return {"sections": [one._asdict() for one in tables], "lines": comparison_lines(found)}
 
 
 def _summary(name: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..options import flat, written
-from ..record.index import RunInfo
+from ..record.index import RunInfo, told
 from . import places
 from .follow import LETTERS, POINTS, Follower
 
@@ -37,7 +37,8 @@ def facts(info: RunInfo, root: Path) -> dict[str, Any]:
 
 def state(info: RunInfo) -> dict[str, Any]:
     """How far a run is."""
-    return {"state": info.state, "message": info.message, "total": info.total_rounds}
+    found = {"state": info.state, "message": info.message, "total": info.total_rounds}
+    return found | {"traceback": told(info.folder)} if info.state == "failed" else found
 
 
 def source(info: RunInfo) -> str:

@@ -55,15 +55,15 @@
 
   function barOption(title, groups, parts, legend) {
     const colours = fedcell.dark() ? ["#56B4E9", "#E69F00"] : ["#0072B2", "#E69F00"];
-    const names = groups.map((group) => group.name);
+    const names = groups.map((group) => group.name), short = fedcell.shortNames(groups);
     return {
       animation: false,
       aria: { enabled: true, decal: { show: legend } },
       grid: { left: 8, right: 24, top: legend ? 34 : 12, bottom: 40, containLabel: true },
       legend: { show: legend, top: 0, textStyle: { color: fedcell.ink("ink") } },
       xAxis: fedcell.axis(title, { type: "value" }),
-      yAxis: fedcell.axis("", { type: "category", inverse: true, data: names,
-        axisLabel: { color: fedcell.ink("ink"), width: 150, overflow: "truncate" } }),
+      yAxis: fedcell.axis("", { type: "category", inverse: true, data: short,
+        axisLabel: { color: fedcell.ink("ink"), width: 150, overflow: "break" } }),
       tooltip: { trigger: "item", renderMode: "richText", confine: true, backgroundColor: fedcell.ink("panel"),
         textStyle: { color: fedcell.ink("ink"), fontSize: 12 },
         formatter: (hit) => `${names[hit.dataIndex]}\n${hit.seriesName}: ${fedcell.digits(hit.value)}` },

@@ -168,6 +168,20 @@ const fedcell = {};
     return metric.share ? `best, final: test ${metric.title} in %.` : `best, final: test ${metric.title} (${metric.rises ? "more" : "less"} is better).`;
   };
 
+  // What differs between the names of groups: settings that all of them have are left out, and a method that all share.
+  fedcell.shortNames = (groups) => {
+    const split = groups.map(({ name }) => {
+      const [, method, rest] = name.match(/^([^:,]*)[:,]? ?(.*)$/s);
+      return { method, pairs: rest.split(/, ?(?=[^,=]+=)/).filter(Boolean) };
+    });
+    const everywhere = (pair) => split.every(({ pairs }) => pairs.includes(pair));
+    const own = split.map(({ pairs }) => pairs.filter((pair) => groups.length < 2 || !everywhere(pair)));
+    const one = new Set(split.map(({ method }) => method)).size === 1;
+    const alike = groups.length > 1 && one && own.every((pairs) => pairs.length);
+    const names = split.map(({ method }, i) => [...(alike ? [] : [method]), ...own[i]].join(", "));
+    return new Set(names).size === groups.length ? names : groups.map(({ name }) => name);
+  };
+
   // A <select> of one run; at first one that goes on, or one in which devices took part.
   fedcell.chooseRun = (select, runs, chosen) => {
     const first = runs.find((run) => run.state === "running" && run.totals.selected) ?? runs.find((run) => run.totals.selected);

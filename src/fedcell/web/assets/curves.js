@@ -1,9 +1,10 @@
 "use strict";
 // Curves: any column over rounds, time, energy or uplink traffic; means over seeds with their 95 % interval.
-// A run's value at a cost is that of its last evaluation at no more than this cost: a step function, nothing between.
+// Seeds are averaged along the straight lines between their evaluations; fewer than three seeds are drawn run by run.
 (() => {
   const { el } = fedcell;
   const MOST_POINTS = 16000; // of all lines of a chart
+  const FEW = 3; // seeds from which on a band says more than the runs themselves
 
   const AXES = {
     done: { title: "round", unit: "", of: (rows) => rows.done },
@@ -49,7 +50,7 @@
     return rows[name].map((total, i) => (total - (i ? rows[name][i - 1] : 0)) / (rows.done[i] - (i ? rows.done[i - 1] : 0)));
   }
 
-  // The mean of step functions where every one of them is known and has not ended: [x, mean, low, high].
+  // The mean of curves where every one of them is known and has not ended: [x, mean, low, high].
   fedcell.band = (curves) => {
     const begin = Math.max(...curves.map((curve) => curve[0][0]));
     const end = Math.max(begin, Math.min(...curves.map((curve) => curve.at(-1)[0])));
@@ -59,12 +60,17 @@
     for (const x of at) {
       curves.forEach((curve, i) => { while (next[i] < curve.length && curve[next[i]][0] <= x) next[i]++; });
       if (x < begin || x > end) continue;
-      const values = curves.map((curve, i) => curve[next[i] - 1][1]);
+      const values = curves.map((curve, i) => between(curve[next[i] - 1], curve[next[i]], x));
       const mean = fedcell.mean(values), half = fedcell.halfWidth(values);
       out.push(half == null ? [x, mean, mean, mean] : [x, mean, mean - half, mean + half]);
     }
     return out;
   };
+
+  // The value at x on the straight line from one point to the next, if there is one.
+  function between([left, value], next, x) {
+    return next && x > left ? value + ((next[1] - value) * (x - left)) / (next[0] - left) : value;
+  }
 
   // The component: controls and a chart; `kind` is "scores" or "costs".
   fedcell.curves = (kind, redraw) => {
@@ -96,7 +102,7 @@
     const curves = group.runs.map((run) => fedcell.points(run, state.axis, state.metric, kind)).filter((curve) => curve.length);
     if (!curves.length) return [];
     const line = (points, n) => ({ name: group.name, index: group.index, points, n, free: points.at(-1)[0] === 0 });
-    if (state.seeds === "each") return curves.map((curve) => line(curve, 1));
+    if (state.seeds === "each" || curves.length < FEW) return curves.map((curve) => line(curve, 1));
     const points = fedcell.band(curves);
     return points.length ? [line(points, curves.length)] : [];
   }
@@ -104,7 +110,8 @@
   function remarkOf(lines, banded) {
     const parts = [];
     if (!lines.length) parts.push("Nothing was measured yet.");
-    const counts = lines.map((line) => line.n);
+    const counts = lines.map((line) => line.n).filter((n) => n > 1);
+    if (banded && !counts.length && lines.length) parts.push("Fewer than 3 seeds: a line for every run.");
     if (banded && counts.length) {
       const [low, high] = [Math.min(...counts), Math.max(...counts)];
       parts.push(`Mean over ${low === high ? high : `${low} to ${high}`} seeds, as far as all of them have come; the band is the 95 % interval of the mean.`);

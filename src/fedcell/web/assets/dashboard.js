@@ -27,6 +27,7 @@
   Object.assign(parts, {
     toggles: fedcell.toggles(redraw),
     summary: fedcell.summaryTable(),
+    endings: fedcell.endings(),
     scores: fedcell.curves("scores", only("scores")),
     schedule: fedcell.schedule(only("schedule")),
     map: fedcell.cellMap(only("map")),
@@ -40,8 +41,15 @@
   const stateFilter = fedcell.choice("state", [["", "all"]], "", showList);
   const list = el("ul", { class: "list" }), count = el("span", { class: "faint" });
   const said = el("p", { class: "notice", hidden: true, role: "status" }), line = el("span", { class: "faint" }, "connecting");
-  const empty = el("p", { class: "notice" }, "Pick runs on the left.");
-  const figures = el("div", { hidden: true },
+  const empty = el("div", { class: "notice" }, "Looking for runs.");
+  const type = (text) => el("pre", {}, text);
+  const none = [
+    el("p", {}, "There is no run in this folder yet. Type this in a terminal, in the folder that the dashboard was started in:"),
+    type("fedcell run fedavg fedprox --rounds 30"),
+    el("p", {}, "It shows up here by itself. If your runs are elsewhere, start the dashboard on their folder:"),
+    type("fedcell dashboard DIR"),
+  ];
+  const figures = el("div", { hidden: true }, parts.endings.node,
     card("Curves", parts.toggles.node, parts.scores.node),
     card("So far", parts.summary.node),
     el("div", { class: "pair" }, card("Who was scheduled when", parts.schedule.node), card("Cell map", parts.map.node)),
@@ -98,7 +106,7 @@
     row.progress.max = run.total || 1;
     row.progress.value = run.rounds ?? 0;
     const score = run.score == null ? "" : `, ${fedcell.score(run.metric, run.score)}`;
-    row.where.textContent = run.state === "damaged" ? run.message
+    row.where.textContent = ["damaged", "failed"].includes(run.state) && run.message ? run.message
       : `${run.id === "." ? run.comparison : run.id} · seed ${run.seed} · ${run.rounds ?? 0} of ${run.total}${score}`;
     row.stop.hidden = !(token && run.state === "running");
     if (row.stop.hidden) row.stop.textContent = "stop";
@@ -154,6 +162,7 @@
   }
 
   function regroup(wait = 0) {
+    empty.replaceChildren(...(listed.size ? ["Pick runs on the left."] : none));
     view.runs = [...picked].map((id) => details.get(id)).filter(Boolean);
     view.groups = fedcell.groups(view.runs);
     empty.hidden = view.runs.length > 0;
@@ -191,12 +200,12 @@
     const first = !listed.size, present = new Set(ids);
     for (const run of runs) {
       listed.set(run.id, run);
-      if (details.has(run.id)) Object.assign(details.get(run.id), { state: run.state, message: run.message });
+      if (details.has(run.id)) Object.assign(details.get(run.id), { state: run.state, message: run.message, traceback: run.traceback });
     }
     for (const id of listed.keys()) {
       if (!present.has(id)) [listed, details, rowNodes].forEach((map) => map.delete(id)), picked.delete(id);
     }
-    if (first && !picked.size) pickFirst();
+    if (first && listed.size && !picked.size) pickFirst();
     else { showList(); regroup(REDRAW_MS); }
   }
 

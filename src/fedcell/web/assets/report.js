@@ -12,6 +12,7 @@
   Object.assign(parts, {
     toggles: fedcell.toggles(redraw),
     summary: fedcell.summaryTable(),
+    endings: fedcell.endings(),
     scores: fedcell.curves("scores", only("scores")),
     bars: fedcell.costBars(),
     costs: fedcell.curves("costs", only("costs")),
@@ -26,8 +27,10 @@
     el("header", { class: "top" }, el("h1", {}, data.title), fedcell.themeButton(redraw)),
     ...question(data.question),
     ...data.notes.map((note) => el("p", { class: "notice" }, note)),
+    parts.endings.node,
     card("What came out", parts.summary.node,
       el("p", { class: "faint" }, `${fedcell.scoreMeaning(runs)} time: simulated, or measured on real devices, whose energy is not known and stands as 0. computing, sending: energy of all devices. delivered: devices heard of those selected, per round. With several seeds: means, ± half of the 95 % interval.`)),
+    ...comparison(data.comparison),
     card("Curves", parts.toggles.node, parts.scores.node),
     card("Where energy and time went", parts.bars.node, parts.costs.node),
     card("Who was scheduled when", parts.schedule.node),
@@ -52,6 +55,13 @@
     const list = el("details", {}, el("summary", {}, "The methods"), el("ul", {}, ...methods.map(({ label, summary }) =>
       el("li", {}, el("code", {}, label), `: ${summary}`))));
     return [el("p", {}, asked), ...worlds, list];
+  }
+
+  function comparison({ sections, lines }) {
+    if (!sections.length) return lines.length ? [card("Held against each other", ...lines.map((line) => el("p", { class: "faint" }, line)))] : [];
+    const tables = sections.flatMap(({ title, cells: [header, ...rows] }) =>
+      [el("h3", {}, title[0].toUpperCase() + title.slice(1)), fedcell.table(header, rows, header.map((_, i) => i).slice(1))]);
+    return [card("Held against each other", ...tables, ...lines.map((line) => el("p", { class: "faint" }, line)))];
   }
 
   function settings() {

@@ -20,8 +20,9 @@
       const named = view.runs.length > 0 && !fedcell.leading(view.runs);
       const served = view.runs.some((run) => "hit_ratio" in run.totals);
       const brought = (group) => [percent(group, "hit_ratio"), mean(group, "video_backhaul_bit", "bit"), percent(group, "saved_share")];
-      const rows = view.groups.map((group) => [
-        el("span", { class: "chip" }, fedcell.sample(group.index), group.name),
+      const short = fedcell.shortNames(view.groups);
+      const rows = view.groups.map((group, i) => [
+        el("span", { class: "chip", title: group.name }, fedcell.sample(group.index), short[i]),
         String(group.runs.length), states(group.runs),
         score(group, "best", named), score(group, "final", named),
         mean(group, "clock_s", "s"), mean(group, "compute_joule", "J"), mean(group, "radio_joule", "J"), mean(group, "uplink_bit", "bit"),
@@ -40,6 +41,21 @@
     });
     return [...counts].map(([text, count]) => (count > 1 && counts.size > 1 ? `${count} ${text}` : text)).join(", ");
   }
+
+  // Runs that did not come to their end, and why; a traceback unfolds.
+  fedcell.endings = () => {
+    const node = el("div");
+    function draw(view) {
+      const ended = view.runs.filter((run) => run.message && run.state !== "finished");
+      node.replaceChildren(...ended.slice(0, MOST_ENDINGS).map((run) => el("div", { class: "notice ending" },
+        el("p", {}, el("span", { class: `state ${run.state}` }, run.state), ` ${fedcell.runName(run)}, after ${run.totals.rounds} of ${run.total} rounds: `, run.message),
+        run.traceback ? el("details", {}, el("summary", {}, "traceback"), el("pre", {}, run.traceback)) : null)));
+      if (ended.length > MOST_ENDINGS) node.append(el("p", { class: "faint" }, `and ${ended.length - MOST_ENDINGS} more`));
+    }
+    return { node, draw };
+  };
+
+  const MOST_ENDINGS = 20;
 
   const valuesOf = (group, name) => group.runs.map((run) => run.totals[name]).filter((value) => value != null);
 
@@ -74,10 +90,11 @@
   fedcell.toggles = (redraw) => {
     const node = el("div", { class: "chips" });
     function draw(view) {
-      node.replaceChildren(...view.groups.map((group) => {
+      const short = fedcell.shortNames(view.groups);
+      node.replaceChildren(...view.groups.map((group, i) => {
         const flip = () => { if (!view.hidden.delete(group.key)) view.hidden.add(group.key); redraw(); };
-        return el("button", { class: "chip", "aria-pressed": String(!view.hidden.has(group.key)), on: { click: flip } },
-          fedcell.sample(group.index), group.name);
+        return el("button", { class: "chip", title: group.name, "aria-pressed": String(!view.hidden.has(group.key)), on: { click: flip } },
+          fedcell.sample(group.index), short[i]);
       }));
     }
     return { node, draw };

@@ -1,0 +1,42 @@
+"""Runs as an HTML table, which is what Jupyter shows of a record."""
+
+from collections.abc import Sequence
+from html import escape
+from math import isfinite
+
+from ..human import BITS, JOULES, TIMES, heard, human
+from .index import RunInfo
+
+HEADER = ("method", "seed", "state", "rounds", "best", "final", "time", "energy", "uplink", "delivered")
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """A header and rows; texts to the left in the first column, numbers to the right in the others."""
+    header, *rest = rows
+    head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
+    body = "".join(
+        "<tr>"
+        + "".join(f'<td style="text-align:{_side(n)}">{escape(cell)}</td>' for n, cell in enumerate(row))
+        + "</tr>"
+        for row in rest
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def runs(infos: Sequence[RunInfo]) -> str:
+    """A row per run, and below them why a run did not come to its end."""
+    said = [f"{info.label}: {info.state}: {info.message}" for info in infos if info.message]
+    return table([HEADER, *map(_cells, infos)]) + "".join(f"<p>{escape(line)}</p>" for line in said)
+
+
+def _side(column: int) -> str:
+    return "right" if column else "left"
+
+
+def _cells(info: RunInfo) -> list[str]:
+    found = info.totals
+    scores = [f"{100 * one:.1f} %" if isfinite(one) else "-" for one in (found.accuracy_best, found.accuracy_final)]
+    costs = [human(found.simulated_s, TIMES), human(found.joule, JOULES), human(found.uplink_bit, BITS)]
+    rounds = str(info.rounds) if info.rounds == info.total_rounds else f"{info.rounds}/{info.total_rounds}"
+    updates = heard(found.delivered_per_round, found.selected_per_round)
+    return [info.label, str(info.seed), info.state, rounds, *scores, *costs, updates]
