@@ -12,7 +12,7 @@ from .data import Dataset
 from .loggers import LogWatcher
 from .options import mapping
 from .record import Period, Record, Watch, execute, silent
-from .resolve import resolve
+from .resolve import resolve, with_until
 from .scenarios import get
 from .types import Method
 
@@ -25,6 +25,7 @@ def run(
     dataset: Dataset | None = None,
     model: nn.Module | None = None,
     out: str | Path | None = None,
+    until: str | Mapping[str, Any] | None = None,
     log: str | Sequence[str] = (),
     watch: Watch = silent,
     say: Callable[[str], None] | None = None,
@@ -41,6 +42,8 @@ def run(
         dataset: your own samples, see `fedcell.from_arrays`.
         model: your own network; its present weights are the start.
         out: folder to make; None: the next free one in `runs/`.
+        until: stop each run after the round that meets one of these conditions: a metric, or what may be spent, such as
+            `{"accuracy": 0.9, "joules": 50}`; the same as `settings["until"]`.
         log: `tensorboard=DIR` or `mlflow=URI_OR_DIR`, or several of them.
         watch: called after every round with a `fedcell.record.Progress`.
         say: called with a sentence for every setting that changes nothing; None: warns.
@@ -54,7 +57,7 @@ def run(
     """
     preset = get(scenario)
     asked: list[Any] = list(methods) if isinstance(methods, Iterable) and not isinstance(methods, str) else [methods]
-    changes = mapping(settings, "settings", "{'rounds': 30}")
+    changes = with_until(mapping(settings, "settings", "{'rounds': 30}"), until)
     found = resolve(preset, asked or preset.compare, changes, dataset)
     for line in found.notices:
         (say or partial(warn, stacklevel=2))(line)

@@ -13,7 +13,7 @@ from ..record.files import DiskError
 from ..record.folder import SWEEP
 from ..resolve import read_pairs
 from .output import FIGURE, print_result
-from .parser import check_run_flags
+from .parser import check_run_flags, until_of
 from .progress import watcher
 
 
@@ -42,7 +42,8 @@ def run(args: Namespace) -> int:
 
 def _execute(args: Namespace, watch: record.Watch) -> list[record.Record]:
     settings = read_pairs(args.set, "--set")
-    add_flags(settings, args, "rounds", "seed")
+    args.until = until_of(args)
+    add_flags(settings, args, "rounds", "seed", "until")
     return api.run(
         args.methods,
         args.scenario or "cell",
@@ -63,7 +64,8 @@ def _resume(args: Namespace, watch: record.Watch) -> list[record.Record]:
     if os.path.isfile(Path(args.resume) / SWEEP):
         raise BadInput(f"{args.resume} is the folder of a sweep: go on with `fedcell sweep --resume {args.resume}`")
     with LogWatcher(args.log, watch) as told:
-        return record.resume(args.resume, watch=told, period=record.Period(seconds=args.checkpoint_every))
+        period = record.Period(seconds=args.checkpoint_every)
+        return record.resume(args.resume, until=until_of(args), watch=told, period=period)
 
 
 def add_flags(changes: dict[str, Any], args: Namespace, *flags: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import BadInput
-from .parser import check_run_flags, run_flags
+from .parser import check_run_flags, run_flags, until_of
 
 if TYPE_CHECKING:  # imported by the command alone
     from ..sweeps import SweepPlan
@@ -102,7 +102,8 @@ def _planned(args: Namespace) -> "SweepPlan":
     from .run import add_flags
 
     settings = read_pairs(args.set, "--set")
-    add_flags(settings, args, "rounds")
+    args.until = until_of(args)
+    add_flags(settings, args, "rounds", "until")
     grid: dict[str, list[str]] = {}
     for first, *rest in args.grid:
         key, value = _pair(first)
@@ -118,7 +119,7 @@ def _resumed(args: Namespace) -> "SweepPlan":
     given = [f"--{name}" for name in names if getattr(args, name)] + args.methods
     if given:
         raise BadInput(f"--resume takes every run from its folder: drop {' '.join(given)}, or use --out to add runs")
-    return going_on(args.resume)
+    return going_on(args.resume, until_of(args))
 
 
 def _pair(text: str) -> tuple[str, str]:

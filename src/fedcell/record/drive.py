@@ -11,6 +11,7 @@ from ..methods import Choice
 from ..scenarios import Config, build_problem
 from ..simulate import begin, simulate
 from ..types import Method, Problem, Row, Snapshot
+from ..until import Until, read_goals, written_goals
 from . import checkpoint, rows
 from .files import DiskError, explained, locked, occupied, present, refuse_file
 from .folder import (
@@ -24,6 +25,7 @@ from .folder import (
     how_to_resume,
     read_all,
     read_status,
+    retarget,
     shortage,
     specs,
     write_comparison,
@@ -100,15 +102,19 @@ def resume(
     methods: Sequence[tuple[str, Method]] = (),
     dataset: Any = None,
     model: Any = None,
+    until: str | Mapping[str, Any] | None = None,
     watch: Watch = silent,
     period: Period = PERIOD,
 ) -> list[Record]:
-    """Go on with a comparison or a single run; the rest of the arguments replace objects that were your own.
+    """Go on with a comparison or a single run; `methods`, `dataset` and `model` replace objects that were your own.
 
-    The end is bit-identical to that of a run that was never interrupted. Settings come from the
-    record alone. Runs that ended are left as they are, unless rows of theirs are gone.
+    The end is bit-identical to that of a run that was never interrupted. Settings come from the record alone, but for
+    `until`: a run that stopped at `accuracy=0.8` resumes to `accuracy=0.9`, or to its last round with `none`. Runs that
+    ended are left as they are, unless rows of theirs are gone.
     """
     folder, own = Path(folder), dict(methods)
+    if until is not None:
+        _retarget(folder, written_goals(until))
     jobs = []
     for path, spec in specs(folder):
         if _ended(path, spec, watch):
@@ -146,7 +152,7 @@ def run_one(
     """
     folder = Path(folder)
     if begun(folder):
-        resume(folder, watch=watch, period=period)
+        resume(folder, until=config.until, watch=watch, period=period)
         return
     problem, jobs = prepare(config, [library.parse(method, defaults)])
     claim(folder, "")
@@ -177,6 +183,7 @@ def run_real(
     folder = Path(folder)
     _, jobs = prepare(config, [method], problem=problem)
     if begun(folder):
+        _retarget(folder, config.until)
         ((_, spec),) = specs(folder)
         check_same(folder, spec, config, method)
         if _ended(folder, spec, watch):
@@ -230,14 +237,32 @@ def _ended(folder: Path, spec: Spec, watch: Watch) -> bool:
     status = read_status(folder, int(spec.config["rounds"]))
     if status.state not in ENDED:
         return False
-    n_rows = len(rows.read(folder)[0])
-    note = shortage(folder, status, n_rows)
+    lines = rows.read(folder)[0]
+    note = shortage(folder, status, len(lines))
     if note:
-        watch(Progress(spec.label, n_rows, status.total, note=note, folder=folder))
+        watch(Progress(spec.label, len(lines), status.total, note=note, folder=folder))
+        return False
+    if status.state == "finished" and len(lines) < status.total and not _until(spec).after_all(map(rows.decode, lines)):
         return False
     note = f"{folder} has {status.state} already: nothing to do"
     watch(Progress(spec.label, status.rounds, status.total, status.state, note=note, folder=folder))
     return True
+
+
+def _retarget(folder: Path, until: str) -> None:
+    """Let the runs of a folder stop at other conditions than they were asked for."""
+    found = specs(folder)
+    if any(spec.config.get("until", "") != until for _, spec in found):
+        with explained(folder, "then resume again (nothing was simulated yet)"):
+            for path in dict.fromkeys([folder, *(path for path, _ in found)]):
+                if path.is_dir():  # a run whose turn did not come yet has no folder
+                    with locked(path):
+                        retarget(path, until)
+
+
+def _until(spec: Spec) -> Until:
+    """What tells when a run has done enough."""
+    return Until(read_goals(spec.config.get("until", "")), int(spec.config.get("eval_every", 1)))
 
 
 def _run(job: PreparedRun, problem: Problem, top: Path, watch: Watch, period: Period, play: Play = simulate) -> None:
@@ -288,11 +313,14 @@ def _play(
     label, total = job.spec.label, recorder.total
     recorder.status("running")
     watch(Progress(label, recorder.saved_round, total, again=recorder.resume, folder=job.folder))
-    state, message = "finished", ""
+    until = _until(job.spec)
+    state, message = "finished", until.after_all(map(rows.decode, recorder.journal.lines[: recorder.saved_round]))
     try:
-        for row, after in rounds:
+        for row, after in rounds if not message else ():
             recorder.put(row, after)
             watch(Progress(label, after.round, total, row=row, again=recorder.resume, folder=job.folder))
+            if message := until.after(row):
+                break
             if after.round < total:
                 requests.check()
     except Diverged as error:

@@ -185,6 +185,17 @@ def write_run(folder: Path, spec: Spec, device: str) -> None:
     write_json(folder / RUN, {"format": FORMAT, **spec._asdict(), "made_by": made_by(device)})
 
 
+def retarget(folder: Path, until: str) -> None:
+    """Say in the files of a run or a comparison that its runs stop at other conditions."""
+    for name in (COMPARISON, RUN):
+        if not present(folder / name):
+            continue
+        values = versioned(folder / name)
+        for one in values["runs"] if name == COMPARISON else [values]:
+            one["config"]["until"] = until
+        write_json(folder / name, values)
+
+
 def changes(folder: Path, device: str) -> list[str]:
     """What differs from the versions and the machine that the run began with."""
     before = versioned(folder / RUN).get("made_by", {})
@@ -205,10 +216,10 @@ def read_status(folder: Path, total: int) -> Status:
 
 def shortage(folder: Path, status: Status, n_rows: int) -> str:
     """What is wrong with a run that ended and has fewer rows than it had then; empty where nothing is."""
-    needed = status.total if status.state == "finished" else status.rounds
-    if status.state not in ENDED or n_rows >= needed:
+    if status.state not in ENDED or n_rows >= status.rounds:
         return ""
-    return f"{folder} is damaged ({status.state}, but with {n_rows} of {needed} rows): resuming makes the others anew"
+    rows = f"{n_rows} of {status.rounds} rows"
+    return f"{folder} is damaged ({status.state}, but with {rows}): resuming makes the others anew"
 
 
 def how_to_resume(folder: Path, own: tuple[str, ...]) -> str:

@@ -28,6 +28,7 @@ from ..learn.settings import ModelConfig, TrainConfig
 from ..machine import cores
 from ..options import check, keys, option, written
 from ..types import Ints, Problem, Stream
+from ..until import written_goals
 from ..unused_settings import unused_settings
 from ..world import binomial_stream, build_world, markov_stream, static_stream
 from ..world.settings import StreamConfig, WorldConfig
@@ -41,12 +42,19 @@ class Config:
     seed: int = option(1, "every random draw of the run follows from it", least=0)
     rounds: int = option(60, "rounds to simulate", least=1)
     eval_every: int = option(1, "rounds between two evaluations on the test set", least=1)
+    until: str = option(
+        "",
+        "stop after the round that meets one of these: a metric, seconds, joules or bits, as in accuracy=0.9,joules=50",
+    )
     world: WorldConfig = field(default_factory=WorldConfig)
     data: DataConfig = field(default_factory=DataConfig)
     stream: StreamConfig = field(default_factory=StreamConfig)
     video: VideoConfig = field(default_factory=VideoConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "until", written_goals(self.until))
 
 
 class Scenario(NamedTuple):
