@@ -16,11 +16,24 @@ FLOORS = [  # a room may import from its own floor and the floors below
     {"solve"},
     {"world", "radio", "learn"},
     {"data", "tiers", "coding"},
-    {"methods", "plan"},
+    {"methods"},
     {"scenarios"},
     {"resolve"},
     {"foretelling", "screening", "simulate"},
-    {"record", "report", "loggers", "sweeps", "experiment", "web", "api", "deploy", "cli", "__main__", "__init__"},
+    {
+        "record",
+        "report",
+        "loggers",
+        "sweeps",
+        "plan",
+        "experiment",
+        "web",
+        "api",
+        "deploy",
+        "cli",
+        "__main__",
+        "__init__",
+    },
 ]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 

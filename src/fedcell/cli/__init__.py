@@ -35,7 +35,7 @@ def entry() -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     try:
-        args = parser().parse_args(argv)
+        args = parser().parse_args(plan.with_planner(sys.argv[1:] if argv is None else argv))
         code: int = args.command(args)
         sys.stdout.flush()
         return code
@@ -74,7 +74,7 @@ def parser() -> ArgumentParser:
         ("report", "one web page about recorded runs, in one file", pages.report_flags),
         ("dashboard", "follow running and finished runs in a browser", pages.dashboard_flags),
         ("list", "methods, scenarios, models, data sets and settings", _list_flags),
-        ("plan", "parameters of a method from closed forms, without training", plan.flags),
+        ("plan", "who takes part and what rounds cost, without training", plan.flags),
         ("reproduce", "run the experiments of the papers, and see which claims hold", reproduce.flags),
         ("deploy", "methods on real devices, in a Flower federation", deploy.flags),
         ("data", "fetch data sets, and see how they are split over devices", _data_flags),

@@ -2,6 +2,7 @@
 
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -104,12 +105,8 @@ def _planned(args: Namespace) -> "SweepPlan":
     settings = read_pairs(args.set, "--set")
     args.until = until_of(args)
     add_flags(settings, args, "rounds", "until")
-    grid: dict[str, list[str]] = {}
-    for first, *rest in args.grid:
-        key, value = _pair(first)
-        grid.setdefault(key, []).extend([value, *rest])
     seeds = None if args.seeds is None else read_seeds(args.seeds)
-    return plan(args.methods, args.scenario or "cell", seeds, settings, grid, args.out)
+    return plan(args.methods, args.scenario or "cell", seeds, settings, read_grid(args.grid), args.out)
 
 
 def _resumed(args: Namespace) -> "SweepPlan":
@@ -120,6 +117,15 @@ def _resumed(args: Namespace) -> "SweepPlan":
     if given:
         raise BadInput(f"--resume takes every run from its folder: drop {' '.join(given)}, or use --out to add runs")
     return going_on(args.resume, until_of(args))
+
+
+def read_grid(given: Sequence[Sequence[str]]) -> dict[str, list[str]]:
+    """The values of every key of `--grid KEY=VALUE VALUE ...` flags."""
+    grid: dict[str, list[str]] = {}
+    for first, *rest in given:
+        key, value = _pair(first)
+        grid.setdefault(key, []).extend([value, *rest])
+    return grid
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -27,7 +27,7 @@ from ..learn.samples import Samples
 from ..learn.settings import ModelConfig, TrainConfig
 from ..machine import cores
 from ..options import check, keys, option, written
-from ..types import Ints, Problem, Stream
+from ..types import Ints, Problem, Store, Stream
 from ..until import written_goals
 from ..unused_settings import unused_settings
 from ..world import binomial_stream, build_world, markov_stream, static_stream
@@ -83,20 +83,24 @@ def get(name: str) -> Scenario:
     )
 
 
-def build_problem(config: Config, dataset: Dataset | None = None, model: nn.Module | None = None) -> Problem:
+def build_problem(
+    config: Config, dataset: Dataset | None = None, model: nn.Module | None = None, samples_each: int = 0
+) -> Problem:
     """Data, split, network, world and learner of the settings.
 
     Args:
         config: the settings; validated here.
         dataset: samples to use instead of `data.name`.
         model: network to use instead of `model.name`; its present weights are the start.
+        samples_each: samples that every device holds instead of its part of a split, any of the data, so that there may
+            be more devices than samples; 0: as the settings say. For plans alone, which train nothing.
     """
     check(config)
     _check_own(dataset, model)
     _check_used(config, dataset)
     cores()  # refuses a FEDCELL_CORES that is no number before anything is done
     device = pick_device(config.train.device)
-    train, test, stream, n_classes, scaling = _samples(config, dataset, device)
+    train, test, stream, n_classes, scaling = _samples(config, dataset, device, samples_each)
     architectures = [Architecture.of(model)] if model else _architectures(config, train.shape, n_classes)
     for architecture in architectures:
         check_fits(architecture, train, n_classes)
@@ -169,15 +173,25 @@ def _of_device(config: Config, n_architectures: int) -> Ints | None:
     return rng.stream(config.seed, rng.SETUP, "model.widths").integers(n_architectures, size=config.world.n_devices)
 
 
-def _samples(config: Config, dataset: Dataset | None, device: torch.device) -> Drawn:
+def _samples(config: Config, dataset: Dataset | None, device: torch.device, samples_each: int) -> Drawn:
     """Training samples, test samples, how they reach the devices, the number of classes, and how inputs are scaled."""
     if dataset is None and (generate := GENERATORS.get(config.data.name)):
+        if samples_each:
+            raise BadInput(f"{config.data.name} says how many samples each device holds: drop --samples")
         settings = getattr(config, config.data.name)
         return generate(settings, config.world.n_devices, config.rounds, config.seed, device)
     own = dataset is None  # nobody else holds what is loaded here
     dataset = scaled(dataset or load(config.data.name), config.data.scaling, reuse=own)
     train, test = Samples(dataset.x_train, dataset.y_train, device), Samples(dataset.x_test, dataset.y_test, device)
-    return train, test, build_stream(config, dataset), dataset.n_classes, dataset.scaling
+    stream = _equal_stores(config, len(train), samples_each) if samples_each else build_stream(config, dataset)
+    return train, test, stream, dataset.n_classes, dataset.scaling
+
+
+def _equal_stores(config: Config, n_samples: int, each: int) -> Stream:
+    """Every device holds so many samples, and one sample may be on several devices."""
+    n_devices = config.world.n_devices
+    items = np.arange(n_devices * each, dtype=np.int64).reshape(n_devices, each) % n_samples
+    return static_stream(Store(items, np.full(n_devices, each)))
 
 
 def build_stream(config: Config, dataset: Dataset) -> Stream:
