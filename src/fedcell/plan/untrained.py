@@ -2,7 +2,7 @@
 
 The world is observed, the method decides, uploads are sent and paid for, and the method's state moves on, all by the
 code of a run. Seconds, joules and bits are those of the run on the same seed if decisions do not look at what devices
-learn; `looks_at_updates` finds out by playing some rounds with two kinds of made-up updates.
+learn; `looks_at_updates` finds out by playing some rounds with several kinds of made-up updates.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +21,12 @@ from ..types import Ints, Method, Problem, Row, Snapshot, Start, Store, Updates
 N_KINDS = 16  # different rows that devices send in turns
 SIZE = 1e-3  # standard deviation of their entries
 PROBED_ROUNDS = 6  # to see whether a method looks at updates
+SCALES = {  # of the rows, by what they are for; scales of 0 make all of them zero
+    "plan": np.ones(N_KINDS),
+    "rising": np.geomspace(0.1, 10.0, N_KINDS),
+    "falling": np.geomspace(10.0, 0.1, N_KINDS),
+    "nothing": np.zeros(N_KINDS),
+}
 
 
 class MadeUp(Deferred):
@@ -52,14 +58,15 @@ class MadeUp(Deferred):
         return Deferred(make, self.steps, self.n_params, 1, max(len(self.steps), 1), self.device)
 
 
-def untrained(problem: Problem, purpose: str = "plan.updates") -> Problem:
-    """The problem with a learner that trains nothing and sends rows drawn for a purpose; edge servers serve nobody."""
+def untrained(problem: Problem, purpose: str = "plan") -> Problem:
+    """The problem with a learner that trains nothing and sends rows of `SCALES`; edge servers serve nobody."""
     learner, drawn = copy(problem.learner), dict[int, Tensor]()
 
     def kinds(n: int) -> Tensor:
         if n not in drawn:
-            rows = SIZE * stream(problem.seed, SETUP, purpose).standard_normal((N_KINDS, n), dtype=np.float32)
-            drawn[n] = torch.from_numpy(rows).to(learner.device)
+            rows = stream(problem.seed, SETUP, f"plan.{purpose}").standard_normal((N_KINDS, n), dtype=np.float32)
+            scale = torch.from_numpy(SIZE * SCALES[purpose][:, None].astype(np.float32))
+            drawn[n] = (torch.from_numpy(rows) * scale).to(learner.device)
         return drawn[n]
 
     def train(start: Start, work: Work) -> Updates:
@@ -81,7 +88,7 @@ def untrained(problem: Problem, purpose: str = "plan.updates") -> Problem:
     return problem._replace(learner=learner, world=world)
 
 
-def play(problem: Problem, method: Method, purpose: str = "plan.updates") -> Iterator[tuple[Row, Snapshot]]:
+def play(problem: Problem, method: Method, purpose: str = "plan") -> Iterator[tuple[Row, Snapshot]]:
     """Every round of a problem without training or evaluation: its row and the state after it."""
     return simulate(untrained(problem, purpose), method._replace(evaluate=lambda *given: {}))
 
@@ -89,9 +96,6 @@ def play(problem: Problem, method: Method, purpose: str = "plan.updates") -> Ite
 def looks_at_updates(problem: Problem, method: Method, rounds: int = PROBED_ROUNDS) -> bool:
     """Whether costs or choices of a method depend on what devices send, seen in the first rounds."""
     short = problem._replace(n_rounds=min(rounds, problem.n_rounds))
-    pairs = zip(play(short, method, "plan.updates"), play(short, method, "plan.other updates"), strict=True)
-    return any(_costs(one) != _costs(other) for (one, _), (other, _) in pairs)
-
-
-def _costs(row: Row) -> tuple[object, ...]:
-    return row.outcome, row.round_s, row.compute_joule, row.radio_joule, row.uplink_bit
+    found = ([row._replace(metrics={}) for row, _ in play(short, method, purpose)] for purpose in SCALES)
+    first = next(found)
+    return any(other != first for other in found)
