@@ -26,6 +26,7 @@ FLOORS = [  # a room may import from its own floor and the floors below
         "loggers",
         "sweeps",
         "plan",
+        "tuning",
         "experiment",
         "web",
         "api",

@@ -14,6 +14,7 @@ import numpy as np
 from ..errors import BadInput, did_you_mean
 from ..options import flat, written
 from ..record.files import nulled
+from ..types import Bools, Floats
 from .comparison import Comparison, Group, Measure
 from .costs import COSTS
 from .knobs import KnobPanel, KnobPoint, save_knobs
@@ -101,15 +102,15 @@ def ranking(comparison: Comparison, by: str = "time") -> list[Ranked]:
     return sorted(found, key=lambda one: (one.cost[by], -one.accuracy if isfinite(one.accuracy) else inf))
 
 
-def front(points: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def front(points: Floats) -> Bools:
     """Which points no other beats, `[n]`, if less is better in every column; one with NaN is never among them.
 
     >>> front(np.array([[1.0, 3.0], [2.0, 2.0], [2.0, 3.0], [np.nan, 0.0]])).tolist()
     [True, True, False, False]
     """
-    as_good = (points[None] <= points[:, None]).all(axis=2)  # [i, j]: j is as good as i everywhere
-    better = (points[None] < points[:, None]).any(axis=2)
-    return ~(as_good & better).any(axis=1) & ~np.isnan(points).any(axis=1)
+    as_good = np.all(points[None] <= points[:, None], axis=2)  # [i, j]: j is as good as i everywhere
+    better = np.any(points[None] < points[:, None], axis=2)
+    return np.asarray(~np.any(as_good & better, axis=1) & ~np.any(np.isnan(points), axis=1))
 
 
 def _mean(group: Group, cost: str, targets: Sequence[float]) -> float:
