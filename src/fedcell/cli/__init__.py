@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ..errors import FedcellError
 from ..version import __version__
-from . import compare, deploy, pages, plan, reproduce, show, sweep, tune
+from . import compare, deploy, forecast, pages, plan, reproduce, show, sweep, tune
 from .parser import Parser, run_flags
 
 EXIT_CODES = """exit codes:
@@ -75,6 +75,7 @@ def parser() -> ArgumentParser:
         ("dashboard", "follow running and finished runs in a browser", pages.dashboard_flags),
         ("list", "methods, scenarios, models, data sets and settings", _list_flags),
         ("plan", "who takes part and what rounds cost, without training", plan.flags),
+        ("forecast", "what a target will cost a run that has begun", forecast.flags),
         ("tune", "search settings for the least cost to a target", tune.flags),
         ("reproduce", "run the experiments of the papers, and see which claims hold", reproduce.flags),
         ("deploy", "methods on real devices, in a Flower federation", deploy.flags),
