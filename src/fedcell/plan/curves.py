@@ -3,13 +3,13 @@
 A metric `y` is stretched to a line: `z = log(y / (A - y))` for shares that rise to `A <= 1`, and `z = -log(y - A)` for
 losses that fall to `A >= 0`. After `r` rounds
 
-    z(r) = c0 + c1 log(1 + r / tau) + noise
+    z(r) = c0 + c1 log(1 + r / tau) / log(1 + n / tau) + noise
 
-which rises with the logarithm of the rounds if `tau` is small, and with the rounds themselves if it is large. `A` and
-`tau` count on a grid with their marginal likelihood; `c0`, `c1 >= 0` and the deviation of the noise are drawn from
-their posterior given both (linear regression with the usual flat prior). No curve keeps to such a line: beyond the
-rounds seen it rises at a pace that differs from that of the line by a drawn factor. Each drawn curve, with noise, has a
-first evaluation that reaches the target.
+with `n` the rounds seen. It rises with the logarithm of the rounds if `tau` is small, and with the rounds themselves if
+it is large. Every `tau` of a grid counts with its marginal likelihood; `A` is perfection, or with a small chance a limit
+before it. `c0`, `c1 >= 0` and the deviation of the noise are drawn from their posterior (linear regression with the
+usual flat prior). No curve keeps to such a line: beyond the rounds seen it rises at a pace that differs by a drawn
+factor. Each drawn curve, with noise, has a first evaluation that reaches the target.
 """
 
 from typing import NamedTuple
@@ -24,7 +24,7 @@ N_LIMITS = 8  # other values of `A`
 TAUS = np.geomspace(0.05, 20.0, 14)  # as shares of the rounds seen
 MARGIN = 1e-3  # a share ends so far from 0 and from 1 at least
 ALIKE = 0.5  # evaluations in a row are alike: they count for so many independent ones
-PACE = 0.5  # deviation of the logarithm of a curve's pace after the pilot over that in it
+PACE = 0.4  # deviation of the logarithm of a curve's pace after the pilot over that in it
 
 
 class Crossing(NamedTuple):
@@ -71,12 +71,17 @@ def crossing(
     wanted = _stretched(np.full(n, target), found.limit[at], falling)
     first = np.full(n, np.inf)
     for block in np.array_split(np.arange(n), max(n * len(evaluated) // 4_000_000, 1)):
-        seen, x = (np.log1p(part / found.tau[at[block]][:, None]) for part in (rounds[-1], evaluated[None]))
-        risen = line[block, 1:] * (seen + pace[block, None] * (x - seen))
+        x = _risen(evaluated[None], found.tau[at[block]][:, None], rounds[-1])
+        risen = line[block, 1:] * (1.0 + pace[block, None] * (x - 1.0))
         z = line[block, :1] + risen + noise[at[block], None] * rng.standard_normal(x.shape)
         there = z >= wanted[block, None]
         first[block] = np.where(there.any(axis=1), evaluated[there.argmax(axis=1)], np.inf)
     return Crossing(first, int(evaluated[-1]))
+
+
+def _risen(rounds: Floats | Ints, tau: Floats, seen: float) -> Floats:
+    """How far a curve has risen after some rounds: 1 after those seen."""
+    return np.asarray(np.log1p(rounds / tau) / np.log1p(seen / tau))
 
 
 def _stretched(values: Floats, limit: Floats, falling: bool) -> Floats:
@@ -99,7 +104,7 @@ def _posterior(r: Floats, values: Floats, falling: bool) -> _Lines:
     limits, prior = _limits(y, falling)
     limit, tau = (part.ravel() for part in np.meshgrid(limits, TAUS * r[-1], indexing="ij"))
     z = _stretched(y[None], limit[:, None], falling)  # [n_models, n_seen]
-    x = np.stack([np.ones((len(tau), len(r))), np.log1p(r[None] / tau[:, None])], axis=2)
+    x = np.stack([np.ones((len(tau), len(r))), _risen(r[None], tau[:, None], r[-1])], axis=2)
     gram = np.einsum("nri,nrj->nij", x, x)
     covariance = np.linalg.inv(gram)
     mean = np.einsum("nij,nrj,nr->ni", covariance, x, z)
