@@ -6,8 +6,8 @@ losses that fall to `A >= 0`. After `r` rounds
     z(r) = c0 + c1 log(1 + r / tau) / log(1 + n / tau) + noise
 
 with `n` the rounds seen. It rises with the logarithm of the rounds if `tau` is small, and with the rounds themselves if
-it is large. Every `tau` of a grid counts with its marginal likelihood; `A` is perfection, or with a small chance a limit
-before it. `c0`, `c1 >= 0` and the deviation of the noise are drawn from their posterior (linear regression with the
+it is large. Every `tau` of a grid counts with its marginal likelihood; `A` is perfection, or with a small chance less.
+`c0`, `c1 >= 0` and the deviation of the noise are drawn from their posterior (linear regression with the
 usual flat prior). No curve keeps to such a line: beyond the rounds seen it rises at a pace that differs by a drawn
 factor. Each drawn curve, with noise, has a first evaluation that reaches the target.
 """
