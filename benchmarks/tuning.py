@@ -32,7 +32,11 @@ class Case(NamedTuple):
 CASES = {
     "cell": Case("fedavg", 0.85, "joules", {"train.lr": "0.05~1", "train.steps": "1..15"}, {"rounds": 100}),
     "cells": Case(
-        "fedavg:scheduler=random", 0.8, "seconds", {"train.lr": "0.05~1", "fedavg.n_selected": "2..8"}, {"rounds": 100}
+        "fedavg:scheduler=random",
+        0.8,
+        "joules",
+        {"train.lr": "0.05~1", "train.steps": "1..15", "fedavg.n_selected": "2..8"},
+        {"rounds": 100},
     ),
     "blocks": Case(
         "fedavg:scheduler=best-channel,n_selected=5",
@@ -41,7 +45,7 @@ CASES = {
         {"train.lr": "0.05~1", "train.steps": "1..15"},
         {"rounds": 150},
     ),
-    "video": Case("osafl", 0.2, "joules", {"osafl.lr": "0.05~0.5", "osafl.server_lr": "5~80"}, {"rounds": 40}),
+    "video": Case("osafl", 0.6, "joules", {"osafl.lr": "0.05~0.5", "osafl.server_lr": "5~80"}, {"rounds": 40}),
 }
 SEARCHED, JUDGED = (1, 2), (3, 4, 5)
 
