@@ -229,6 +229,9 @@ def test_both_forms_move_alike(name, variant):
         assert (fast.device == job.device).all()
         assert (fast.delta[~masks] == 0).all(), "dropped entries do not move"
         torch.testing.assert_close(fast.delta, slow, rtol=3e-4, atol=3e-5 * scale)
+    padded = submodels.train_padded(learner(name), found, start, job).delta  # what a GPU does
+    torch.testing.assert_close(padded, slow, rtol=3e-4, atol=3e-5 * scale)
+    assert (padded[~masks] == 0).all(), "nor do units that fill a layer up"
 
 
 @pytest.mark.parametrize("name", ["mlp", "cnn"])
@@ -260,16 +263,21 @@ def test_everything_kept_is_the_full_model():
     assert torch.equal(submodels.train(learner("cnn"), found, start, work(4)).delta, whole), "no mask, no surgery"
 
 
-def test_networks_of_one_round_have_no_graphs_on_a_gpu():
-    some = learner("cnn")
-    small = cut(units("cnn"), [2, 3, 4])
-    assert some.with_network(small, once=True).settings.engine == "auto"
-    some.device = torch.device("cuda")
-    assert some.with_network(small, once=True).settings.engine == "sequential"
-    assert some.with_network(small).settings.engine == "auto"
-    assert some.with_network(small) is some.with_network(small), "its graphs serve again"
-    some.settings = TrainConfig(engine="debug", device="cpu")
-    assert some.with_network(small, once=True).settings.engine == "debug"
+def test_rounds_share_the_shapes_that_they_are_padded_to():
+    """Recorded steps of a GPU serve again: similar sub-models are padded to one network."""
+    found = units_of(Architecture.of(initialise(lambda: nn.Sequential(nn.Linear(4, 64), nn.Linear(64, 2)), 1)), (4,))
+    start = Start(torch.zeros(1, found.architecture.n_params), np.zeros(2, dtype=np.int64))
+    some = Learner(
+        [found.architecture],
+        *2 * [Samples(np.zeros((60, 4), np.float32), np.zeros(60, np.int64), CPU)],
+        TrainConfig(),
+        1,
+    )
+    for counts in ((30, 33), (36, 20), (35, 35), (37, 1)):
+        keep = np.arange(64) < np.array(counts)[:, None]
+        job = work(2, mask=entry_masks(found, keep, CPU))
+        submodels.train_padded(some, found, start, job)
+    assert [small.n_params for small in some._others] == [36 * 5 + 2 * 36 + 2, 40 * 5 + 2 * 40 + 2]
 
 
 def test_nobody_trains():
@@ -280,6 +288,8 @@ def test_nobody_trains():
         start = Start(learner("mlp").initial()[None], empty)
         delta = submodels.train(learner("mlp"), found, start, job._replace(mask=masks), form).delta
         assert delta.shape == (0, found.architecture.n_params)
+    padded = submodels.train_padded(learner("mlp"), found, start, job._replace(mask=masks)).delta
+    assert padded.shape == (0, found.architecture.n_params)
 
 
 def test_global_random_state_is_the_callers():

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -68,15 +67,12 @@ class Learner:
 
         Args:
             architecture: the network.
-            once: no later round has one of its shape. A GPU then trains one row after another by plain kernels:
-                batching over models and recorded steps pay if they serve again.
+            once: no later round has one of its shape, so nothing is kept for it.
         """
         if not once and architecture in self._others:
             return self._others[architecture]
         other = copy(self)
         other._others = {}
-        if once and self.device.type != "cpu" and self.settings.engine == "auto":
-            other.settings = replace(self.settings, engine="sequential")
         other.architectures, other.of_device, other.n_params = (architecture,), None, architecture.n_params
         other._buffers, other._replays = Buffers(), Replays()
         if not once:

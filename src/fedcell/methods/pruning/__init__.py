@@ -86,8 +86,8 @@ class Config(TrainingConfig):
     )
     form: str = option(
         "auto",
-        "sub-models are trained as small networks, or as the full one with a mask; auto: small networks on a CPU, "
-        "masks on a GPU, which trains devices of one shape together",
+        "sub-models are trained as small networks (on a GPU padded to one shape), or as the full one with a mask; "
+        "auto: small networks",
         choices=("auto", "extract", "mask"),
     )
 
@@ -247,8 +247,7 @@ def local(
 ) -> Updates:
     """Local SGD on the sub-models. Reference: chen-ch6, Eq. (6.1)"""
     work = work_of(config, problem, observation, decision)
-    natural = "extract" if problem.learner.device.type == "cpu" else "mask"
-    form = natural if config.form == "auto" else config.form
+    form = "extract" if config.form == "auto" else config.form
     return submodels.train(problem.learner, network(problem), start, work, form)
 
 

@@ -1,19 +1,24 @@
 """Local training of width-pruned sub-models, in two forms that give the same updates up to rounding.
 
-- `extract`: the kept entries become a small dense network, which is trained and put back. Costs what it keeps.
+- `extract`: the kept entries become a small dense network, which is trained and put back. Costs what it keeps. A GPU
+  pads the networks of a round to one of few shapes, so that it trains them together and replays recorded steps.
 - `mask`: the full network with its dropped entries zeroed, which stay as they are. All devices have one shape.
 """
 
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from ...learn.architecture import Architecture
 from ...learn.learner import Learner, precision
 from ...learn.work import Work, rows_of
 from ...machine import for_each
-from ...types import Ints, Start, Updates
-from .units import Units, cut, kept_units, load
+from ...types import Bools, Ints, Start, Updates
+from .units import Units, cut, entry_masks, kept_units, load
+
+SHARES = 16  # widths that a layer is padded to: sixteenths of its units
 
 
 def train(learner: Learner, units: Units, start: Start, work: Work, form: str = "extract") -> Updates:
@@ -30,10 +35,57 @@ def train(learner: Learner, units: Units, start: Start, work: Work, form: str = 
     """
     if work.mask is None:
         return learner.train(start, work)
-    return learner.train_parts(start, work, None if form == "mask" else partial(_train_extracted, learner, units))
+    extracted = train_one_by_one if work.mask.device.type == "cpu" else train_padded
+    return learner.train_parts(start, work, None if form == "mask" else partial(extracted, learner, units))
 
 
-def _train_extracted(learner: Learner, units: Units, start: Start, work: Work) -> Updates:
+# ---------------------------------------------------------------- one shape for all rows
+
+
+def train_padded(learner: Learner, units: Units, start: Start, work: Work) -> Updates:
+    """Sub-models of one shape, wide enough for each; units that only fill them up are zero and stay so."""
+    assert work.mask is not None
+    masks = work.mask
+    if not len(masks):
+        return Updates(work.device, torch.zeros(masks.shape, device=masks.device))
+    widths, wide = _widened(units, kept_units(units, masks))
+    entries = entry_masks(units, wide, masks.device)
+    points = start.points[torch.from_numpy(start.of_row).to(masks.device)] * masks
+    part = work._replace(mask=_taken(masks, entries))
+    if work.shift is not None:
+        part = part._replace(shift=_taken(work.shift, entries))
+    small = learner.with_network(_network(units, widths, masks.device))
+    moved = small.train(Start(_taken(points, entries), np.arange(len(points))), part).delta
+    return Updates(work.device, torch.zeros_like(points).masked_scatter_(entries, moved))
+
+
+def _widened(units: Units, keep: Bools) -> tuple[tuple[int, ...], Bools]:
+    """Widths of the layers, in sixteenths of them, and for every row as many units: its kept ones, then others."""
+    widths, parts = [], [np.zeros((len(keep), 0), dtype=bool)]
+    for size, kept in zip(units.sizes, units.split(keep), strict=True):
+        step = -(-size // SHARES)
+        width = min(size, -(-int(kept.sum(axis=1).max()) // step) * step)
+        place = np.argsort(np.argsort(~kept, axis=1, kind="stable"), axis=1)
+        widths.append(width)
+        parts.append(place < width)
+    return tuple(widths), np.concatenate(parts, axis=1)
+
+
+@lru_cache(maxsize=32)
+def _network(units: Units, widths: tuple[int, ...], device: torch.device) -> Architecture:
+    return cut(units, widths, device)
+
+
+def _taken(rows: Tensor, entries: Tensor) -> Tensor:
+    """The entries of every row, of which all rows have as many."""
+    return rows[entries].view(len(rows), -1)
+
+
+# ---------------------------------------------------------------- each shape by itself
+
+
+def train_one_by_one(learner: Learner, units: Units, start: Start, work: Work) -> Updates:
+    """Sub-models as small as they are; rows of one shape together, the others one per core."""
     assert work.mask is not None
     masks = work.mask
     delta = torch.zeros(masks.shape, device=masks.device)
