@@ -14,6 +14,7 @@ from fedcell.errors import BadInput
 from fedcell.methods.parts.resources import plan as full_speed
 from fedcell.plan import reach
 from fedcell.plan.cell import LOOKS, draw, plan, who_can
+from fedcell.plan.show import save
 from fedcell.plan.untrained import MadeUp, looks_at_updates
 from fedcell.record import read, read_all
 from fedcell.resolve import resolve
@@ -199,6 +200,15 @@ def test_the_command_plans_a_grid_and_draws_it(capsys, tmp_path):
         assert one["round_s"]["mean"] == pytest.approx(run.columns["round_s"].mean(), rel=1e-12)
         joule = (run.columns["compute_joule"] + run.columns["radio_joule"]).mean()
         assert one["round_joule"]["mean"] == pytest.approx(joule, rel=1e-12)
+
+
+def test_a_setting_of_a_method_is_a_knob(tmp_path):
+    found = plan(["fedprox", "fedavg+topk"], grid={"fedprox.mu": [0.1, 1], "topk.fraction": [0.1]}, rounds=2)
+    assert [dict(one.varied) for one in found] == [{"fedprox.mu": 0.1}, {"topk.fraction": 0.1}, {"fedprox.mu": 1.0}]
+    drawn = save(found, tmp_path / "knob.svg").read_text()
+    assert "fedprox.mu" in drawn
+    assert "topk" not in drawn
+    assert "fedprox:mu" not in drawn  # the knob is on the axis
 
 
 def test_a_figure_needs_a_knob(capsys, tmp_path):

@@ -117,10 +117,9 @@ def _planned(
     method = _method(tasks[0])
     drawn = [draw(problem, method) for problem in problems]
     notes = [LOOKS] if looks_at_updates(problems[0], method) else []
-    flat, known = options.flat(tasks[0].config), options.flat({tasks[0].source: tasks[0].settings})
     return summary(
         tasks[0].label,
-        {key: flat.get(key, known.get(key)) for key in keys if key in flat or key in known},
+        _values(tasks[0], keys),
         str(tasks[0].config["scenario"]),
         tuple(int(task.config["seed"]) for task in tasks),
         drawn,
@@ -129,14 +128,31 @@ def _planned(
     )
 
 
+def _values(task: SweepRun, keys: Sequence[str]) -> dict[str, Any]:
+    """What some settings are in a run, those of its method included; one that it does not have is left out."""
+    config, own = options.flat(task.config), {key: value for key, _, value in options.keys(_own_config(task))}
+    found = {}
+    for key in keys:
+        section, _, rest = key.partition(".")
+        if key in config:
+            found[key] = config[key]
+        elif rest in own and library.owns(task.source, section, rest):
+            found[key] = own[rest]
+    return found
+
+
 def _config(task: SweepRun) -> Config:
     config: Config = options.from_dict(Config(), task.config)
     return config
 
 
+def _own_config(task: SweepRun) -> Any:
+    """The settings of the method of a run."""
+    return options.from_dict(library.load(task.source).Config(), task.settings)
+
+
 def _method(task: SweepRun) -> Method:
-    module = library.load(task.source)
-    method: Method = module.build(options.from_dict(module.Config(), options.flat(task.settings)))
+    method: Method = library.load(task.source).build(_own_config(task))
     return method
 
 

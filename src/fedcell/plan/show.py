@@ -44,7 +44,7 @@ def _cells(one: CellPlan, keys: Sequence[str]) -> list[str]:
     share = f"{100 * one.delivered_share:.1f}" if isfinite(one.delivered_share) else "-"
     return [
         one.label,
-        *(written(one.varied.get(key)) for key in keys),
+        *(_knob(one, key) for key in keys),
         f"{one.able:g}/{one.n_devices}",
         f"{one.heard:g}",
         f"{one.selected:.1f}",
@@ -54,6 +54,10 @@ def _cells(one: CellPlan, keys: Sequence[str]) -> list[str]:
         human(one.round_bit.mean, BITS),
         f"{_rounds(one.first_empty_round)} / {_rounds(one.half_empty_round)}",
     ]
+
+
+def _knob(one: CellPlan, key: str) -> str:
+    return written(one.varied[key]) if key in one.varied else "-"
 
 
 def _between(found: Spread, units: Units) -> str:
@@ -70,7 +74,7 @@ def _remarks(plans: Sequence[CellPlan], keys: Sequence[str]) -> list[str]:
     """A line for everything that keeps devices out, and for what a plan assumes."""
     lines = []
     for one in plans:
-        name = " ".join([one.label, *(f"{key}={written(one.varied.get(key))}" for key in keys)])
+        name = " ".join([one.label, *(f"{key}={_knob(one, key)}" for key in keys if key in one.varied)])
         for what, reasons in (("cannot take part", one.unable), ("are never heard", one.unheard)):
             if reasons and one.selected:
                 words = ", ".join(f"{count:g} {reason}" for reason, count in reasons.items())
@@ -91,15 +95,17 @@ def as_json(plans: Sequence[CellPlan]) -> list[dict[str, Any]]:
 
 def save(plans: Sequence[CellPlan], path: str | Path) -> Path:
     """Draw time, energy, delivered share and devices heard over the first knob that has several values."""
-    keys = [key for key in plans[0].varied if len({written(one.varied.get(key)) for one in plans}) > 1]
+    known = list(dict.fromkeys(key for one in plans for key in one.varied))
+    keys = [key for key in known if len({_knob(one, key) for one in plans if key in one.varied}) > 1]
     if not keys:
         raise BadInput("a figure of a plan is drawn over a knob: give one several values with --grid KEY=VALUE VALUE")
-    panels = [KnobPanel(title, units, [_point(one, keys, name) for one in plans]) for name, title, units in PANELS]
+    shown = [one for one in plans if keys[0] in one.varied]
+    panels = [KnobPanel(title, units, [_point(one, keys, name) for one in shown]) for name, title, units in PANELS]
     return save_knobs(keys[0], panels, path)
 
 
 def _point(one: CellPlan, keys: Sequence[str], name: str) -> KnobPoint:
-    label = " ".join([one.label, *(f"{key}={written(one.varied[key])}" for key in keys[1:])])
+    label = " ".join([one.label, *(f"{key}={_knob(one, key)}" for key in keys[1:] if key in one.varied)])
     if "." in keys[0] and f"{keys[0].partition('.')[2]}=" in one.label:  # of a method, whose label names it
         label = label.replace(f"{keys[0].partition('.')[2]}={written(one.varied[keys[0]])}", "").strip(":,")
     value = getattr(one, name)
