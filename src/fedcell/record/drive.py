@@ -11,7 +11,7 @@ from ..methods import Choice
 from ..scenarios import Config, build_problem
 from ..simulate import begin, simulate
 from ..types import Method, Problem, Row, Snapshot
-from ..until import Until, read_goals, written_goals
+from ..until import written_goals
 from . import checkpoint, rows
 from .files import DiskError, explained, locked, occupied, present, refuse_file
 from .folder import (
@@ -25,7 +25,6 @@ from .folder import (
     how_to_resume,
     read_all,
     read_status,
-    retarget,
     shortage,
     specs,
     write_comparison,
@@ -35,6 +34,7 @@ from .prepare import MethodRequest, PreparedRun, check_own, check_same, fingerpr
 from .recorder import PERIOD, Period, Recorder
 from .rows import Journal
 from .stop import StopRequests
+from .target import retarget, until_of
 
 
 class Progress(NamedTuple):
@@ -114,7 +114,7 @@ def resume(
     """
     folder, own = Path(folder), dict(methods)
     if until is not None:
-        _retarget(folder, written_goals(until))
+        retarget(folder, written_goals(until))
     jobs = []
     for path, spec in specs(folder):
         if _ended(path, spec, watch):
@@ -183,7 +183,7 @@ def run_real(
     folder = Path(folder)
     _, jobs = prepare(config, [method], problem=problem)
     if begun(folder):
-        _retarget(folder, config.until)
+        retarget(folder, config.until)
         ((_, spec),) = specs(folder)
         check_same(folder, spec, config, method)
         if _ended(folder, spec, watch):
@@ -242,27 +242,15 @@ def _ended(folder: Path, spec: Spec, watch: Watch) -> bool:
     if note:
         watch(Progress(spec.label, len(lines), status.total, note=note, folder=folder))
         return False
-    if status.state == "finished" and len(lines) < status.total and not _until(spec).after_all(map(rows.decode, lines)):
+    if (
+        status.state == "finished"
+        and len(lines) < status.total
+        and not until_of(spec).after_all(map(rows.decode, lines))
+    ):
         return False
     note = f"{folder} has {status.state} already: nothing to do"
     watch(Progress(spec.label, status.rounds, status.total, status.state, note=note, folder=folder))
     return True
-
-
-def _retarget(folder: Path, until: str) -> None:
-    """Let the runs of a folder stop at other conditions than they were asked for."""
-    found = specs(folder)
-    if any(spec.config.get("until", "") != until for _, spec in found):
-        with explained(folder, "then resume again (nothing was simulated yet)"):
-            for path in dict.fromkeys([folder, *(path for path, _ in found)]):
-                if path.is_dir():  # a run whose turn did not come yet has no folder
-                    with locked(path):
-                        retarget(path, until)
-
-
-def _until(spec: Spec) -> Until:
-    """What tells when a run has done enough."""
-    return Until(read_goals(spec.config.get("until", "")), int(spec.config.get("eval_every", 1)))
 
 
 def _run(job: PreparedRun, problem: Problem, top: Path, watch: Watch, period: Period, play: Play = simulate) -> None:
@@ -313,7 +301,7 @@ def _play(
     label, total = job.spec.label, recorder.total
     recorder.status("running")
     watch(Progress(label, recorder.saved_round, total, again=recorder.resume, folder=job.folder))
-    until = _until(job.spec)
+    until = until_of(job.spec)
     state, message = "finished", until.after_all(map(rows.decode, recorder.journal.lines[: recorder.saved_round]))
     try:
         for row, after in rounds if not message else ():

@@ -185,17 +185,6 @@ def write_run(folder: Path, spec: Spec, device: str) -> None:
     write_json(folder / RUN, {"format": FORMAT, **spec._asdict(), "made_by": made_by(device)})
 
 
-def retarget(folder: Path, until: str) -> None:
-    """Say in the files of a run or a comparison that its runs stop at other conditions."""
-    for name in (COMPARISON, RUN):
-        if not present(folder / name):
-            continue
-        values = versioned(folder / name)
-        for one in values["runs"] if name == COMPARISON else [values]:
-            one["config"]["until"] = until
-        write_json(folder / name, values)
-
-
 def changes(folder: Path, device: str) -> list[str]:
     """What differs from the versions and the machine that the run began with."""
     before = versioned(folder / RUN).get("made_by", {})
