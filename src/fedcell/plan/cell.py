@@ -21,7 +21,7 @@ from . import reach
 from .untrained import looks_at_updates, play
 
 ROUNDS = 100  # drawn if nobody says how many
-LOOKS = "its decisions look at what devices learn, so this plan with made-up updates is a guess: trust a short run instead"
+LOOKS = "its decisions look at what devices learn, so a plan with made-up updates is a guess: trust a short run"
 
 
 class Spread(NamedTuple):
