@@ -11,8 +11,12 @@ from small_config import SMALL
 
 from fedcell import record, report, run
 from fedcell.errors import BadInput
+from fedcell.methods import parse
 from fedcell.options import override, to_dict, written
 from fedcell.record import execute, find, read, resume
+from fedcell.record.drive import run_real
+from fedcell.scenarios import build_problem
+from fedcell.simulate import simulate
 from fedcell.sweeps import sweep
 from fedcell.types import Row
 from fedcell.until import LIMITS, Goal, Until, falls, read_goals, written_goals
@@ -124,6 +128,8 @@ def test_the_table_and_the_comparison_say_which_condition_was_met(whole, tmp_pat
     assert "reached seconds=" not in report.text([whole])
     found = report.compare([whole, one])
     assert any("stopped at different points" in note for note in found.notes)
+    assert any("a condition of --until was met" in note for note in found.notes)
+    assert not any("--until" in note for note in report.compare([whole]).notes)
 
 
 def test_python_takes_a_dict(tmp_path):
@@ -151,6 +157,15 @@ def test_a_sweep_stops_each_run_and_resumes_to_a_higher_target(tmp_path):
         assert "reached seconds" in info.message
     assert [info.rounds for info in go(until={"seconds": limit})] == [info.rounds for info in longer]
     assert [info.rounds for info in go()] == [ROUNDS] * 4
+
+
+def test_rounds_of_real_devices_stop_and_continue_alike(whole, tmp_path):
+    choice, clock = parse("fedavg"), whole.columns["clock_s"]
+    for rounds in (3, 6):
+        config = override(CONFIG, {"until": f"seconds={clock[rounds - 1]}"})
+        run_real(config, choice, tmp_path / "real", build_problem(config), simulate)
+        assert read(tmp_path / "real").status.rounds == rounds
+        assert read(tmp_path / "real").config["until"] == config.until
 
 
 def test_a_grid_of_conditions_is_refused(tmp_path):
