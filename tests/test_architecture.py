@@ -19,7 +19,7 @@ FLOORS = [  # a room may import from its own floor and the floors below
     {"methods"},
     {"scenarios"},
     {"resolve"},
-    {"foretelling", "screening", "simulate"},
+    {"foretelling", "lifting", "screening", "simulate"},
     {
         "record",
         "report",

@@ -40,6 +40,15 @@ def test_own_everything(capsys):
     assert out["records"][0].columns["accuracy"][-1] > 0.8  # of three classes
 
 
+def test_own_data_and_network(capsys):
+    runpy.run_path(str(EXAMPLES / "own_data.py"), run_name="__main__")
+    out = capsys.readouterr().out
+    assert "<Dataset wines: 128 train and 50 test samples of 13, 3 classes, 6 owners>" in out
+    right = int(out.split("the model has ")[1].split()[0])
+    assert right > 40
+    assert Path("wines.safetensors").exists()
+
+
 def test_streaming_cache(capsys):
     runpy.run_path(str(EXAMPLES / "streaming_cache.py"), run_name="__main__")
     assert "after a restart  the same samples" in capsys.readouterr().out
@@ -52,6 +61,13 @@ def test_compare_schedulers(capsys, monkeypatch):
     for name in ("all", "random", "round-robin", "best-channel", "fastest"):
         assert f"scheduler={name}" in out
     assert "of 20 devices were heard at least once" in out
+
+
+def test_resnet18(capsys):
+    runpy.run_path(str(EXAMPLES / "resnet18.py"), run_name="__main__")
+    out = capsys.readouterr().out
+    assert "model.buffers=average" in out
+    assert "model.buffers=local" in out
 
 
 def test_request_path(capsys):

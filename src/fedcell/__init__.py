@@ -4,20 +4,48 @@ Names are loaded on first use, so that `import fedcell` costs nothing.
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .version import __version__
 
+if TYPE_CHECKING:  # what type checkers see; at run time `_HOME` says where names live
+    from . import report as report
+    from .api import run as run
+    from .data import Dataset as Dataset
+    from .data import from_arrays as from_arrays
+    from .data import from_huggingface as from_huggingface
+    from .data import from_torch as from_torch
+    from .record import Record as Record
+    from .record import export as export
+    from .record import load_model as load_model
+    from .record import read as read
+    from .record import resume as resume
+    from .report import compare as compare
+    from .scenarios import Config as Config
+    from .scenarios import build_problem as build_problem
+    from .sweeps import sweep as sweep
+    from .types import Decision as Decision
+    from .types import Method as Method
+    from .types import Problem as Problem
+    from .types import Round as Round
+    from .world import StreamingCache as StreamingCache
+
 _HOME = {  # public name -> where it lives
     "Config": "scenarios",
+    "Dataset": "data",
     "Decision": "types",
     "Method": "types",
     "Problem": "types",
+    "Record": "record",
     "Round": "types",
     "StreamingCache": "world",
     "build_problem": "scenarios",
     "compare": "report",
+    "export": "record",
     "from_arrays": "data",
+    "from_huggingface": "data",
+    "from_torch": "data",
+    "load_model": "record",
     "read": "record",
     "report": "",
     "resume": "record",
@@ -29,12 +57,14 @@ _HOME = {  # public name -> where it lives
 __all__ = [*_HOME, "__version__"]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'fedcell' has no attribute {name!r}")
-    if not _HOME[name]:
-        return import_module(f".{name}", __name__)
-    return getattr(import_module(f".{_HOME[name]}", __name__), name)
+if not TYPE_CHECKING:  # a name that is not there is an error to type checkers, too
+
+    def __getattr__(name):
+        if name not in _HOME:
+            raise AttributeError(f"module 'fedcell' has no attribute {name!r}")
+        if not _HOME[name]:
+            return import_module(f".{name}", __name__)
+        return getattr(import_module(f".{_HOME[name]}", __name__), name)
 
 
 def __dir__() -> list[str]:

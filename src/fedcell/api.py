@@ -12,7 +12,7 @@ from .data import Dataset
 from .loggers import LogWatcher
 from .options import mapping
 from .record import Period, Record, Watch, execute, silent
-from .resolve import resolve, with_until
+from .resolve import resolve, with_names, with_until
 from .scenarios import get
 from .types import Method
 
@@ -22,8 +22,8 @@ def run(
     scenario: str = "cell",
     settings: Mapping[str, Any] | None = None,
     *,
-    dataset: Dataset | None = None,
-    model: nn.Module | None = None,
+    dataset: Dataset | str | None = None,
+    model: nn.Module | str | None = None,
     out: str | Path | None = None,
     until: str | Mapping[str, Any] | None = None,
     log: str | Sequence[str] = (),
@@ -39,8 +39,9 @@ def run(
         scenario: the preset to start from (`fedcell list scenarios`).
         settings: dotted keys to change, such as `{"rounds": 30, "world.n_devices": 50, "fedprox.mu": 0.5}`
             (`fedcell list keys`).
-        dataset: your own samples, see `fedcell.from_arrays`.
-        model: your own network; its present weights are the start.
+        dataset: your own samples, see `fedcell.from_arrays`; or a text, as `data.name` has it.
+        model: your own network, whose present weights are the start; or `net.py:function`, a function in a file that
+            builds one, which resumes, sweeps and deploys without Python.
         out: folder to make; None: the next free one in `runs/`.
         until: stop each run after the round that meets one of these conditions: a metric, or what may be spent, such as
             `{"accuracy": 0.9, "joules": 50}`; the same as `settings["until"]`.
@@ -58,9 +59,12 @@ def run(
     preset = get(scenario)
     asked: list[Any] = list(methods) if isinstance(methods, Iterable) and not isinstance(methods, str) else [methods]
     changes = with_until(mapping(settings, "settings", "{'rounds': 30}"), until)
-    found = resolve(preset, asked or preset.compare, changes, dataset)
+    changes = with_names(changes, model, dataset)
+    network = None if isinstance(model, str) else model
+    samples = None if isinstance(dataset, str) else dataset
+    found = resolve(preset, asked or preset.compare, changes, samples)
     for line in found.notices:
         (say or partial(warn, stacklevel=2))(line)
     with LogWatcher([log] if isinstance(log, str) else log, watch) as told:
         period = Period(seconds=checkpoint_s)
-        return execute(found.config, found.methods, out, dataset=dataset, model=model, watch=told, period=period)
+        return execute(found.config, found.methods, out, dataset=samples, model=network, watch=told, period=period)

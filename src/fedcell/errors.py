@@ -28,6 +28,10 @@ class Diverged(FedcellError):
     exit_code = 3
 
 
+class Notice(UserWarning):
+    """Something that is allowed and probably not meant; the command line prints it as a sentence."""
+
+
 def did_you_mean(word: str, known: list[str]) -> str:
     """Return `": did you mean 'x'?"` for the nearest known word, or an empty string.
 

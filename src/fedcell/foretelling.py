@@ -21,7 +21,7 @@ def foretold_by(
 
     Args:
         problem: networks and data.
-        method: as `over_edges` gives it.
+        method: as `lifted` gives it.
         params: the global model before the round.
         state: of the method.
         observation: of the round.

@@ -5,7 +5,7 @@ is part of the run, such as `fedprox.mu`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 from . import coding as codings
@@ -13,6 +13,7 @@ from . import methods as library
 from . import options, scenarios
 from .data import Dataset
 from .errors import BadInput, did_you_mean
+from .learn.model_files import pinned
 from .methods import Choice
 from .scenarios import Config, Scenario
 from .types import Method
@@ -50,7 +51,7 @@ def resolve(
         dataset: own samples, which some settings have no effect on.
     """
     keys = sort_keys(settings, [one for one in methods if isinstance(one, str)], preset)
-    config: Config = options.override(preset.config, keys.config)
+    config = configure(preset, keys.config)
     found, unused = list[Any](methods), [scenarios.without_effect(config, keys.config, dataset)]
     for n, text in enumerate(methods):
         if isinstance(text, str):
@@ -58,6 +59,21 @@ def resolve(
             found[n] = choose(text, preset, given)
             unused.append(library.without_effect(found[n], given))
     return Resolved(config, tuple(found), tuple(notices(unused)))
+
+
+def configure(preset: Scenario, changes: Mapping[str, Any]) -> Config:
+    """The preset with dotted keys changed; a model file is found from any folder, and known by its checksum."""
+    config: Config = options.override(preset.config, changes)
+    return replace(config, model=pinned(config.model))
+
+
+def with_names(settings: Mapping[str, Any], model: object, dataset: object) -> dict[str, Any]:
+    """Settings with a model or data set that is given as a text, `net.py:function` or `wine.npz`, under its key."""
+    changes = dict(settings)
+    for key, value in (("model.name", model), ("data.name", dataset)):
+        if isinstance(value, str) and changes.setdefault(key, value) != value:
+            raise BadInput(f"{key} is set to {changes[key]} and to {value}: drop one of them")
+    return changes
 
 
 def choose(text: str, preset: Scenario, given: Mapping[str, Any]) -> Choice:

@@ -13,8 +13,9 @@ import torch
 from . import radio, world
 from .errors import Diverged
 from .foretelling import foretold_by
+from .lifting import lifted
 from .screening import aggregate
-from .tiers.hierarchy import over_edges, relayed
+from .tiers.hierarchy import relayed
 from .types import Decision, Environment, Method, Observation, Problem, Round, Row, Snapshot, Start, Uplink
 
 HOPELESS_LOSS = 1e6  # nats per sample; guessing costs a few
@@ -45,7 +46,7 @@ def simulate(
 
     Raises Diverged when the model or every update of a round is no longer finite.
     """
-    method = over_edges(problem, method)
+    method = lifted(problem, method)
     snapshot = snapshot or begin(problem, method)
     while snapshot.round < problem.n_rounds:
         row, snapshot = play_round(environment, problem, method, snapshot)
@@ -54,13 +55,12 @@ def simulate(
 
 def begin(problem: Problem, method: Method) -> Snapshot:
     """The state before the first round."""
-    params = problem.learner.initial()
-    state = over_edges(problem, method).init(problem, params)
-    return Snapshot(0, params, state, world.start(problem.world, problem.seed))
+    params = problem.learner.whole()
+    return Snapshot(0, params, lifted(problem, method).init(problem, params), world.start(problem.world, problem.seed))
 
 
 def play_round(environment: Environment, problem: Problem, method: Method, before: Snapshot) -> tuple[Row, Snapshot]:
-    """One round, of a method as `over_edges` gives it; the order is the same wherever it is played."""
+    """One round, of a method as `lifted` gives it; the order is the same wherever it is played."""
     params, state = before.params, before.method
     observation, world_state = environment.observe(problem, before)
     ask = foretold_by(problem, method, params, state, observation)

@@ -152,6 +152,7 @@ class Start(NamedTuple):
 
     points: "Tensor"  # [n_points, n_params]
     of_row: Ints  # [n_rows], the point each trained device starts from
+    own: "Tensor | None" = None  # [n_rows, n_own], running statistics of each, and what stays with them; see learn
 
 
 class Updates(NamedTuple):
@@ -166,6 +167,7 @@ class Updates(NamedTuple):
     rows: "Tensor | Rows"  # [n_rows, n_sent] float32; those of a large cohort are trained when asked for
     kept: Any = None  # tensors or arrays [n_rows, ...], or a tree of them: NamedTuples, tuples, lists, dicts
     bit: Floats | None = None  # [n_rows], bits of each row on the air; None: `payload_bit` of the decision
+    tail: "Tensor | None" = None  # [n_rows, n_tail], running statistics that are sent beside the row, as they are now
 
     @property
     def delta(self) -> "Tensor":
@@ -174,7 +176,8 @@ class Updates(NamedTuple):
 
     def finite(self) -> Bools:
         """Which rows hold finite numbers alone, `[n_rows]`."""
-        return self.rows.finite() if is_deferred(self.rows) else finite_rows(self.rows)
+        fine = self.rows.finite() if is_deferred(self.rows) else finite_rows(self.rows)
+        return fine if self.tail is None else fine & finite_rows(self.tail)
 
 
 class Rows(Protocol):
@@ -348,6 +351,14 @@ class Method(NamedTuple):
     `own_networks` says that devices may have networks of different architectures (`model.widths`): no model of one is
     ever used by another.
 
+    `statistics` says how the method goes with running statistics of a network (batch norm). `apart`: it has parameters
+    alone, and `methods.parts.statistics` does the rest; `refused`: it does not; `within`: its vectors have them.
+    `shares(observation, device)` weighs the devices heard, `[n_heard]`, in the mean of their statistics; None: by
+    samples.
+
+    `personal(problem, params, state, device)` gives the models of some devices, `[n, n_params]`, if devices use any but
+    the global one: those that users take home (`fedcell export --device-id`).
+
     `foretell(problem, params, state, x)` gives class probabilities `[n_devices, n_classes]` for one input per device. A
     method says so only if devices predict by anything but the model that `broadcast` gives them.
     """
@@ -363,6 +374,9 @@ class Method(NamedTuple):
     sends: str = "updates"
     own_networks: bool = False
     foretell: "Callable[[Problem, Tensor, Any, Tensor], Floats] | None" = None
+    statistics: str = "apart"
+    shares: Callable[[Observation, Ints], Floats] | None = None
+    personal: "Callable[[Problem, Tensor, Any, Ints], Tensor] | None" = None
 
 
 Seam = TypeVar("Seam", bound=Callable[..., Any])

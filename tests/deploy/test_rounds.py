@@ -95,6 +95,19 @@ def test_a_deployed_method_is_the_simulated_one(method, tmp_path):
     assert np.allclose(last_state(config).params.numpy(), history[-1][1].params.numpy(), atol=TOLERANCE)
 
 
+@pytest.mark.parametrize("optimiser", ["sgd", "adamw"])
+def test_options_of_local_training_reach_devices(optimiser, tmp_path):
+    options = {"train.weight_decay": "0.1", "train.clip": "0.5", "train.schedule": "cosine", "train.epochs": "2"}
+    more = {"train.augment": "crop_flip", "train.crop_padding": "1", "train.lr": "0.05", "train.optimiser": optimiser}
+    config = run_config("fedavg", tmp_path / "run", **options, **more)
+    found = play(config, federation(config, nodes=own_nodes(tmp_path)))
+    _, history = simulated(config)
+    assert found.status.state == "finished"
+    assert np.allclose(last_state(config).params.numpy(), history[-1][1].params.numpy(), atol=TOLERANCE)
+    plain = simulated(run_config("fedavg", tmp_path / "plain", **{"train.lr": "0.05"}))[1]
+    assert not np.allclose(plain[-1][1].params.numpy(), history[-1][1].params.numpy(), atol=1e-2)
+
+
 @pytest.mark.parametrize("method", REFUSED)
 def test_what_needs_the_data_of_devices_is_refused_before_anything_is_written(method, tmp_path):
     config = run_config(method, tmp_path / "run")

@@ -72,7 +72,6 @@ def test_flat_vector_round_trip():
 @pytest.mark.parametrize(
     ("module", "words"),
     [
-        (nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.BatchNorm1d(3)), "running statistics"),
         (nn.Sequential(nn.Flatten(), nn.Linear(4, 3).double()), "float64"),
         (nn.Flatten(), "no trainable parameters"),
         (nn.Sequential(nn.Flatten(), nn.Linear(4, 2)), "2 outputs but the labels name 3 classes"),

@@ -128,6 +128,26 @@ def test_wide_weights_move_in_the_backward_pass():
     check(layout, samples(), work(layout.n_params))
 
 
+@pytest.mark.parametrize("variant", ["plain", "full batch", "prox, mask and momentum"])
+@pytest.mark.parametrize("net", ["windows", "dense"])
+def test_inputs_that_repeat_are_trained_on_once(net, variant, monkeypatch):
+    """Steps have other numbers of distinct inputs, with a share of each label; the plain loop takes every sample."""
+    monkeypatch.setattr(windows, "NARROW", 1)
+    monkeypatch.setattr(planned, "WIDE", 600)  # weights that move in the backward pass
+    monkeypatch.setattr(planned, "GRAIN", 3)
+    layout, data, rng = laid_out(NETS[net]), samples(), np.random.default_rng(4)
+    inputs = rng.integers(0, 12, N_SAMPLES)
+    shared = Samples(data.at(torch.arange(12)).contiguous().numpy()[inputs], rng.integers(0, 5, N_SAMPLES), CPU)
+    shared.inputs = inputs
+    job, widths = work(layout.n_params, **{"batch_size": 9} | VARIANTS[variant]), []
+    assert chain(layout, shared, job) is not None
+    backward = planned._Plan.backward
+    monkeypatch.setattr(planned._Plan, "backward", lambda plan, *xy: (widths.append(len(xy[0])), backward(plan, *xy)))
+    check(layout, shared, job)
+    assert len(set(widths)) > 1
+    assert max(widths) <= 12
+
+
 @pytest.mark.parametrize("net", ["windows", "full vectors", "uneven pools"])
 def test_the_first_of_equals_counts(net):
     """Whole numbers, so that maxima are shared all the time."""
@@ -207,5 +227,3 @@ def test_leaves_other_work_alone():
     layout, data = laid_out(NETS["dense"]), samples()
     job = work(layout.n_params)
     assert chain(layout, data, job._replace(objective=lambda module, x, y, weight: module(x).sum())) is None
-    data.inputs = np.arange(N_SAMPLES)
-    assert chain(layout, data, job) is None

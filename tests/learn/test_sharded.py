@@ -19,8 +19,10 @@ from fedcell.learn.engines import batched, sharded
 from fedcell.learn.engines.common import Job
 from fedcell.learn.learner import Learner
 from fedcell.learn.norms import BatchNorm
+from fedcell.learn.optimiser import Adam, Optimiser
 from fedcell.learn.samples import Samples
 from fedcell.learn.settings import TrainConfig
+from fedcell.learn.statistics import Carried
 from fedcell.learn.work import Work
 from fedcell.methods import fedavg
 from fedcell.options import override
@@ -38,6 +40,7 @@ def networks():
         "dense": nn.Sequential(nn.Flatten(), nn.Linear(36, 12), nn.ReLU(), nn.Linear(12, 5)),
         "convolution": nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 5)),
         "norm": nn.Sequential(nn.Conv2d(1, 3, 3), BatchNorm(3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 5)),
+        "running": nn.Sequential(nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 5)),
         "dropout": nn.Sequential(nn.Flatten(), nn.Linear(36, 12), nn.Dropout(0.5), nn.Linear(12, 5)),
     }
 
@@ -86,6 +89,8 @@ def test_shards_change_no_bit(workers):
         ("dense", {"n_points": 3, "batch_size": 0, "momentum": 0.5}),
         ("dense", {"mask": masks, "prox": 0.3}),
         ("dense", {"shift": masks.float() - 0.5}),
+        ("dense", {"optimiser": Optimiser(weight_decay=0.1, clip=0.5, adam=Adam())}),
+        ("convolution", {"augment": True, "settings": {"augment": "crop_flip", "crop_padding": 1}}),
         ("dense", {"settings": {"engine": "sequential"}}),
         ("convolution", {}),
         ("norm", {"n_points": 3}),
@@ -97,6 +102,18 @@ def test_shards_change_no_bit(workers):
         one, many = both(name, 3, **changes)
         assert one.abs().max() > 1e-4, "nothing was trained"
         assert torch.equal(one, many), (name, list(changes))
+
+
+def test_running_statistics_come_back(workers):
+    found = []
+    for shards in (0, 2):
+        made = learner("running", shards)
+        carried = Carried(made.own_of(), made.own_of() + torch.arange(9.0)[:, None])
+        delta = made.carrying(carried).train(start(made, n_rows=9), work(9)).delta.clone()
+        found.append((delta, carried.rows))
+    assert torch.equal(found[0][0], found[1][0])
+    assert torch.equal(found[0][1], found[1][1])
+    assert not torch.equal(found[0][1][0], found[0][1][1])
 
 
 def test_runs_repeat_whatever_the_number_of_shards_and_send_their_data_once(workers, small):

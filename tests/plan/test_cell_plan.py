@@ -7,6 +7,7 @@ import byte_equal
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from fedcell import radio, scenarios, world
 from fedcell.cli import main
@@ -73,6 +74,18 @@ def test_a_method_that_looks_at_updates_says_so(method):
     assert not plan(scenario + ("" if scenario == "recycling" else ":policy=random"), scenario, network, rounds=4)[
         0
     ].notes
+
+
+@pytest.mark.parametrize("buffers", ["average", "local", "frozen"])
+def test_networks_with_running_statistics_are_planned_alike(buffers):
+    network = nn.Sequential(nn.Flatten(), nn.Linear(64, 12), nn.BatchNorm1d(12), nn.ReLU(), nn.Linear(12, 10))
+    changes = byte_equal.SMALL | {"rounds": ROUNDS, "model.buffers": buffers}
+    found = resolve(scenarios.get("cell"), ["fedavg", "osafl", "recycling"], changes)
+    problem = build_problem(found.config, model=network)
+    for choice in found.methods:
+        method = choice.build()
+        real = [row for row, _ in simulate(problem, method._replace(evaluate=lambda *given: {}))]
+        np.testing.assert_array_equal(costs(draw(problem, method).rows), costs(real), err_msg=choice.label)
 
 
 def test_made_up_updates_add_up_as_their_rows_do():

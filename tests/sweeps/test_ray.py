@@ -7,6 +7,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import fedcell
@@ -119,6 +120,21 @@ def test_rows_are_those_of_the_local_engine_whoever_is_killed(ray_cluster, monke
     assert notes.count(f"{ended}; it goes on from its last checkpoint") == 2  # of the run that dies and of a killed one
     assert sum(note.startswith("its Ray worker was lost (The actor died") for note in notes) == 1
     assert not list(Path("s").glob("*.tmp"))
+
+
+def test_a_network_and_data_of_ones_own_go_to_the_cluster(ray_cluster):
+    Path("net.py").write_text("from torch import nn\n\ndef wide(n_classes):\n    return nn.Linear(3, n_classes)\n")
+    x, y = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 2
+    data = fedcell.from_arrays(x[:30], y[:30], x[30:], y[30:])
+    settings = {"rounds": 2, "world.n_devices": 4, "train.workers": 1}
+    infos = [
+        fedcell.sweep(
+            "fedavg", settings=settings, model="net.py:wide", dataset=data, out=f"own-{engine}", engine=engine
+        )
+        for engine in ("ray", "local")
+    ]
+    rows = [(info.folder / "rounds.jsonl").read_bytes() for (info,) in infos]
+    assert rows[0] == rows[1]
 
 
 def test_ctrl_c_leaves_checkpoints_and_the_sweep_goes_on(ray_cluster, capsys):

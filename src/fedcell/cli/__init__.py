@@ -6,12 +6,15 @@ that needs them.
 
 import os
 import sys
+import warnings
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
-from ..errors import FedcellError
+from ..errors import FedcellError, Notice
 from ..version import __version__
-from . import compare, deploy, forecast, pages, plan, reproduce, show, sweep, tune
+from . import compare, deploy, export, forecast, pages, plan, reproduce, show, sweep, tune
 from .parser import Parser, run_flags
 
 EXIT_CODES = """exit codes:
@@ -36,7 +39,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     try:
         args = parser().parse_args(plan.with_planner(sys.argv[1:] if argv is None else argv))
-        code: int = args.command(args)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", Notice)
+            warnings.showwarning = partial(_show, warnings.showwarning)
+            code: int = args.command(args)
         sys.stdout.flush()
         return code
     except FedcellError as error:
@@ -53,6 +59,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader has seen enough, as in `fedcell list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _show(usual: Callable[..., None], message: Warning | str, category: type[Warning], *where: Any) -> None:
+    """A warning of ours as a sentence, any other as Python shows it."""
+    if issubclass(category, Notice):
+        print(f"fedcell: {message}", file=sys.stderr)
+    else:
+        usual(message, category, *where)
 
 
 def parser() -> ArgumentParser:
@@ -72,6 +86,7 @@ def parser() -> ArgumentParser:
         ("show", "the table of a recorded run, or a list of many", show.flags),
         ("compare", "recorded runs side by side: means over seeds, paired differences, figures", compare.flags),
         ("report", "one web page about recorded runs, in one file", pages.report_flags),
+        ("export", "the model of a recorded run as a file for other tools", export.flags),
         ("dashboard", "follow running and finished runs in a browser", pages.dashboard_flags),
         ("list", "methods, scenarios, models, data sets and settings", _list_flags),
         ("plan", "who takes part and what rounds cost, without training", plan.flags),

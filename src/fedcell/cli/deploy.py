@@ -16,6 +16,9 @@ def flags(sub: ArgumentParser) -> None:
         help="a new folder for the app (default: fedcell-digits)",
     )
     example.add_argument("--method", metavar="METHOD", default="fedavg", help="NAME[:key=value,...] (default: fedavg)")
+    example.add_argument(
+        "--model", metavar="NAME", help="a built-in model, or net.py:function, whose file the app gets a copy of"
+    )
     example.add_argument("--devices", metavar="N", type=int, default=3, help="devices of the federation (default: 3)")
     example.add_argument("--port", metavar="N", type=int, default=8000, help="of the server (default: 8000)")
     example.set_defaults(command=run)
@@ -39,7 +42,7 @@ def run(args: Namespace) -> int:
     from ..deploy.example import commands, write
 
     folder = Path(args.folder)
-    write(folder, args.method, args.devices, args.port)
+    write(folder, args.method, args.devices, args.port, args.model)
     link, *nodes, start, look = commands(folder, args.devices, args.port)
     print(f"wrote {folder}; in that folder, each in a terminal of its own (pip install 'fedcell[flower]' first):\n")
     print("  export FLWR_HOME=$PWD/flwr FLWR_TELEMETRY_ENABLED=0   # in all of them")

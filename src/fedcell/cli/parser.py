@@ -38,6 +38,9 @@ def run_flags(sub: argparse.ArgumentParser) -> None:
         nargs="*",
         help="NAME[:key=value,...] or the path of a .py file; without any, those the scenario compares",
     )
+    sub.add_argument(
+        "--model", metavar="NAME", help="a built-in model, or net.py:function, a function in a file that builds one"
+    )
     sub.add_argument("--rounds", metavar="N", help="rounds to simulate")
     sub.add_argument(
         "--until",

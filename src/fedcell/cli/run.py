@@ -48,6 +48,7 @@ def _execute(args: Namespace, watch: record.Watch) -> list[record.Record]:
         args.methods,
         args.scenario or "cell",
         settings,
+        model=args.model,
         out=args.out,
         log=args.log,
         watch=watch,
@@ -57,7 +58,7 @@ def _execute(args: Namespace, watch: record.Watch) -> list[record.Record]:
 
 
 def _resume(args: Namespace, watch: record.Watch) -> list[record.Record]:
-    names = ("scenario", "rounds", "seed", "set", "out")
+    names = ("scenario", "model", "rounds", "seed", "set", "out")
     given = [f"--{name}" for name in names if getattr(args, name)] + args.methods
     if given:
         raise BadInput(f"--resume takes everything from its folder: drop {' '.join(given)}, or start a new run")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # imported by the command alone
 EXAMPLE = """examples:
   fedcell sweep fedavg fedprox:mu=0.1 --scenario cell cells --seeds 1..5 --rounds 30 --out study
   fedcell sweep fedprox --grid fedprox.mu=0.01 0.1 1 --grid world.cpu_hz=1e9 1e9..2e9 --out study
+  fedcell sweep fedavg --model net.py:wide --seeds 1..3 --out nets
   fedcell sweep --resume study
 
 """
@@ -106,13 +107,13 @@ def _planned(args: Namespace) -> "SweepPlan":
     args.until = until_of(args)
     add_flags(settings, args, "rounds", "until")
     seeds = None if args.seeds is None else read_seeds(args.seeds)
-    return plan(args.methods, args.scenario or "cell", seeds, settings, read_grid(args.grid), args.out)
+    return plan(args.methods, args.scenario or "cell", seeds, settings, read_grid(args.grid), args.out, args.model)
 
 
 def _resumed(args: Namespace) -> "SweepPlan":
     from ..sweeps import going_on
 
-    names = ("scenario", "seeds", "rounds", "set", "grid", "out")
+    names = ("scenario", "model", "seeds", "rounds", "set", "grid", "out")
     given = [f"--{name}" for name in names if getattr(args, name)] + args.methods
     if given:
         raise BadInput(f"--resume takes every run from its folder: drop {' '.join(given)}, or use --out to add runs")

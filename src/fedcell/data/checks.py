@@ -1,11 +1,12 @@
 """Turn a user's arrays into samples and labels, or say in one sentence what is wrong with them."""
 
 from typing import Any
+from warnings import warn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import BadInput
+from ..errors import BadInput, Notice
 from ..types import Ints
 
 CHANNELS = (1, 3, 4)
@@ -20,7 +21,10 @@ def as_array(values: Any) -> NDArray[Any]:
 
 
 def features(values: Any, what: str) -> NDArray[np.float32]:
-    """Samples as float32: bytes scaled to [0, 1] and images channels first, other numbers as they are."""
+    """Samples as float32: bytes scaled to [0, 1] and images channels first, other numbers as they are.
+
+    Warns of numbers that look like images with their channels last, which are left so.
+    """
     x = as_array(values)
     if x.dtype.kind not in "biuf":
         raise BadInput(f"{what} holds {x.dtype} values: give numbers")
@@ -28,6 +32,13 @@ def features(values: Any, what: str) -> NDArray[np.float32]:
         raise BadInput(f"{what} has shape {x.shape}: give at least one sample, as a row of at least one number")
     if x.dtype == np.uint8:
         return np.divide(_channels_first(x), 255, dtype=np.float32)
+    if _channels_last(x):
+        warn(
+            f"{what} has samples of shape {x.shape[1:]}, whose channels seem to be last: networks take them first, so "
+            "give x.transpose(0, 3, 1, 2), or bytes (uint8), which are turned around",
+            Notice,
+            stacklevel=3,
+        )
     with np.errstate(over="ignore"):
         out = np.ascontiguousarray(x, dtype=np.float32)
     _check_finite(x, out, what)
@@ -52,9 +63,34 @@ def _check_finite(given: NDArray[Any], x: NDArray[np.float32], what: str) -> Non
 def _channels_first(x: NDArray[np.uint8]) -> NDArray[np.uint8]:
     if x.ndim == 3:  # [n, h, w]
         return x[:, np.newaxis]
-    if x.ndim == 4 and x.shape[3] in CHANNELS and x.shape[1] not in CHANNELS:  # [n, h, w, channels]
+    if _channels_last(x):
         return np.ascontiguousarray(x.transpose(0, 3, 1, 2))
     return x
+
+
+def _channels_last(x: NDArray[Any]) -> bool:
+    """Whether samples look like images `[n, h, w, channels]`."""
+    return x.ndim == 4 and x.shape[3] in CHANNELS and x.shape[1] not in CHANNELS
+
+
+def owners(values: Any, n_samples: int, what: str) -> Ints:
+    """Whose each sample is, as int64 `[n_samples]`: texts are numbered in their order, numbers count from 0.
+
+    >>> owners(["eve", "ada", "eve"], 3, "owners").tolist()
+    [1, 0, 1]
+    """
+    given = as_array(values)
+    if given.shape != (n_samples,):
+        raise BadInput(f"{what} has shape {given.shape} for {n_samples} samples: give one owner for each sample")
+    if given.dtype.kind in "US":
+        return np.unique(given, return_inverse=True)[1].astype(np.int64)
+    found = labels(given, what)
+    if n_samples and (missing := np.flatnonzero(np.bincount(found) == 0)).size:
+        raise BadInput(
+            f"{what} goes up to {found.max()} and owner {missing[0]} has no samples: number owners 0, 1, 2, ... "
+            "without gaps, or give their names as texts"
+        )
+    return found
 
 
 def labels(values: Any, what: str) -> Ints:
@@ -93,6 +129,13 @@ def check_labels(train: Ints, test: Ints, name: str) -> int:
         raise BadInput(
             f"y_train of {name!r} holds label {n_classes - 1} with only {len(train)} samples: "
             "number the classes 0, 1, 2, ... without large gaps"
+        )
+    if train.min() > 0:
+        warn(
+            f"y_train of {name!r} has labels from {train.min()} to {n_classes - 1} and none is 0: networks get an "
+            "output for each class from 0 on, so subtract the smallest label",
+            Notice,
+            stacklevel=3,
         )
     trained = np.bincount(train) > 0  # set functions of NumPy take as long to load as most data to check
     if (unknown := test[(test >= n_classes) | ~trained[np.minimum(test, n_classes - 1)]]).size:

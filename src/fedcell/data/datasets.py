@@ -2,6 +2,7 @@
 
 import gzip
 import zlib
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,13 +15,17 @@ from ..errors import BadInput
 from ..labels import rank_in_class
 from ..types import Ints
 from .catalog import CATALOG, CIFAR_TEST, CIFAR_TRAIN, IDX_FILES
-from .checks import check_labels, check_pair, features, labels
-from .fetch import EMBEDDED, cache_dir, hint, is_fetched
+from .checks import as_array, check_labels, check_pair, features, labels
+from .checks import owners as check_owners
+from .fetch import BY_HAND, EMBEDDED, cache_dir, hint, is_fetched
 from .scaling import UNIT, Scaling
 
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
+OWNERS = ("owners", "test_owners")  # arrays that a file may have, too
 UNREADABLE = (OSError, EOFError, ValueError, RuntimeError, BadZipFile, zlib.error)  # what a broken file raises
 DIGITS = "datasets/data/digits.csv.gz"  # inside scikit-learn
+CIFAR100_FILES, CIFAR100_BYTES = ("train.bin", "test.bin"), 2 + 3 * 32 * 32
+OTHERS = ", video, the path of an .npz file, leaf:FOLDER, or hf:NAME#column"
 TEST_EVERY = 5  # every fifth sample of a class of the embedded data is a test sample
 
 
@@ -34,27 +39,49 @@ class Dataset(NamedTuple):
     y_test: Ints  # [n_test]
     n_classes: int
     scaling: Scaling = UNIT  # of all samples
+    owners: Ints | None = None  # [n_train], whose each sample is, 0 .. n_owners - 1; None: nobody's
+    test_owners: Ints | None = None  # [n_test], numbered alike
+
+    def __repr__(self) -> str:
+        """One line: what there is, not the numbers themselves."""
+        shape = "x".join(map(str, self.x_train.shape[1:]))
+        sizes = f"{len(self.x_train)} train and {len(self.x_test)} test samples of {shape}"
+        whose = "" if self.owners is None else f", {int(self.owners.max()) + 1} owners"
+        return f"<Dataset {self.name}: {sizes}, {self.n_classes} classes{whose}>"
 
 
 def load(name: str) -> Dataset:
     """A data set by name, or from an .npz file with `x_train, y_train, x_test, y_test`.
 
     Args:
-        name: `digits`, a fetched `mnist`, `fashion-mnist` or `cifar10`, or a path ending in `.npz`
-            (looked up as given, then in the cache folder).
+        name: `digits`, a fetched `mnist`, `fashion-mnist` or `cifar10`, `cifar100` whose files a user has, a path that
+            ends in `.npz` (looked up as given, then in the cache folder), `leaf:FOLDER` or `hf:NAME#column`.
     """
     if name in EMBEDDED:
         return _digits()
     if name.endswith(".npz"):
         return _npz(name)
+    if read := adapter(name):
+        return read(name)
+    if name in BY_HAND:
+        return _cifar100(name)
     if name not in CATALOG:
-        raise BadInput(f"data.name = {name!r} is unknown{hint(name, ', video, or the path of an .npz file')}")
+        raise BadInput(f"data.name = {name!r} is unknown{hint(name, OTHERS)}")
     if not is_fetched(name):
         raise BadInput(f"data set {name!r} is not in {cache_dir()}: run `fedcell data get {name}` first")
     return _fetched(name, cache_dir() / name)
 
 
-def from_arrays(x_train: Any, y_train: Any, x_test: Any, y_test: Any, name: str = "arrays") -> Dataset:
+def from_arrays(
+    x_train: Any,
+    y_train: Any,
+    x_test: Any,
+    y_test: Any,
+    name: str = "arrays",
+    *,
+    owners: Any = None,
+    test_owners: Any = None,
+) -> Dataset:
     """A data set from a user's own NumPy arrays or PyTorch tensors, checked.
 
     Bytes (uint8) are scaled to [0, 1] and, as images `[n, h, w]` or `[n, h, w, channels]`, made channels
@@ -66,6 +93,8 @@ def from_arrays(x_train: Any, y_train: Any, x_test: Any, y_test: Any, name: str 
         x_test: Test samples, as `x_train`.
         y_test: Their labels, each of which also occurs in training.
         name: What messages call the data.
+        owners: Whose each training sample is, for `data.partition=given`: texts, or whole numbers from 0, `[n_train]`.
+        test_owners: Whose each test sample is, `[n_test]`, each of which also owns training samples.
 
     >>> data = from_arrays(np.zeros((4, 8, 8), np.uint8), [0, 1, 0, 1], np.ones((1, 8, 8), np.uint8), [1])
     >>> data.x_train.shape, data.n_classes
@@ -82,7 +111,29 @@ def from_arrays(x_train: Any, y_train: Any, x_test: Any, y_test: Any, name: str 
             f"x_test of {name!r} has samples of shape {test.shape[1:]} but x_train has {train.shape[1:]}: "
             "prepare both in the same way"
         )
-    return Dataset(name, train, known, test, asked, check_labels(known, asked, name))
+    found = Dataset(name, train, known, test, asked, check_labels(known, asked, name))
+    return found if owners is None and test_owners is None else owned(found, owners, test_owners)
+
+
+def owned(dataset: Dataset, owners: Any, test_owners: Any = None) -> Dataset:
+    """The same samples with owners; raises BadInput for owners that do not fit.
+
+    Args:
+        dataset: the samples.
+        owners: as of `from_arrays`.
+        test_owners: as of `from_arrays`.
+    """
+    if owners is None:
+        raise BadInput(f"{dataset.name!r} has test_owners and no owners: give the owners of the training samples, too")
+    what, n_train = f"owners of {dataset.name!r}", len(dataset.x_train)
+    if test_owners is None:
+        return dataset._replace(owners=check_owners(owners, n_train, what))
+    mine, theirs = as_array(owners), as_array(test_owners)
+    check_owners(theirs if theirs.dtype.kind in "US" else np.zeros(theirs.shape), len(dataset.x_test), f"test_{what}")
+    if strangers := sorted(set(theirs.tolist()) - set(mine.tolist()))[:1]:
+        raise BadInput(f"test_{what} has {strangers[0]!r}, who owns no training samples: drop these test samples")
+    both = check_owners(np.concatenate([mine, theirs]), n_train + len(theirs), what)
+    return dataset._replace(owners=both[:n_train], test_owners=both[n_train:])
 
 
 def _digits() -> Dataset:
@@ -134,6 +185,34 @@ def _cifar(folder: Path) -> list[NDArray[np.uint8]]:
     return [part for half in (train, test) for part in (half[:, 1:].reshape(-1, 3, 32, 32), half[:, 0])]
 
 
+def _cifar100(name: str) -> Dataset:
+    """The binary version: records of a coarse label, a fine label and 3 x 32 x 32 pixels."""
+    folder, column = cache_dir() / "cifar100", 0 if name == "cifar100-coarse" else 1
+    parts: list[NDArray[np.uint8]] = []
+    for file in CIFAR100_FILES:
+        path = folder / file
+        if not path.is_file():
+            fix = f"put {' and '.join(CIFAR100_FILES)} of its binary version into {folder}"
+            raise BadInput(f"data set {name!r} is not in {folder}, and cannot be fetched: {fix}")
+        content = np.fromfile(path, np.uint8)
+        if not len(content) or len(content) % CIFAR100_BYTES:
+            what = f"{path} has {len(content)} bytes, which are no records of {CIFAR100_BYTES}"
+            raise BadInput(f"{what}: copy it anew from the binary version of CIFAR-100")
+        records = content.reshape(-1, CIFAR100_BYTES)
+        parts += [records[:, 2:].reshape(-1, 3, 32, 32), records[:, column]]
+    return from_arrays(**dict(zip(ARRAYS, parts, strict=True)), name=name)
+
+
+def adapter(name: str) -> Callable[[str], Dataset] | None:
+    """What reads a data set of another format, by the prefix of its name; None for any other."""
+    prefix = name.partition(":")[0]
+    if prefix not in ("hf", "leaf") or ":" not in name:
+        return None
+    from . import huggingface, leaf  # which make data sets with this module
+
+    return huggingface.load if prefix == "hf" else leaf.load
+
+
 def _npz(name: str) -> Dataset:
     given = Path(name).expanduser()
     path = next((p for p in (given, cache_dir() / given) if p.is_file()), None)
@@ -148,7 +227,7 @@ def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
             archive = np.load(file, allow_pickle=False)
             if isinstance(archive, np.ndarray):
                 raise BadInput(f"{str(path)!r} holds one array without a name: save the four arrays with np.savez")
-            arrays = {key: archive[key] for key in ARRAYS if key in archive}
+            arrays = {key: archive[key] for key in (*ARRAYS, *OWNERS) if key in archive}
             held = ", ".join(archive.keys()) or "nothing"
     except UNREADABLE as error:
         raise BadInput(f"{str(path)!r} cannot be read ({error}): save plain number arrays with np.savez") from None

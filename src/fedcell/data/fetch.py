@@ -13,6 +13,11 @@ from .sources import Files, SourceError
 
 EMBEDDED = {"digits": "handwritten digits, 8 x 8 grey, 10 classes, 1,442 train / 355 test"}
 
+BY_HAND = {  # files that a user has; see `datasets`
+    "cifar100": "photographs, 32 x 32 colour, 100 classes, 50,000 train / 10,000 test (184 MB)",
+    "cifar100-coarse": "the same with its 20 coarse labels",
+}
+
 
 def cache_dir() -> Path:
     """The folder data sets are kept in: `FEDCELL_DATA`, or `fedcell` in the platform's user cache."""
@@ -45,6 +50,9 @@ def get(name: str, say: Callable[[str], None] = print) -> Path:
     if name in EMBEDDED:
         say(f"{name}: comes with scikit-learn, there is nothing to fetch")
         return cache_dir()
+    if name in BY_HAND:
+        place = cache_dir() / "cifar100"
+        raise BadInput(f"{name} cannot be fetched: put train.bin and test.bin of its binary version into {place}")
     if name not in CATALOG:
         raise BadInput(f"unknown data set {name!r}{hint(name)}")
     if is_fetched(name):
@@ -62,12 +70,14 @@ def available() -> list[tuple[str, str, str]]:
     for name, entry in CATALOG.items():
         where = str(cache_dir() / name) if is_fetched(name) else f"fedcell data get {name}"
         rows.append((name, where, entry.description))
-    return rows
+    place = cache_dir() / "cifar100"
+    where = str(place) if (place / "train.bin").is_file() else "train.bin and test.bin, which you bring"
+    return rows + [(name, where, description) for name, description in BY_HAND.items()]
 
 
 def hint(name: str, more: str = "") -> str:
     """The end of a message about an unknown name: the nearest known one, or all."""
-    known = [*EMBEDDED, *CATALOG]
+    known = [*EMBEDDED, *CATALOG, *BY_HAND]
     near = did_you_mean(name.lower(), known)
     return near or f": known are {', '.join(known)}{more}"
 

@@ -13,11 +13,12 @@ from ..options import check
 from ..rng import SETUP, stream
 from ..types import Ints, Store
 from .settings import DataConfig
+from .skews import NOBODY, dirichlet_device, given, quantity
 
-NOBODY = -1
 
-
-def partition(settings: DataConfig, labels: Ints, n_devices: int, n_classes: int, seed: int) -> Store:
+def partition(
+    settings: DataConfig, labels: Ints, n_devices: int, n_classes: int, seed: int, owners: Ints | None = None
+) -> Store:
     """Split the training samples as `settings.partition` says.
 
     - `iid`: near-equal random parts; all samples.
@@ -29,6 +30,10 @@ def partition(settings: DataConfig, labels: Ints, n_devices: int, n_classes: int
     - `classes`: `classes_per_device` different classes on each device, held by near-equally many devices,
       each class divided near-equally among its holders; all samples of the classes that are held.
     - `counts`: `counts[k]` random samples on device `k`.
+    - `dirichlet-device`: near-equal random sizes; each device draws the shares of its labels from a Dirichlet law
+      around those of the data, with concentration `alpha`; all samples.
+    - `quantity`: sizes by the law `sizes`, labels at random; all samples.
+    - `given`: all samples of an owner on a device of its own; owners are drawn where there are more of them.
 
     Args:
         settings: The rule and its numbers.
@@ -36,6 +41,7 @@ def partition(settings: DataConfig, labels: Ints, n_devices: int, n_classes: int
         n_devices: Devices to serve.
         n_classes: Number of classes.
         seed: Of the run.
+        owners: Whose each sample is, `[n_samples]`, for `given`.
 
     Returns:
         The store of each device, in random order.
@@ -49,7 +55,10 @@ def partition(settings: DataConfig, labels: Ints, n_devices: int, n_classes: int
             f"lower it to at most {len(labels)}"
         )
     rng = stream(seed, SETUP, "partition")
-    owner = RULES[settings.partition](settings, labels, n_devices, n_classes, rng)
+    if settings.partition == "given":
+        owner = given(owners, n_devices, seed)
+    else:
+        owner = RULES[settings.partition](settings, labels, n_devices, n_classes, rng)
     return _store(owner, n_devices, rng)
 
 
@@ -184,4 +193,6 @@ RULES: dict[str, Rule] = {
     "shards": _shards,
     "classes": _classes,
     "counts": _counts,
+    "dirichlet-device": dirichlet_device,
+    "quantity": quantity,
 }

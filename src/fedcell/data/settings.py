@@ -11,7 +11,9 @@ class DataConfig:
     """Which samples there are, and which device holds which."""
 
     name: str = option(
-        "digits", "digits, mnist, fashion-mnist, cifar10, video (see the video section), or the path of an .npz file"
+        "digits",
+        "digits, mnist, fashion-mnist, cifar10, cifar100 (whose files you bring), video (see the video section), the "
+        "path of an .npz file, leaf:FOLDER, or hf:NAME#label of Hugging Face",
     )
     scaling: str = option(
         "unit",
@@ -20,9 +22,16 @@ class DataConfig:
         choices=SCALINGS,
     )
     partition: str = option(
-        "dirichlet", "how samples are split over devices", choices=("iid", "dirichlet", "shards", "classes", "counts")
+        "dirichlet",
+        "how samples are split over devices; given: by the owners that the data have",
+        choices=("iid", "dirichlet", "shards", "classes", "counts", "dirichlet-device", "quantity", "given"),
     )
-    alpha: float = option(0.3, "concentration: small is more skewed (dirichlet)", above=0, needs="partition=dirichlet")
+    alpha: float = option(
+        0.3,
+        "concentration: small is more skewed (dirichlet, dirichlet-device, quantity)",
+        above=0,
+        needs="partition=dirichlet|dirichlet-device|quantity",
+    )
     shards_per_device: int = option(
         2, "single-label shards each device gets (shards)", least=1, needs="partition=shards"
     )
@@ -30,3 +39,23 @@ class DataConfig:
     counts: tuple[int, ...] = option(
         (), "samples of each device, drawn without regard to label (counts)", least=0, needs="partition=counts"
     )
+    sizes: str = option(
+        "lognormal",
+        "law of how many samples devices have (quantity); dirichlet: shares with concentration alpha",
+        choices=("lognormal", "power", "dirichlet"),
+        needs="partition=quantity",
+    )
+    skew: float = option(
+        1.0,
+        "of sizes: deviation of their logarithm (lognormal), or exponent of their ranks (power); 0: all alike",
+        least=0,
+        most=20,
+        needs="partition=quantity",
+    )
+    rotation_deg: float = option(
+        0.0, "images of each device are turned by an angle that it draws up to this, either way", least=0, most=180
+    )
+    colour: float = option(
+        0.0, "each device draws a factor of each colour channel, from 1 minus this to 1 plus this", least=0, most=1
+    )
+    noise: float = option(0.0, "each device draws a deviation up to this, of noise on all its samples", least=0)

@@ -8,6 +8,7 @@ configuration all of it is sealed for the server.
 import secrets
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -15,16 +16,19 @@ from typing import NamedTuple
 import numpy as np
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
-from torch import Tensor, from_numpy, nn
+from torch import Tensor, cat, from_numpy, nn
 
-from ..data import load, partition
+from ..data import load, partition, skewed
 from ..data.scaling import apply
 from ..errors import BadInput
 from ..learn import models
 from ..learn.architecture import Architecture
 from ..learn.learner import Learner, check_fits, initialise, pick_device
+from ..learn.model_files import checksum, split
+from ..learn.optimiser import Optimiser
 from ..learn.samples import Samples
-from ..learn.settings import ModelConfig, TrainConfig
+from ..learn.settings import ModelConfig, TrainConfig, in_file
+from ..learn.statistics import Carried
 from ..learn.work import Work
 from ..options import from_dict
 from ..record.files import write_atomic
@@ -40,6 +44,7 @@ from .wire import Facts
 
 Data = Callable[[Context, int], tuple[np.ndarray, Ints]]  # node and run, round -> samples, labels
 MODEL = "model.safetensors"  # in the folder of a device that keeps one
+STATISTICS = "statistics.safetensors"  # in the folder of a device that keeps its norm layers
 Network = Callable[[tuple[int, ...], int], nn.Module]  # shape of a sample, number of classes
 
 
@@ -52,7 +57,7 @@ class CacheSettings(NamedTuple):
 
 
 def client_app(
-    data: Data, *, cache: CacheSettings | None = None, model: Network | None = None, test: Data | None = None
+    data: Data, *, cache: CacheSettings | None = None, model: Network | str | None = None, test: Data | None = None
 ) -> ClientApp:
     """A ClientApp that trains for a server of `fedcell.deploy.flower`.
 
@@ -61,7 +66,8 @@ def client_app(
             holds in a round; with it, what arrives in a round. The node configuration is `context.node_config`.
         cache: how samples that stream in are kept, in the folder `state-dir` of the node configuration.
         model: network instead of the one that the server's settings name; it must have as many parameters, unless
-            devices keep models of their own.
+            devices keep models of their own. Or `net.py:function`, this device's copy of the server's model file, which
+            must be the same; the server never says which file is executed here.
         test: samples that a device judges a model of its own on, and says how many it has right.
     """
     app = ClientApp()
@@ -83,22 +89,23 @@ def client_app(
         begun_s = time.perf_counter()
         learner = learner_of(task, samples, labels, model)
         right, tested = 0, 0
-        update, own = trained(task, learner, state_folder(context))
-        if own is not None and test is not None:
+        done = trained(task, learner, state_folder(context))
+        if done.own is not None and test is not None:
             x, y = test(context, task.round)
             x = apply(task.scaling, np.asarray(x, dtype=np.float32), "the test set of this device")
-            right, tested = right_of(learner, own, Samples(x, y, learner.device)), len(y)
+            right, tested = right_of(learner, done.own, Samples(x, y, learner.device)), len(y)
+        update = done.update
         payload = payload_of(task, update, state_folder(context)) if task.coding else None
         compute_s = time.perf_counter() - begun_s
         counts, name = counted(labels, task.n_classes), identity(context)
         facts = Facts(device_of(context), task.round, counts, compute_s, name, right, tested)
-        content = wire.pack_facts(facts, update, task.mask, payload)
+        content = wire.pack_facts(facts, update, task.mask, payload, done.tail)
         return Message(sealed.closed(content, key, sealed.about_task(task.round, task.device)), reply_to=message)
 
     return app
 
 
-def learner_of(task: Task, samples: np.ndarray, labels: Ints, model: Network | None = None) -> Learner:
+def learner_of(task: Task, samples: np.ndarray, labels: Ints, model: Network | str | None = None) -> Learner:
     """The engine that simulated devices are trained with, for one device, its samples and its network.
 
     Samples are scaled with the statistics of the task, which are those of the server's test set, not with their own.
@@ -106,29 +113,69 @@ def learner_of(task: Task, samples: np.ndarray, labels: Ints, model: Network | N
     settings: TrainConfig = from_dict(TrainConfig(), task.train)
     inputs = apply(task.scaling, samples, "the data of this device")
     here = Samples(inputs, labels, pick_device(settings.device))
-    build = model or partial(_named, task)
-    architecture = Architecture.of(initialise(lambda: build(here.shape, task.n_classes), task.seed))
+    build = partial(_named, task, model) if isinstance(model, str | None) else model
+    named: ModelConfig = from_dict(ModelConfig(), task.model)
+    architecture = Architecture.of(initialise(lambda: build(here.shape, task.n_classes), task.seed), named.buffers)
     check_fits(architecture, here, task.n_classes)
     if architecture.n_params != task.n_params and task.report is None:
         raise BadInput(
             f"the network of this device has {architecture.n_params} parameters and the server's has {task.n_params}: "
             "give both the same one"
         )
+    n_tail, sent = architecture.tail.n, 0 if task.tail is None else len(task.tail)
+    if n_tail != sent and (sent or (architecture.tail.sent and task.report is None)):
+        raise BadInput(
+            f"the network of this device has {n_tail} running statistics and the server's has {sent}: give both the "
+            "same one"
+        )
     return Learner([architecture], here, here, settings, task.seed)
 
 
-def trained(task: Task, learner: Learner, folder: Path | None) -> tuple[Vector, Vector | None]:
-    """What a device sends of one task, and its model if it keeps one, which lies in its folder."""
-    if task.report is None:
-        found = learner.train(_start(learner, task.start), work_of(task, learner))
-        return _numbers(found.delta), None
-    kept = kept_in(folder, MODEL, learner.initial().cpu().numpy(), "a model of one's own")
-    begin = kept.start(task.round)
-    found = learner.train(_start(learner, begin), work_of(task, learner))
-    own = _numbers(found.kept)
-    if np.isfinite(own).all() and folder is not None:
-        keep(folder, MODEL, Kept(task.round, begin, own))
-    return _numbers(found.delta), own
+class Done(NamedTuple):
+    """What a device made of a task."""
+
+    update: Vector  # sent, or the report of a model that it keeps
+    own: Vector | None = None  # a whole model that it judges on test samples of its own
+    tail: Vector | None = None  # running statistics that are sent beside the update
+
+
+def trained(task: Task, learner: Learner, folder: Path | None) -> Done:
+    """What a device sends of one task. What it keeps, a model or norm layers of its own, lies in its folder.
+
+    With norm layers of its own it judges the model that it got with those that it had, and then trains both.
+    """
+    first = learner.initial().cpu().numpy()
+    model = None if task.report is None else kept_in(folder, MODEL, first, "a model of one's own")
+    begin = task.start if model is None else model.start(task.round)
+    norms = _kept_norms(task, learner, begin, folder)
+    row = task.tail if norms is None else norms.start(task.round)
+    carried = None if row is None else Carried(_there(learner, row), _there(learner, row)[None])
+    bound = learner if carried is None else learner.carrying(carried)
+    found = bound.train(Start(_there(learner, begin)[None], np.zeros(1, dtype=np.int64)), work_of(task, learner))
+    update = _numbers(found.delta)  # may train, which leaves the rest
+    own = None if model is None else _numbers(found.kept)
+    after = None if carried is None or carried.rows is None else _numbers(carried.rows)
+    if own is not None:
+        _keep_finite(folder, MODEL, Kept(task.round, begin, own))
+    if norms is None or row is None or after is None:
+        return Done(update, own, after)
+    _keep_finite(folder, STATISTICS, Kept(task.round, row, after))
+    judged = (begin, row) if own is None else (own, after)
+    return Done(update, learner.architectures[0].with_own(*map(from_numpy, judged)).numpy())
+
+
+def _kept_norms(task: Task, learner: Learner, begin: Vector, folder: Path | None) -> Kept | None:
+    """The norm layers that a device keeps, at first those of the model that it got; None if it keeps none."""
+    if task.tail is not None or not learner.n_own:
+        return None
+    layout = learner.architectures[0]
+    first = layout.own_of(cat([from_numpy(begin.copy()), layout.tail.of(layout.module)])).numpy()
+    return kept_in(folder, STATISTICS, first, "a norm layer of one's own")
+
+
+def _keep_finite(folder: Path | None, name: str, kept: Kept) -> None:
+    if folder is not None and np.isfinite(kept.after).all():
+        keep(folder, name, kept)
 
 
 def work_of(task: Task, learner: Learner) -> Work:
@@ -148,11 +195,13 @@ def work_of(task: Task, learner: Learner) -> Work:
         objective=function_of(task.objective, home),
         shift=None if shift is None else shift[None],
         report=function_of(task.report, home),
+        optimiser=Optimiser.of(learner.settings),
+        augment=learner.settings.augment != "none",
     )
 
 
-def _start(learner: Learner, vector: Vector) -> Start:
-    return Start(from_numpy(vector.copy()).to(learner.device)[None], np.zeros(1, dtype=np.int64))
+def _there(learner: Learner, vector: Vector) -> Tensor:
+    return from_numpy(vector.copy()).to(learner.device)
 
 
 def _numbers(rows: Tensor) -> Vector:
@@ -167,8 +216,16 @@ def right_of(learner: Learner, model: Vector, test: Samples) -> int:
     return round(scores["accuracy"] * len(test))
 
 
-def _named(task: Task, shape: tuple[int, ...], n_classes: int) -> nn.Module:
+def _named(task: Task, file: str | None, shape: tuple[int, ...], n_classes: int) -> nn.Module:
+    """The network that the server names; of a model file, this device's own copy."""
     settings: ModelConfig = from_dict(ModelConfig(), task.model)
+    if file is None and in_file(settings.name):
+        fix = f"give client_app(model={settings.name!r}) the path of this device's copy"
+        raise BadInput(f"the server's network is that of the file {settings.name}, which this device has not: {fix}")
+    if file is not None:
+        if checksum(split(file)[0]) != settings.sha256:
+            raise BadInput(f"{file} is not the model file of the server, {settings.name}: give both the same one")
+        settings = replace(settings, name=file)
     return models.build(settings, shape, n_classes)
 
 
@@ -226,8 +283,9 @@ def counted(labels: Ints, n_classes: int) -> Ints:
 def share_of(context: Context, round: int = 0) -> tuple[np.ndarray, Ints]:
     """This device's part of the data set that the run configuration names, as loaded, split as in a simulation."""
     config, device = read(context.run_config).config, device_of(context)
-    found = load(config.data.name)
-    store = partition(config.data, found.y_train, config.world.n_devices, found.n_classes, config.seed)
+    n_devices = config.world.n_devices
+    found = skewed(config.data, load(config.data.name), n_devices, config.seed)
+    store = partition(config.data, found.y_train, n_devices, found.n_classes, config.seed, found.owners)
     if device >= len(store.size):
         raise BadInput(f"partition-id = {device} but world.n_devices = {len(store.size)}: number devices from 0")
     mine = store.items[device, : store.size[device]]

@@ -3,9 +3,11 @@
 from pathlib import Path
 
 from ..errors import BadInput
+from ..learn.model_files import split
+from ..learn.settings import in_file
 from ..record.files import explained
 from .refusals import deployable
-from .settings import read
+from .settings import read, with_model
 
 PROJECT = """[project]
 name = "fedcell-digits"
@@ -42,7 +44,7 @@ SERVER = '''"""The server: the method, the settings and the folder of the record
 
 from fedcell.deploy.flower import server_app
 
-app = server_app()
+app = server_app({model})
 '''
 
 CLIENT = '''"""A device: it trains on its own samples, here a part of the digits that come with scikit-learn."""
@@ -51,7 +53,7 @@ from fedcell.deploy.client import client_app, share_of
 
 # share_of splits the digits as a simulation does. A device with samples of its own gives a function of its own:
 # data(context, round) -> (float32 samples, whole-number labels).
-app = client_app(share_of)
+app = client_app(share_of{model})
 '''
 
 CONNECTION = """[superlink]
@@ -63,11 +65,21 @@ insecure = true
 """
 
 LAST_PORT = 65535
+NETWORK = "network.py"  # the copy of a model file
 SETTINGS = {"rounds": 5, "train.lr": 0.3, "train.steps": 20, "world.deadline_s": 60}
 
 
-def write(folder: Path, method: str, n_devices: int, port: int) -> dict[str, str]:
-    """Write the app into a new folder; returns its files by name. Raises BadInput before anything is written."""
+def write(folder: Path, method: str, n_devices: int, port: int, model: str | None = None) -> dict[str, str]:
+    """Write the app into a new folder; returns its files by name. Raises BadInput before anything is written.
+
+    Args:
+        folder: of the app.
+        method: `NAME[:key=value,...]`.
+        n_devices: devices of the federation.
+        port: of the server.
+        model: a built-in model, or `net.py:function`: a file that the app gets a copy of, for the server and all
+            devices; None: that of the scenario.
+    """
     if not 1 <= n_devices <= 100:
         raise BadInput(f"--devices {n_devices} is out of range: give 1 to 100")
     if not 1 <= port <= LAST_PORT - n_devices:
@@ -75,23 +87,39 @@ def write(folder: Path, method: str, n_devices: int, port: int) -> dict[str, str
         raise BadInput(
             f"--port {port} is out of range: give 1 to {most}, the {n_devices} devices have the ports behind it"
         )
-    text = " ".join(f"{key}={value}" for key, value in {**SETTINGS, "world.n_devices": n_devices}.items())
-    deployable(read({"method": method, "settings": text}))
+    own = model is not None and in_file(model)
+    settings = {**SETTINGS, "world.n_devices": n_devices, **({"model.name": model} if model and not own else {})}
+    text = " ".join(f"{key}={value}" for key, value in settings.items())
+    asked = read({"method": method, "settings": text})
+    deployable(with_model(asked, model) if model and own else asked)
     if folder.exists() and any(folder.iterdir()):
         raise BadInput(f"{folder} is not empty: choose another folder")
     files = {
         "pyproject.toml": PROJECT.format(method=method, settings=text, out=folder.resolve() / "runs" / "digits"),
         "digits/__init__.py": '"""A Flower app with a method of fedcell."""\n',
-        "digits/server.py": SERVER,
-        "digits/client.py": CLIENT,
+        "digits/server.py": SERVER.format(model=""),
+        "digits/client.py": CLIENT.format(model=""),
         "flwr/config.toml": CONNECTION.format(port=port),
     }
+    if model and own:
+        path, function = split(model)
+        place = f'model=f"{{Path(__file__).with_name({NETWORK!r})}}:{function}"'
+        files |= {
+            f"digits/{NETWORK}": path.read_text(encoding="utf-8"),
+            "digits/server.py": with_path(SERVER.format(model=place)),
+            "digits/client.py": with_path(CLIENT.format(model=f", {place}")),
+        }
     with explained(folder, "or choose another folder"):
         for name, body in files.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(body, encoding="utf-8")
     return files
+
+
+def with_path(code: str) -> str:
+    """A script with the import that the place of a model file needs."""
+    return code.replace("\n\nfrom fedcell", "\n\nfrom pathlib import Path\n\nfrom fedcell", 1)
 
 
 def commands(folder: Path, n_devices: int, port: int) -> list[str]:

@@ -165,7 +165,7 @@ class Exchange:
             facts = self._facts(content)
             if (facts.device, facts.round) != (task.device, task.round):
                 raise MessageError(f"the answer is of device {facts.device} in round {facts.round}")
-            update = wire.unpack_update(content, task)
+            update, tail = wire.unpack_update(content, task), wire.unpack_tail(content, task)
         except MessageError as error:
             lost = reply.has_error() and reply.error.code == GONE
             self.say(f"round {sent.round}: device {task.device} was turned away: {error}")
@@ -173,7 +173,7 @@ class Exchange:
             return Answer(task.device, outcome, None, 0.0, took_s, sent.down_bit, up_bit)
         self.roster.learn(facts)
         compute_s = min(facts.compute_s, took_s)
-        return Answer(task.device, Outcome.DELIVERED, update, compute_s, took_s, sent.down_bit, up_bit)
+        return Answer(task.device, Outcome.DELIVERED, update, compute_s, took_s, sent.down_bit, up_bit, tail)
 
     def _content(self, sent: OpenMessage, reply: Message) -> RecordDict:
         """What a device answered, opened if answers are sealed."""

@@ -20,13 +20,16 @@ from .refusals import deployable
 from .roster import Roster
 from .rounds import Federation, play, remote
 from .sealed import read_key
-from .settings import FederationRequest, longest_s, read
+from .settings import FederationRequest, longest_s, read, with_model
 
 NOTICES = "federation.log"  # in the run folder: who came, went, was late or was turned away
 
 
-def server_app(dataset: Dataset | None = None, model: nn.Module | None = None) -> ServerApp:
-    """A ServerApp that runs the method of its run configuration (see `settings.read`)."""
+def server_app(dataset: Dataset | None = None, model: nn.Module | str | None = None) -> ServerApp:
+    """A ServerApp that runs the method of its run configuration (see `settings.read`).
+
+    `dataset` and `model` are those of `run`.
+    """
     app = ServerApp()
 
     @app.main()
@@ -41,7 +44,7 @@ def run(
     asked: FederationRequest,
     *,
     dataset: Dataset | None = None,
-    model: nn.Module | None = None,
+    model: nn.Module | str | None = None,
     watch: Watch | None = None,
 ) -> None:
     """Run or go on with a method on the devices behind a grid, and record every round.
@@ -51,11 +54,14 @@ def run(
         asked: settings, method and folder.
         dataset: to test on instead of `data.name`; its training samples give the statistics of
             `data.scaling=standard` alone.
-        model: network instead of `model.name`; its present weights are the start.
+        model: network instead of `model.name`, whose present weights are the start; or `net.py:function`, a function in
+            a file that devices have, too (`client_app`).
         watch: told after every round; None: prints a line.
     """
     if not asked.out:
         raise BadInput("out names no folder for the record: set it in the run configuration, as an absolute path")
+    if isinstance(model, str):
+        asked, model = with_model(asked, model), None
     key = read_key(asked.federation.seal_key)
     problem, choice = deployable(asked, dataset, model)
     notices = Notices(Path(asked.out))

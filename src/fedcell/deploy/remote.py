@@ -16,10 +16,11 @@ import torch
 from torch import Tensor, nn
 
 from .. import options
-from ..data import Dataset, Scaling, load, scaled
+from ..data import Dataset, Scaling, load, scaled, skewed
 from ..data.settings import DataConfig
 from ..errors import BadInput
 from ..learn.learner import Extracted, Learner
+from ..learn.model_files import placeless
 from ..learn.samples import Samples
 from ..learn.work import Work
 from ..scenarios import Config, build_problem
@@ -48,6 +49,14 @@ class Unseen(Samples):
     at = take
 
 
+class Asked:
+    """What became of asking devices, shared by the views of a learner."""
+
+    def __init__(self) -> None:
+        self.answers: list[Answer] = []
+        self.trained = False  # whether they were asked
+
+
 class Remote(Learner):
     """A learner that has no training samples of its own."""
 
@@ -56,8 +65,7 @@ class Remote(Learner):
     sections: Mapping[str, Mapping[str, Any]]  # settings that devices need
     scaling: Scaling  # of the test samples, and of the samples of every device
     ask: Ask | None = None  # there while a method does its local training
-    answers: list[Answer]
-    trained: bool  # whether they were asked for
+    asked: Asked
 
     def train(self, start: Start, work: Work) -> Updates:
         """Have every row trained by its device; rows of devices that were not heard are zero."""
@@ -66,21 +74,27 @@ class Remote(Learner):
                 "this method trains outside of local(), on samples that only devices have: choose another method or "
                 "other settings of it"
             )
-        if self.trained:
+        if self.asked.trained:
             raise BadInput(
                 "this method trains more than once in a round, in which a device is asked once and sends all that it "
                 "trained: choose another one"
             )
         if work.rule is not None:
             raise BadInput("this method trains by a rule of its own, which devices do not have: choose another one")
-        self.trained = True
+        self.asked.trained = True
         n_values = self.n_params if work.report is None else self.n_reported(work.report)
-        tasks = self._tasks(start, work, n_values)
-        self.answers = self.ask(tasks) if tasks else []
+        own = self._carried().begin(work.device) if self.n_own else None
+        tails = own.before if own is not None and not self.keeps_statistics and work.report is None else None
+        tasks = self._tasks(start, work, n_values, tails)
+        self.asked.answers = self.ask(tasks) if tasks else []
         rows = np.zeros((len(tasks), n_values), dtype=np.float32)
         for answer in self.answers:
             if answer.update is not None:
                 rows[np.searchsorted(work.device, answer.device)] = answer.update
+            if answer.tail is not None and tails is not None:
+                tails[int(np.searchsorted(work.device, answer.device))] = torch.from_numpy(answer.tail).to(tails)
+        if own is not None and tails is not None:
+            own.leave(tails)
         kept = None if work.report is None else start.points[start.of_row]  # what devices really keep, they know
         return Updates(work.device, torch.from_numpy(rows).to(self.device), kept=kept)
 
@@ -90,6 +104,16 @@ class Remote(Learner):
 
     def with_network(self, architecture: Any, once: bool = False) -> NoReturn:
         raise BadInput("this method trains networks other than the one that devices have: choose another one")
+
+    @property
+    def answers(self) -> list[Answer]:
+        """Of the last time that devices were asked."""
+        return self.asked.answers
+
+    @property
+    def keeps_statistics(self) -> bool:
+        """Whether running statistics stay on devices."""
+        return self.n_own > 0 and not self.architectures[0].tail.sent
 
     def blind(self) -> Self:
         """The same learner, for which looking at training samples is an error."""
@@ -101,13 +125,13 @@ class Remote(Learner):
     @contextmanager
     def asking(self, ask: Ask) -> Iterator[None]:
         """Training is done by `ask`, once, for as long as the context lasts; `answers` are kept."""
-        self.ask, self.answers, self.trained = ask, [], False
+        self.ask, self.asked = ask, Asked()
         try:
             yield
         finally:
             self.ask = None
 
-    def _tasks(self, start: Start, work: Work, n_values: int) -> list[Task]:
+    def _tasks(self, start: Start, work: Work, n_values: int, tails: Tensor | None) -> list[Task]:
         points = start.points.detach().cpu().numpy()
         mask, shift = (None if part is None else part.cpu().numpy() for part in (work.mask, work.shift))
         objective = None if work.objective is None else call_of(work.objective, "trains with a loss")
@@ -134,6 +158,7 @@ class Remote(Learner):
                 n_reported=0 if report is None else n_values,
                 scaling=self.scaling,
                 coding=self.coding,
+                tail=None if tails is None else tails[row].cpu().numpy().copy(),
             )
             for row, device in enumerate(work.device)
         ]
@@ -151,11 +176,14 @@ def federated_problem(config: Config, dataset: Dataset | None = None, model: nn.
         dataset: to test on instead; its training samples give the statistics of `data.scaling=standard` alone.
         model: network instead of `model.name`; its present weights are the start.
     """
-    found = scaled(dataset or load(config.data.name), config.data.scaling, reuse=dataset is None)
+    found = dataset or load(config.data.name)
+    if dataset is None:  # whose test samples are as devices see theirs
+        found = skewed(config.data, found, config.world.n_devices, config.seed)
+    found = scaled(found, config.data.scaling, reuse=dataset is None)
     n_known = max(found.n_classes, config.world.n_devices)  # one for every label, and for every store that is drawn
     labels = np.arange(n_known, dtype=np.int64) % found.n_classes
     samples = np.zeros((n_known, *found.x_test.shape[1:]), dtype=found.x_test.dtype)
-    known = found._replace(x_train=samples, y_train=labels)
+    known = found._replace(x_train=samples, y_train=labels, owners=None, test_owners=None)
     data = DataConfig(name=config.data.name, scaling=config.data.scaling, partition="iid")
     plain = replace(config, data=data, stream=StreamConfig())
     problem = build_problem(plain, known, model)
@@ -165,7 +193,7 @@ def federated_problem(config: Config, dataset: Dataset | None = None, model: nn.
     learner = Remote(local.architectures, local.train_samples, local.test_samples, config.train, config.seed)
     learner.n_classes, learner.scaling = found.n_classes, found.scaling
     alone = replace(config.train, shards=0)  # a device has itself
-    learner.sections = {"model": options.to_dict(config.model), "train": options.to_dict(alone)}
+    learner.sections = {"model": options.to_dict(placeless(config.model)), "train": options.to_dict(alone)}
     stream = reported_stream(config.world.n_devices, found.n_classes)
     return problem._replace(learner=learner, world=problem.world._replace(stream=stream))
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from .. import radio, world
 from ..errors import BadInput
+from ..lifting import lifted
 from ..simulate import SIMULATED, begin, play_round, simulate
 from ..types import (
     Bools,
@@ -52,7 +53,7 @@ def play(
     roster = federation.exchange.roster
     roster.counts = np.where(roster.counts.sum(axis=1, keepdims=True) > 0, roster.counts, snapshot.world.memory.counts)
     roster.scores = np.where(roster.scores[:, 1:] > 0, roster.scores, snapshot.world.memory.scores)
-    if method.own_networks:  # which devices judge themselves
+    if method.own_networks or remote(problem).keeps_statistics:  # which devices judge themselves
         method = method._replace(evaluate=partial(told_scores, federation))
     blind = problem._replace(learner=remote(problem).blind())
     yield from simulate(blind, method, snapshot, environment(federation, snapshot.round))
@@ -166,7 +167,8 @@ def rehearse(problem: Problem, method: Method) -> None:
         return asked_of(made_up, problem, method, state, start, observation, decision)
 
     blind, unjudged = problem._replace(learner=remote(problem).blind()), method._replace(evaluate=lambda *_: {})
-    play_round(Environment(observe, carry_out, SIMULATED.settle), blind, unjudged, begin(blind, method))
+    whole = lifted(blind, unjudged)
+    play_round(Environment(observe, carry_out, SIMULATED.settle), blind, whole, begin(blind, whole))
 
 
 def made_up(tasks: Sequence[Task]) -> list[Answer]:

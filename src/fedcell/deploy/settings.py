@@ -2,12 +2,13 @@
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 from .. import options, scenarios
+from ..learn.model_files import pinned
 from ..options import option
-from ..resolve import read_pairs, sort_keys
+from ..resolve import configure, read_pairs, sort_keys
 from ..scenarios import Config, Scenario
 
 
@@ -50,7 +51,7 @@ def read(run_config: Mapping[str, Any]) -> FederationRequest:
     preset = scenarios.get(str(run_config.get("scenario", "cell")))
     method = str(run_config.get("method", "fedavg"))
     keys = sort_keys(read_pairs(shlex.split(str(run_config.get("settings", ""))), "settings"), [method], preset)
-    config: Config = options.override(preset.config, keys.config)
+    config = configure(preset, keys.config)
     names = {entry.name.replace("_", "-"): entry.name for entry in fields(FederationConfig)}
     given = {name: run_config[key] for key, name in names.items() if key in run_config}
     federation: FederationConfig = options.override(FederationConfig(), given)
@@ -62,6 +63,12 @@ def read(run_config: Mapping[str, Any]) -> FederationRequest:
         federation=federation,
         out=str(run_config.get("out", "")),
     )
+
+
+def with_model(asked: FederationRequest, name: str) -> FederationRequest:
+    """The same with a model by name or file, as a server app gives it."""
+    config = asked.config
+    return asked._replace(config=replace(config, model=pinned(replace(config.model, name=name, sha256=""))))
 
 
 def longest_s(config: Config, federation: FederationConfig) -> float:

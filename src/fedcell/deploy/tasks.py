@@ -36,6 +36,7 @@ class Task(NamedTuple):
     n_reported: int = 0  # numbers in such a report
     scaling: Scaling = UNIT  # of every sample of the device, by the server's statistics
     coding: Mapping[str, Any] = {}  # name and settings of what the update is sent in; empty: as it is
+    tail: Vector | None = None  # running statistics of the network; None: it has none, or the device keeps its own
 
     @property
     def n_values(self) -> int:
@@ -53,3 +54,4 @@ class Answer(NamedTuple):
     response_s: float  # from sending the task to having the answer; the time waited where there is none
     down_bit: float
     up_bit: float
+    tail: Vector | None = None  # running statistics after training, if the device was sent some

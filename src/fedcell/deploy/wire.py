@@ -52,8 +52,9 @@ def pack_task(task: Task) -> RecordDict:
     arrays = {"start": _array(_part(task.start, task.mask if pruned else None))}
     if task.mask is not None:
         arrays["mask"] = _array(np.packbits(task.mask))
-    if task.shift is not None:
-        arrays["shift"] = _array(task.shift)
+    for name in ("shift", "tail"):
+        if (part := getattr(task, name)) is not None:
+            arrays[name] = _array(part)
     for name in CALLS:
         arrays |= _arrays_of(getattr(task, name), name)
     if task.scaling.kind != "unit":
@@ -77,6 +78,8 @@ def unpack_task(content: RecordDict) -> Task:
     known |= {name: _call(json.loads(str(values[name])), arrays, name) for name in CALLS}
     if "shift" in arrays:
         known["shift"] = _whole(arrays["shift"].numpy(), None, int(values["n_params"]), "shift")
+    if "tail" in arrays:
+        known["tail"] = arrays["tail"].numpy()
     start = arrays["start"].numpy()
     if known["report"] is None:
         pruned = mask if len(start) != int(values["n_params"]) else None
@@ -99,15 +102,24 @@ def unpack_hello(content: RecordDict) -> tuple[int, int]:
 
 
 def pack_facts(
-    facts: Facts, update: Vector | None = None, mask: Bools | None = None, payload: Arrays | None = None
+    facts: Facts,
+    update: Vector | None = None,
+    mask: Bools | None = None,
+    payload: Arrays | None = None,
+    tail: Vector | None = None,
 ) -> RecordDict:
-    """The content of an answer, with the update of one that trained, or with the payload that stands for it."""
+    """The content of an answer, with the update of one that trained, or with the payload that stands for it.
+
+    Running statistics go beside it as they are.
+    """
     values: dict[str, Any] = {**facts._asdict(), "counts": [int(count) for count in facts.counts]}
     content = RecordDict({"facts": ConfigRecord(values)})
-    if payload is not None:
-        content["arrays"] = ArrayRecord({name: _array(part) for name, part in payload.items()})
-    elif update is not None:
-        content["arrays"] = ArrayRecord({"update": _array(_part(update, mask))})
+    if payload is None and update is None:
+        return content
+    arrays = dict(payload or {}) if update is None or payload is not None else {"update": _part(update, mask)}
+    if tail is not None:
+        arrays["tail"] = tail
+    content["arrays"] = ArrayRecord({name: _array(part) for name, part in arrays.items()})
     return content
 
 
@@ -148,14 +160,31 @@ def unpack_update(content: RecordDict, task: Task) -> Vector:
     if record is None or not (task.coding or "update" in record):
         raise MessageError("the answer holds no update")
     try:
-        arrays = {name: array.numpy() for name, array in record.items()}
+        arrays = {name: array.numpy() for name, array in record.items() if name != "tail"}
         values = decoded(task, arrays) if task.coding else arrays["update"]
     except (TypeError, ValueError, OSError, EOFError) as error:
         raise MessageError(f"the update cannot be read ({error})") from None
-    found = _whole(values, task.mask, task.n_values, "update")
-    if not np.isfinite(found).all():
-        raise MessageError(f"the update holds {int((~np.isfinite(found)).sum())} numbers that are not finite")
-    return found
+    return _finite(_whole(values, task.mask, task.n_values, "update"), "update")
+
+
+def unpack_tail(content: RecordDict, task: Task) -> Vector | None:
+    """The running statistics of an answer, None if the task had none; raises MessageError as `unpack_update` does."""
+    if task.tail is None:
+        return None
+    record = content.array_records.get("arrays")
+    if record is None or "tail" not in record:
+        raise MessageError("the answer holds no running statistics")
+    try:
+        values = record["tail"].numpy()
+    except (TypeError, ValueError, OSError, EOFError) as error:
+        raise MessageError(f"the running statistics cannot be read ({error})") from None
+    return _finite(_whole(values, None, len(task.tail), "tail"), "tail")
+
+
+def _finite(values: Vector, name: str) -> Vector:
+    if not np.isfinite(values).all():
+        raise MessageError(f"the {name} holds {int((~np.isfinite(values)).sum())} numbers that are not finite")
+    return values
 
 
 def bits(content: RecordDict) -> float:

@@ -1,10 +1,12 @@
 """One network as one flat vector: the layout every engine, method and checkpoint agrees on.
 
-The canonical order is that of `module.parameters()`, each parameter flattened row by row.
+The canonical order is that of `module.parameters()`, each parameter flattened row by row; running statistics are a tail
+behind them (`statistics`). Methods and engines have the parameters alone, snapshots and messages the whole vector.
 """
 
 from copy import deepcopy
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 
 import torch
@@ -12,7 +14,8 @@ from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from ..errors import BadInput
-from .norms import NORMS, adopt, batch_norms
+from .norms import NORMS, RunningNorm, adopt, batch_norms
+from .statistics import NO_TAIL, Tail, freeze, is_tracking, places, refuse_unusable_buffers, tail_of
 
 
 @dataclass(frozen=True)
@@ -24,24 +27,34 @@ class Architecture:
     shapes: tuple[tuple[int, ...], ...]
     offsets: tuple[int, ...]
     n_params: int
+    tail: Tail = NO_TAIL
 
     @staticmethod
-    def of(module: nn.Module) -> "Architecture":
-        """Lay out a module; refuses running statistics and parameters that are not float32."""
+    def of(module: nn.Module, buffers: str = "average") -> "Architecture":
+        """Lay out a module; refuses parameters and buffers that are not float32. `buffers` is `model.buffers`."""
         _refuse_unusable(module)
         template = deepcopy(module).cpu().train()
         adopt(template)
-        return Architecture.around(template)
+        if buffers == "frozen":
+            freeze(template)
+        return Architecture.around(template, buffers)
 
     @staticmethod
-    def around(template: nn.Module) -> "Architecture":
+    def around(template: nn.Module, buffers: str = "average") -> "Architecture":
         """Lay out a module that nobody else uses, without a copy."""
         named = [(name, parameter) for name, parameter in template.named_parameters() if parameter.requires_grad]
         shapes = tuple(tuple(parameter.shape) for _, parameter in named)
         ends = [0]
         for shape in shapes:
             ends.append(ends[-1] + prod(shape))
-        return Architecture(template, tuple(name for name, _ in named), shapes, tuple(ends[:-1]), ends[-1])
+        names = tuple(name for name, _ in named)
+        tail = tail_of(template, buffers, dict(zip(names, pairwise(ends), strict=True)))
+        return Architecture(template, names, shapes, tuple(ends[:-1]), ends[-1], tail)
+
+    @property
+    def n_own(self) -> int:
+        """Numbers of a device's own row: its statistics, and the parameters that stay with them."""
+        return len(self.tail.kept) + self.tail.n
 
     @property
     def stochastic(self) -> bool:
@@ -53,6 +66,16 @@ class Architecture:
         """Whether what the network says of a sample depends on the batch that it is in (batch norm)."""
         return bool(batch_norms(self.module))
 
+    @property
+    def trains_on_batches(self) -> bool:
+        """Whether training on a sample depends on the batch that it is in: statistics move, even if none mix."""
+        return self.mixes_samples or self.tail.n > 0
+
+    @property
+    def batchable(self) -> bool:
+        """Whether statistics can be moved for many models at once: norms of somebody's own count batches, too."""
+        return all(isinstance(part, RunningNorm) for part in self.module.modules() if is_tracking(part))
+
     def replica(self, device: torch.device) -> nn.Module:
         """A private copy of the module on a device."""
         return deepcopy(self.module).to(device)
@@ -60,6 +83,39 @@ class Architecture:
     def flat(self, module: nn.Module) -> Tensor:
         """The flat vector of a module's parameters, on the CPU."""
         return torch.cat([parameter.detach().reshape(-1).cpu() for parameter in trainable(module)])
+
+    def whole(self, module: nn.Module) -> Tensor:
+        """The flat vector of a module with its tail of statistics, on the CPU."""
+        return torch.cat([self.flat(module), self.tail.of(module)]) if self.tail.n else self.flat(module)
+
+    @torch.no_grad()
+    def load(self, module: nn.Module, vector: Tensor, own: Tensor | None = None) -> None:
+        """Give a private copy of the module the parameters and statistics of a vector.
+
+        Args:
+            module: of this architecture.
+            vector: `[n_params]`, or whole, `[n_params + tail.n]`; longer ones are cut if there is no tail.
+            own: the own row of a device, `[n_own]`, in place of what the vector says; None, without a tail in the
+                vector: the statistics that the network came with.
+        """
+        if self.tail.n and own is not None:
+            vector = self.with_own(vector[: self.n_params], own)
+        elif self.tail.n and len(vector) == self.n_params:
+            vector = torch.cat([vector, self.tail.of(self.module).to(vector)])
+        for parameter, value in zip(trainable(module), self.views(vector), strict=True):
+            parameter.copy_(value)
+        if self.tail.n:
+            self.tail.put(module, vector[self.n_params :])
+
+    def with_own(self, params: Tensor, own: Tensor) -> Tensor:
+        """The whole vector of parameters `[n_params]` with an own row."""
+        kept = places(self.tail.kept, params.device)
+        return torch.cat([params.index_copy(0, kept, own[: len(kept)]), own[len(kept) :]])
+
+    def own_of(self, whole: Tensor) -> Tensor:
+        """The own row of a device that has what a whole vector says, `[n_own]`."""
+        kept = whole[places(self.tail.kept, whole.device)]
+        return torch.cat([kept, whole[self.n_params :]])
 
     def views(self, vector: Tensor) -> list[Tensor]:
         """The parameters as views into one flat vector in canonical order."""
@@ -126,15 +182,10 @@ def unroll(module: nn.Module) -> None:
 
 
 def _refuse_unusable(module: nn.Module) -> None:
-    for name, part in module.named_modules():
-        if getattr(part, "track_running_stats", False) and getattr(part, "running_mean", None) is not None:
-            raise BadInput(
-                f"model layer {name!r} ({type(part).__name__}) keeps running statistics, which do not federate: "
-                "use GroupNorm, or track_running_stats=False"
-            )
     parameters = trainable(module)
     if not parameters:
         raise BadInput("the model has no trainable parameters: nothing could be learned")
     for parameter in parameters:
         if parameter.dtype != torch.float32:
             raise BadInput(f"the model has {parameter.dtype} parameters: call model.float() first")
+    refuse_unusable_buffers(module)

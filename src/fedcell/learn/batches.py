@@ -16,7 +16,8 @@ def draw_batches(store: Store, device: Ints, n_draws: Ints, sampling: str, seed:
         store: what each row holds, `[n_rows]` rows; no row may be empty.
         device: `[n_rows]` identity of each row, which keys its draws.
         n_draws: `[n_rows]` steps times batch size.
-        sampling: `shuffle` walks one shuffled pass after another; `replace` draws uniformly.
+        sampling: `shuffle` walks one shuffled pass after another; `replace` draws uniformly; `store` takes passes as
+            the store lies.
 
     Returns:
         (flat, start): row `k` draws `flat[start[k] : start[k] + n_draws[k]]`.
@@ -25,6 +26,8 @@ def draw_batches(store: Store, device: Ints, n_draws: Ints, sampling: str, seed:
     start = lengths.cumsum() - lengths
     row = np.repeat(np.arange(len(lengths)), lengths)
     place, size = np.arange(len(row)) - start[row], store.size[row]
+    if sampling == "store":
+        return store.items[row, place % size], start
     drawn = uniforms(seed, round, "batches", device[row], place)
     if sampling == "replace":
         position = (drawn * size).astype(np.int64)

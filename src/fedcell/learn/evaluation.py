@@ -78,6 +78,7 @@ def spread_columns(right: Floats, samples: Samples) -> dict[str, float]:
     owner = samples.user(np.arange(len(samples)))
     if owner is None:
         return {}
-    devices, index = np.unique(owner, return_inverse=True)
-    share = np.bincount(index, weights=right) / np.bincount(index)
+    known = owner >= 0
+    devices, index = np.unique(owner[known], return_inverse=True)
+    share = np.bincount(index, weights=right[known]) / np.bincount(index)
     return {"accuracy_std": float(share.std())} if len(devices) > 1 else {}

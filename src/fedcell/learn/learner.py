@@ -9,14 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.nn.utils import vector_to_parameters
 
 from ..errors import BadInput
 from ..machine import cores, one_thread
 from ..rng import SETUP, stream
 from ..types import Ints, Start, Store, Updates
-from .architecture import Architecture, trainable
+from .architecture import Architecture
+from .augment import Augmented
 from .buffers import Buffers
+from .carrier import Carrier
 from .deferred import Deferred, block_rows, defers, gpu_block_rows
 from .engines import batched, sharded
 from .engines.common import Job
@@ -26,18 +27,23 @@ from .evaluation import mixed_batches, places, samples_at_once, spread_columns, 
 from .memory import keep_freed_memory
 from .samples import Samples
 from .settings import TrainConfig
+from .statistics import OwnRows
+from .statistics import places as kept_places
 from .work import Report, Work, rows_of
 
 Extracted = Callable[[Start, Work], Updates]
 BATCHED_ON_CPU = 150_000  # parameters up to which batching dense clients beat training them one by one on 2 cores
 
 
-class Learner:
+class Learner(Carrier):
     """Trains cohorts and evaluates models, on one device, with one or several architectures.
 
-    Vectors of all architectures have the length of the largest one, `n_params`; the tail of a
-    smaller one is zero and stays zero.
+    Vectors of all architectures have the length of the largest one, `n_params`; the rest of a
+    smaller one is zero and stays zero. If networks keep running statistics, those that models have at the moment are
+    `carried`.
     """
+
+    n_classes: int = 0  # that networks were built for; 0: nobody said
 
     def __init__(
         self,
@@ -54,6 +60,7 @@ class Learner:
         self.of_device = of_device  # [n_devices] architecture of each device; None: all have the first
         self.n_params = max(architecture.n_params for architecture in self.architectures)
         self.device = train.y.device
+        self._augmented = Augmented.of(train, settings)
         self._buffers, self._replays = Buffers(), Replays()
         self._others: dict[Architecture, Self] = {}  # learners of other networks, with the memory of their rounds
         self._probe = self.architectures[0].replica(self.device).eval()
@@ -74,6 +81,7 @@ class Learner:
         other = copy(self)
         other._others = {}
         other.architectures, other.of_device, other.n_params = (architecture,), None, architecture.n_params
+        other.carried = None
         other._buffers, other._replays = Buffers(), Replays()
         if not once:
             self._others[architecture] = other
@@ -97,16 +105,19 @@ class Learner:
         """
         if work.report is not None:
             models = start.points[start.of_row] + Learner.train(self, start, work._replace(report=None)).delta
-            found = self._reports(work.report, models, Learner.kinds(self, work.device), work.store)
+            rows = self._carried().begin(self._numbered(work.device)).before if self.n_own else None
+            found = self._reports(work.report, models, Learner.kinds(self, work.device), work.store, rows)
             return Updates(work.device, found, kept=models)
+        own = self._carried().begin(self._numbered(work.device)) if self.n_own else None
         if not defers(len(work.steps), self.n_params, self.device) or len(self.architectures) > 1:
-            return Updates(work.device, self._train(start, work))
+            return Updates(work.device, self._train(start, work, own))
 
         def some(rows: Ints | None) -> Tensor:
             if rows is None:
-                return self._train(start, work)
+                return self._train(start, work, own)
             point, of_row = np.unique(start.of_row[rows], return_inverse=True)
-            return self._train(Start(start.points[point], of_row), rows_of(work, rows))
+            part = Start(start.points[point], of_row)
+            return self._train(part, rows_of(work, rows), None if own is None else own.some(rows))
 
         if self.device.type == "cpu":
             together = batched.rows_per_chunk(self.architectures[0])
@@ -117,13 +128,16 @@ class Learner:
 
     def reports(self, report: Report, models: Tensor, device: Ints, store: Store) -> Tensor:
         """What `report` gives for the model of each row on what it holds, `[n_rows, n_values]`."""
-        return self._reports(report, models, self.kinds(device), store)
+        own = [self.own_of(one) for one in device.tolist()] if self.n_own else None
+        return self._reports(report, models, self.kinds(device), store, own)
 
-    def _reports(self, report: Report, models: Tensor, kinds: Ints, store: Store) -> Tensor:
+    def _reports(
+        self, report: Report, models: Tensor, kinds: Ints, store: Store, own: Sequence[Tensor | None] | Tensor | None
+    ) -> Tensor:
         nets = [one.replica(self.device).eval() for one in self.architectures]
         found = []
         for row, (model, kind) in enumerate(zip(models, kinds, strict=True)):
-            vector_to_parameters(model[: self.architectures[kind].n_params], trainable(nets[kind]))
+            self.architectures[kind].load(nets[kind], model, None if own is None else own[row])
             found.append(report(nets[kind], *self.train_samples.take(store.items[row, : store.size[row]])))
         return torch.stack(found) if found else models.new_zeros((0, self.n_reported(report)))
 
@@ -142,14 +156,14 @@ class Learner:
         points = start.points[torch.from_numpy(start.of_row).to(start.points.device)] * work.mask
         return self.train(Start(points, np.arange(len(work.steps))), work)
 
-    def _train(self, start: Start, work: Work) -> Tensor:
+    def _train(self, start: Start, work: Work, own: OwnRows | None) -> Tensor:
         keep_freed_memory()
         delta = self._rows(len(work.steps))
         kinds = Learner.kinds(self, work.device)  # not that of a view of a cell, which has already numbered them anew
         with precision(self.settings.tf32):
             for kind, architecture in enumerate(self.architectures):
                 if len(rows := np.flatnonzero(kinds == kind)):
-                    self._train_kind(architecture, start, work, rows, delta)
+                    self._train_kind(architecture, start, work, rows, delta, own)
         return delta
 
     def _rows(self, n_rows: int) -> Tensor:
@@ -160,14 +174,16 @@ class Learner:
         rows = self._buffers.matrix(n_rows, self.n_params)
         return rows.zero_() if len(self.architectures) > 1 else rows
 
-    def _train_kind(self, architecture: Architecture, start: Start, work: Work, rows: Ints, delta: Tensor) -> None:
+    def _train_kind(
+        self, architecture: Architecture, start: Start, work: Work, rows: Ints, delta: Tensor, own: OwnRows | None
+    ) -> None:
         alone = len(rows) == len(delta) and architecture.n_params == self.n_params
         out = delta if alone else torch.empty(len(rows), architecture.n_params, device=self.device)
         points = start.points[:, : architecture.n_params]
         part = work if alone else rows_of(work, rows, architecture.n_params)
         job = Job(
             architecture=architecture,
-            samples=self.train_samples,
+            samples=self._augmented if part.augment and self._augmented is not None else self.train_samples,
             points=points,
             of_row=start.of_row[rows],
             work=part,
@@ -176,9 +192,25 @@ class Learner:
             out=out,
             replays=self._replays,
         )
-        self._engine(job)
+        if own is None:
+            self._engine(job)
+        else:
+            own.leave(self._train_with_statistics(job, own.before))
         if not alone:
             delta[torch.from_numpy(rows).to(self.device), : architecture.n_params] = out
+
+    def _train_with_statistics(self, job: Job, own: Tensor) -> Tensor:
+        """Train rows that start from own rows `[n_rows, n_own]`; returns those after. What devices keep moves by 0."""
+        kept = kept_places(job.architecture.tail.kept, self.device)
+        begun, tail = own[:, : len(kept)], own[:, len(kept) :].clone()
+        job = job._replace(tail=tail)
+        if len(kept):
+            points = job.points[torch.from_numpy(job.of_row).to(self.device)].index_copy(1, kept, begun)
+            job = job._replace(points=points, of_row=np.arange(len(points)))
+        self._engine(job)
+        after = torch.cat([begun + job.out[:, kept], tail], dim=1)
+        job.out[:, kept] = 0
+        return after
 
     def _engine(self, job: Job) -> None:
         name, workers = self.settings.engine, self.settings.workers
@@ -187,6 +219,8 @@ class Learner:
         own = job.work.objective is not None and job.work.rule is None
         if name == "batched" and (batched.chain(job.architecture) is None or own):
             raise BadInput("train.engine = 'batched' needs a chain of dense layers and cross-entropy: use 'auto'")
+        if name == "vmap" and job.tail is not None and not job.architecture.batchable:
+            raise BadInput("train.engine = 'vmap' has no norms of one's own that keep statistics: use 'auto'")
         if self.settings.shards and len(job.work.steps) > 1:
             sharded.train(job, name, self.settings.shards)
         else:
@@ -198,6 +232,8 @@ class Learner:
 
         `train.top` and `train.spread` add columns.
         """
+        if self.judged is not None and samples is None:
+            return self.judged(params)
         samples = samples or self.test_samples
         right, loss, order, found = 0.0, 0.0, [], []
         for index, scores in self.scores(params, samples):
@@ -219,8 +255,7 @@ class Learner:
     @torch.no_grad()
     def scores(self, params: Tensor, samples: Samples) -> Iterator[tuple[Ints, Tensor]]:
         """What one vector says of samples, batch by batch: their numbers, and class scores `[n, n_outputs]`."""
-        for parameter, value in zip(trainable(self._probe), self.architectures[0].views(params), strict=True):
-            parameter.copy_(value)
+        self.architectures[0].load(self._probe, params, None if len(params) > self.n_params else self.own_of())
         for index in self._judged_together(samples):
             with precision(self.settings.tf32):
                 scores = self._scores(samples, index)
@@ -258,7 +293,7 @@ def choose_engine(job: Job) -> str:
     dense = batched.chain(job.architecture) is not None and job.work.objective is None
     if job.device.type == "cpu":
         return "batched" if dense and job.architecture.n_params <= BATCHED_ON_CPU else "sequential"
-    if job.architecture.stochastic:
+    if job.architecture.stochastic or not job.architecture.batchable:
         return "sequential"
     if dense:
         return "batched"

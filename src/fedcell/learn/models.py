@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..errors import BadInput, choose_one
+from . import model_files
 from .engines.gpu.batchable import lstm_cell
 from .norms import norm
-from .settings import ModelConfig
+from .settings import ModelConfig, in_file
 
 Shape = tuple[int, ...]
 
@@ -27,8 +28,16 @@ def names() -> list[str]:
 
 def build(settings: ModelConfig, input_shape: Shape, n_classes: int) -> nn.Module:
     """The network of the settings for samples of `input_shape` (channels first, no batch axis)."""
+    if in_file(settings.name):
+        return model_files.build(settings, input_shape, n_classes)
     if settings.name not in BUILDERS:
-        raise BadInput(f"model.name = {settings.name!r} is unknown{choose_one(settings.name, names())}")
+        raise BadInput(
+            f"model.name = {settings.name!r} is unknown{choose_one(settings.name, [*names(), 'net.py:function'])}"
+        )
+    for key in ("args", "sha256"):
+        if value := getattr(settings, key):
+            what = f"model.{key} = {value} is for a model file and model.name = {settings.name}"
+            raise BadInput(f"{what}: drop it, or set model.name=net.py:function")
     return BUILDERS[settings.name](settings, input_shape, n_classes)
 
 

@@ -1,7 +1,7 @@
 """Layers that normalise: by the statistics of a batch, or of groups of channels of each sample.
 
-Neither keeps running statistics. What a network with `BatchNorm` says of a sample depends on the batch that it is in,
-in training and in evaluation.
+Those of built-in networks keep no running statistics: what a network with `BatchNorm` says of a sample depends on the
+batch that it is in, in training and in evaluation. `RunningNorm` stands for PyTorch's batch norms that keep them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,9 +10,11 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.modules.batchnorm import _BatchNorm
 
 EPS = 1e-5  # added to variances
 CHANNELS, GROUPS = 4, 32  # of a group at least, of a layer at most
+ALONE = 0.75  # share above which a sample has no other beside it
 BUILT_IN = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 
@@ -58,14 +60,10 @@ class BatchNorm(nn.Module):
         return functional.batch_norm(x, None, None, self.weight, self.bias, True, 0.0, self.eps)
 
     def _weighted(self, x: Tensor, share: Tensor) -> Tensor:
-        per_sample, every = (-1, *[1] * (x.dim() - 1)), (0, *range(2, x.dim()))
-        values = x[0, 0].numel()  # of a channel in one sample
-        weight = share.view(per_sample) / values
-        mean = (x * weight).sum(every, keepdim=True)
-        apart = x - mean
-        found = apart * ((apart.square() * weight).sum(every, keepdim=True) + self.eps).rsqrt()
-        if values == 1:
-            found = torch.where(share.amax() > 0.75, x, found)  # one sample, and padding
+        mean, variance = moments(x, share)
+        found = (x - mean) * (variance + self.eps).rsqrt()
+        if x[0, 0].numel() == 1:
+            found = torch.where(share.amax() > ALONE, x, found)  # one sample, and padding
         return self._affine(found)
 
     def _affine(self, x: Tensor) -> Tensor:
@@ -78,23 +76,76 @@ class BatchNorm(nn.Module):
         return f"{self.num_features}"
 
 
-NORMS = (BatchNorm, nn.GroupNorm, nn.LayerNorm)
+class RunningNorm(_BatchNorm):
+    """PyTorch's batch norm with running statistics, for any number of axes and for padded batches.
+
+    Training normalises by the batch and moves `running <- (1 - momentum) running + momentum batch`, with the unbiased
+    variance; evaluation uses what is running. A channel of a single value has no variance: PyTorch refuses it, here it
+    is normalised as in evaluation and moves nothing.
+    """
+
+    share: Tensor | None = None  # [n], of every sample in the statistics; None: all alike
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training and self.share is not None:
+            return self._weighted(x, self.share)
+        moving = self.training and x.numel() > x.shape[1]
+        return self._normalised(x, moving)
+
+    def _normalised(self, x: Tensor, moving: bool) -> Tensor:
+        rate = self.momentum if moving else 0.0
+        return functional.batch_norm(
+            x, self.running_mean, self.running_var, self.weight, self.bias, moving, rate or 0.0, self.eps
+        )
+
+    def _weighted(self, x: Tensor, share: Tensor) -> Tensor:
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        assert self.momentum is not None
+        mean, variance = moments(x, share)
+        n = x[0, 0].numel() / share.amax()  # values of a channel: every real sample has the same share
+        alone = n < 1 / ALONE
+        before, spread = (part.clone().view(mean.shape) for part in (self.running_mean, self.running_var))
+        mean = torch.where(alone, before, mean)
+        found = (x - mean) * (torch.where(alone, spread, variance) + self.eps).rsqrt()
+        unbiased = torch.where(alone, spread, variance * n / (n - 1).clamp(min=ALONE))
+        for running, now in ((self.running_mean, mean), (self.running_var, unbiased)):
+            running.add_(now.detach().reshape(-1) - running, alpha=self.momentum)
+        if not self.affine:
+            return found
+        return found * self.weight.view(mean.shape) + self.bias.view(mean.shape)
+
+
+def moments(x: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and variance of every channel, `[1, n_channels, 1, ...]`, samples counting by their share, `[n]`."""
+    per_sample, every = (-1, *[1] * (x.dim() - 1)), (0, *range(2, x.dim()))
+    weight = share.view(per_sample) / x[0, 0].numel()
+    mean = (x * weight).sum(every, keepdim=True)
+    return mean, ((x - mean).square() * weight).sum(every, keepdim=True)
+
+
+NORMS = (BatchNorm, RunningNorm, nn.GroupNorm, nn.LayerNorm)
 
 
 def adopt(module: nn.Module) -> None:
-    """Have PyTorch's batch norms without running statistics count as ours, in a module that nobody else uses."""
+    """Have PyTorch's batch norms count as ours, in a module that nobody else uses."""
     for part in module.modules():
-        if type(part) in BUILT_IN and getattr(part, "running_mean", None) is None:
-            part.__class__ = BatchNorm
+        if type(part) in BUILT_IN:
+            part.__class__ = BatchNorm if getattr(part, "running_mean", None) is None else RunningNorm
 
 
 def batch_norms(module: nn.Module) -> list[BatchNorm]:
-    """The batch norms of a module."""
+    """The batch norms of a module that have the statistics of the batch alone."""
     return [part for part in module.modules() if isinstance(part, BatchNorm)]
 
 
+def padded_norms(module: nn.Module) -> list[BatchNorm | RunningNorm]:
+    """The norms that must be told of padding."""
+    return [part for part in module.modules() if isinstance(part, BatchNorm | RunningNorm)]
+
+
 @contextmanager
-def counting(norms: Sequence[BatchNorm], share: Tensor) -> Iterator[None]:
+def counting(norms: Sequence[BatchNorm | RunningNorm], share: Tensor) -> Iterator[None]:
     """For as long as the context lasts, norms count samples by their share, `[n]`: zero on padding, one in all."""
     for part in norms:
         part.share = share

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ..types import Floats, Start
-from .architecture import Architecture, trainable
+from .architecture import Architecture
 from .learner import Learner, precision
 
 
@@ -30,11 +30,12 @@ def probabilities(learner: Learner, start: Start, x: Tensor) -> Floats:
     nets = [network(one, learner.device) for one in learner.architectures]
     rows, scores = [], []
     for kind, point in sorted(set(zip(kinds.tolist(), start.of_row.tolist(), strict=True))):
-        values = learner.architectures[kind].views(start.points[point])
-        for parameter, value in zip(trainable(nets[kind]), values, strict=True):
-            parameter.copy_(value)
-        rows.append(np.flatnonzero((kinds == kind) & (start.of_row == point)))
-        with precision(learner.settings.tf32):
-            scores.append(nets[kind](x[torch.from_numpy(rows[-1]).to(x.device)]))
+        of_point = np.flatnonzero((kinds == kind) & (start.of_row == point))
+        for part in [of_point] if start.own is None else np.split(of_point, len(of_point)):
+            own = None if start.own is None else start.own[part[0]]
+            learner.architectures[kind].load(nets[kind], start.points[point], own)
+            rows.append(part)
+            with precision(learner.settings.tf32):
+                scores.append(nets[kind](x[torch.from_numpy(part).to(x.device)]))
     found = torch.cat(scores).double().softmax(dim=1).cpu().numpy()
     return np.asarray(found[np.argsort(np.concatenate(rows))])

@@ -18,6 +18,7 @@ from ..types import Ints
 class Samples:
     """`x` and `y` of a data set; batches of images lie channels-last in memory, as convolutions like them."""
 
+    owner: Ints | None = None  # [n_samples], the device that each belongs to, -1 for none; None: all are nobody's
     inputs: NDArray[np.integer] | None = None  # [n_samples], equal numbers for equal x; None: all may differ
 
     def __init__(self, x: np.ndarray, y: np.ndarray, device: torch.device) -> None:
@@ -47,11 +48,15 @@ class Samples:
     def take(self, index: Ints | Tensor) -> tuple[Tensor, Tensor]:
         """(x, y) of the samples at a flat index array; images come as channels-last views."""
         at = torch.as_tensor(index, device=self._rows.device)
-        return self.at(at), self.y[at]
+        return self.at(at), self.y_at(at)
+
+    def y_at(self, index: Tensor) -> Tensor:
+        """y of the samples at an index tensor."""
+        return self.y.index_select(0, index.reshape(-1)).reshape(*index.shape, *self.y.shape[1:])
 
     def user(self, index: Ints) -> Ints | None:
-        """Whose the samples at an index array are; None: nobody's."""
-        return None
+        """Whose the samples at an index array are, -1 for nobody's; None: all are."""
+        return None if self.owner is None else self.owner[index]
 
     def at(self, index: Tensor) -> Tensor:
         """x of the samples at a flat index tensor."""

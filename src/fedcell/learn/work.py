@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..types import Ints, Store
+from .optimiser import Optimiser
 
 Objective = Callable[[nn.Module, Tensor, Tensor, Tensor | None], Tensor]
 Report = Callable[[nn.Module, Tensor, Tensor], Tensor]  # a trained network, all samples of its device -> numbers
@@ -15,10 +16,11 @@ Rule = Callable[[int, nn.Module, Iterator[tuple[Tensor, Tensor]]], None]
 
 
 class Work(NamedTuple):
-    """Local SGD of a cohort, one row per trained device.
+    """Local training of a cohort, one row per trained device.
 
     Each step moves the entries where `mask` is true by
     `-lr * v`, `v = momentum * v + gradient + shift + prox * (w - w_start)`, with `v = 0` at the start.
+    The `optimiser` adds weight decay and clipping, or replaces momentum by AdamW.
     """
 
     device: Ints  # [n_rows], keys the mini-batch draws
@@ -33,13 +35,15 @@ class Work(NamedTuple):
     objective: Objective | None = None  # None: mean cross-entropy
     shift: Tensor | None = None  # [n_rows, n_params], a constant gradient of each row, added in every step
     rule: Rule | None = None  # trains a module in place of the step above: (device, module, its mini-batches)
+    optimiser: Optimiser = Optimiser()
+    augment: bool = False  # change samples at random as `train.augment` says, anew in every step
     report: Report | None = None  # devices send this of their models and keep these; None: they send updates
 
     @property
     def plain(self) -> bool:
         """Whether a step is just `w -= lr * gradient` of the mean cross-entropy."""
         changed = self.mask is not None or self.shift is not None or self.objective is not None
-        return self.momentum == 0 and self.prox == 0 and not changed
+        return self.momentum == 0 and self.prox == 0 and self.optimiser == Optimiser() and not changed
 
 
 KNOWN: dict[str, Callable[..., Tensor]] = {}  # functions for objectives and reports that every device has, by name

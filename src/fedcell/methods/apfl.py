@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.utils import vector_to_parameters
 
+from ..errors import BadInput
 from ..labels import histogram
 from ..learn.architecture import Architecture, trainable
 from ..learn.prediction import probabilities
@@ -71,10 +72,17 @@ def build(config: Config) -> Method:
         aggregate=partial(aggregate, config),
         evaluate=partial(evaluate, config),
         foretell=partial(foretell, config),
+        statistics="refused",
+        personal=partial(mixtures, config),
     )
 
 
 def init(problem: Problem, params: Tensor) -> State:
+    if problem.train.clip:
+        raise BadInput(
+            f"train.clip = {problem.train.clip:g} does not go with apfl, whose steps move two networks at once: set "
+            "train.clip=0"
+        )
     n_classes = problem.learner.train_samples.n_labels
     n = problem.world.n_devices
     return State(nothing(n, len(params)), params, np.zeros((n, n_classes), dtype=np.int64))
@@ -168,11 +176,16 @@ def evaluate(config: Config, problem: Problem, params: Tensor, state: State) -> 
     }
 
 
+def mixtures(config: Config, problem: Problem, params: Tensor, state: State, device: Ints) -> Tensor:
+    """The models that some devices use, `[n, n_params]`."""
+    own = state.origin + rows_of(state.own, device, params)
+    return config.mixture * own + (1 - config.mixture) * params
+
+
 def foretell(config: Config, problem: Problem, params: Tensor, state: State, x: Tensor) -> Floats:
     """What the mixtures say, `[n_devices, n_classes]`."""
     device = np.arange(len(x))
-    own = state.origin + rows_of(state.own, device, params)
-    return probabilities(problem.learner, Start(config.mixture * own + (1 - config.mixture) * params, device), x)
+    return probabilities(problem.learner, Start(mixtures(config, problem, params, state, device), device), x)
 
 
 def _judge_split(config: Config, problem: Problem, params: Tensor, state: State) -> Mapping[str, float]:

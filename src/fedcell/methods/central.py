@@ -3,17 +3,18 @@
 An upper reference for every federated method; devices compute and send nothing.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
+from ..learn.optimiser import Optimiser
 from ..learn.work import Work
 from ..options import option
 from ..types import Decision, Method, Observation, Problem, Round, Start, Store
-from .parts.defaults import LocalConfig, TrainingConfig, default, setting
+from .parts.defaults import LocalConfig, TrainingConfig, default, rate, setting, steps_of
 from .parts.resources import plan
 
 
@@ -46,14 +47,17 @@ def aggregate(config: Config, problem: Problem, params: Tensor, state: Any, play
     batch_size = config.batch_size
     if batch_size is None:
         batch_size = problem.train.batch_size * problem.world.n_devices
+    store, batch_size = Store(union[None], np.array([len(union)])), min(batch_size, len(union))
     work = Work(
         device=np.zeros(1, dtype=np.int64),
-        store=Store(union[None], np.array([len(union)])),
-        steps=np.array([setting(config, problem, "steps")]),
-        lr=setting(config, problem, "lr") * (1 - config.lr_cut) ** sum(round >= cut for cut in config.lr_cuts),
-        batch_size=min(batch_size, len(union)),
+        store=store,
+        steps=np.full(1, steps_of(replace(config, batch_size=batch_size), problem, store), dtype=np.int64),
+        lr=rate(config, problem, round) * (1 - config.lr_cut) ** sum(round >= cut for cut in config.lr_cuts),
+        batch_size=batch_size,
         round=round,
         momentum=setting(config, problem, "momentum"),
+        optimiser=Optimiser.of(problem.train),
+        augment=problem.train.augment != "none",
     )
     moved = problem.learner.train(Start(params[None], np.zeros(1, dtype=np.int64)), work)
     return params + moved.delta[0], state

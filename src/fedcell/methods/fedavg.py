@@ -27,7 +27,7 @@ class Config(LocalConfig):
 
 
 def build(config: Config) -> Method:
-    return default(config)._replace(aggregate=partial(aggregate, config))
+    return default(config)._replace(aggregate=partial(aggregate, config), shares=partial(shares, config.weights))
 
 
 def aggregate(config: Config, problem: Problem, params: Tensor, state: Any, played: Round) -> tuple[Tensor, Any]:

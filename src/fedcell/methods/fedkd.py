@@ -15,10 +15,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import vector_to_parameters
 
 from ..labels import histogram
-from ..learn.architecture import trainable
 from ..learn.work import Work
 from ..options import option
 from ..rng import SETUP, stream
@@ -26,7 +24,7 @@ from ..types import Decision, Ints, Method, Observation, Problem, Round, Start, 
 from .parts import defaults
 from .parts.contributions import Contributions, nothing
 from .parts.defaults import LocalConfig, work_of
-from .parts.personal import judge_own, n_classes_of, own_starts, remembered, starts
+from .parts.personal import judge_own, n_classes_of, own_models, own_starts, remembered, starts
 
 
 @dataclass(frozen=True)
@@ -60,6 +58,7 @@ def build(config: Config) -> Method:
         evaluate=evaluate,
         own_networks=True,
         sends="scores of public samples",
+        personal=own_models,
     )
 
 
@@ -140,7 +139,9 @@ def _digest(config: Config, state: State, work: Work, decision: Decision) -> Wor
     n, n_public = len(work.device), len(state.public)
     store = Store(np.tile(state.public, (n, 1)), np.full(n, n_public))
     steps = _digest_steps(config, decision)[work.device]
-    return work._replace(store=store, steps=steps, batch_size=0, objective=partial(distance, state.scores))
+    return work._replace(
+        store=store, steps=steps, batch_size=0, objective=partial(distance, state.scores), augment=False
+    )
 
 
 @torch.no_grad()
@@ -152,8 +153,8 @@ def scores_of(problem: Problem, models: Tensor, device: Ints, public: Ints) -> T
         learner.train_samples.take(public)[0],
     )
     found = [nets[0](x)[None][:0]]
-    for model, kind in zip(models, learner.kinds(device), strict=True):
-        vector_to_parameters(model[: learner.architectures[kind].n_params], trainable(nets[kind]))
+    for model, one, kind in zip(models, device.tolist(), learner.kinds(device), strict=True):
+        learner.architectures[kind].load(nets[kind], model, learner.own_of(one))
         found.append(nets[kind](x)[None])
     return torch.cat(found)
 

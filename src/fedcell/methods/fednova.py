@@ -16,7 +16,7 @@ from ..options import option
 from ..types import Floats, Ints, Method, Problem, Round
 from . import fedavg
 from .fedavg import shares
-from .parts.defaults import mean_update, setting
+from .parts.defaults import mean_update, needs_sgd, setting
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,11 @@ class Config(fedavg.Config):
 
 
 def build(config: Config) -> Method:
-    return fedavg.build(config)._replace(aggregate=partial(aggregate, config))
+    return fedavg.build(config)._replace(init=partial(init, config), aggregate=partial(aggregate, config))
+
+
+def init(config: Config, problem: Problem, params: Tensor) -> None:
+    needs_sgd(config, problem)
 
 
 def aggregate(config: Config, problem: Problem, params: Tensor, state: Any, played: Round) -> tuple[Tensor, Any]:

@@ -54,6 +54,7 @@ def build(config: Config) -> Method:
         aggregate=partial(aggregate, config),
         evaluate=partial(evaluate, config),
         sends="the body of a model",
+        personal=partial(personal, config),
     )
 
 
@@ -75,7 +76,7 @@ def _head(config: Config, problem: Problem) -> Tensor:
 def decide(config: Config, problem: Problem, state: State, observation: Observation) -> Decision:
     """FedAvg's choice; every step costs `cost` times as much, and the body alone is sent."""
     decision = defaults.decide(config, problem, state, observation)
-    n_shared = problem.learner.n_params - int(_head(config, problem).sum())
+    n_shared = problem.learner.n_sent - int(_head(config, problem).sum())
     return decision._replace(
         samples_per_step=decision.samples_per_step * config.cost,
         payload_bit=np.full(problem.world.n_devices, n_shared * problem.world.settings.bits_per_parameter),

@@ -27,7 +27,7 @@ from torch import Tensor
 from .. import radio
 from ..options import option
 from ..types import Bools, Decision, Ints, Method, Observation, Problem, Round
-from .parts.defaults import LocalConfig, default, mean_update, setting
+from .parts.defaults import LocalConfig, default, mean_update, most_steps
 from .parts.mini_batches import StepConfig, full_speed, local, samples_per_step
 from .parts.schedulers import schedule
 
@@ -47,6 +47,7 @@ class Config(StepConfig):
 
 def build(config: Config) -> Method:
     return default(LocalConfig())._replace(
+        init=partial(init, config),
         decide=partial(decide, config),
         local=partial(local, config),
         aggregate=aggregate,
@@ -54,9 +55,13 @@ def build(config: Config) -> Method:
     )
 
 
+def init(config: Config, problem: Problem, params: Tensor) -> None:
+    most_steps(config, problem)
+
+
 def decide(config: Config, problem: Problem, state: Any, observation: Observation) -> Decision:
     """Everyone at full speed, with the steps of the mode; `eligible`, per cell, are those who can do one."""
-    most = setting(config, problem, "steps")
+    most = most_steps(config, problem)
     everyone = schedule("all", 1, problem, observation, most, samples_per_step(config, problem))
     draft = full_speed(config, problem, observation, everyone)
     can = np.where(everyone, np.minimum(radio.most_steps(problem.world, observation, draft), most), 0)

@@ -20,7 +20,7 @@ from . import m_fedavg
 from .osafl import combined, normalised
 from .parts.client_planning.plan import ClientConfig, planned
 from .parts.contributions import Contributions
-from .parts.defaults import setting
+from .parts.defaults import needs_sgd, rate
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,18 @@ class Config(ClientConfig):
 
 
 def build(config: Config) -> Method:
-    return planned(config)._replace(init=m_fedavg.init, aggregate=partial(aggregate, config))
+    return planned(config)._replace(init=partial(init, config), aggregate=partial(aggregate, config))
+
+
+def init(config: Config, problem: Problem, params: Tensor) -> Contributions:
+    needs_sgd(config, problem)
+    return m_fedavg.init(problem, params)
 
 
 def aggregate(
     config: Config, problem: Problem, params: Tensor, state: Contributions, played: Round
 ) -> tuple[Tensor, Contributions]:
-    lr = setting(config, problem, "lr")
+    lr = rate(config, problem, played.observation.round)
     kept = normalised(state, lr, played)
     absent = params / lr if config.never_seen == "paper" and not kept.seen.all() else None
     equal = np.full(len(kept.seen), 1 / len(kept.seen))

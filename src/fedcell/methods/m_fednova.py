@@ -21,7 +21,7 @@ from . import m_fedavg
 from .osafl import normalised
 from .parts.client_planning.plan import ClientConfig, data_shares, planned
 from .parts.contributions import Contributions, weighted_sum
-from .parts.defaults import setting
+from .parts.defaults import needs_sgd, rate
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,18 @@ class Config(ClientConfig):
 
 
 def build(config: Config) -> Method:
-    return planned(config)._replace(init=m_fedavg.init, aggregate=partial(aggregate, config))
+    return planned(config)._replace(init=partial(init, config), aggregate=partial(aggregate, config))
+
+
+def init(config: Config, problem: Problem, params: Tensor) -> Contributions:
+    needs_sgd(config, problem)
+    return m_fedavg.init(problem, params)
 
 
 def aggregate(
     config: Config, problem: Problem, params: Tensor, state: Contributions, played: Round
 ) -> tuple[Tensor, Contributions]:
-    lr = setting(config, problem, "lr")
+    lr = rate(config, problem, played.observation.round)
     kept = normalised(state, lr, played)
     share = data_shares(played.observation)
     weights = share * kept.steps if config.rule == "printed" else share * (share @ kept.steps)

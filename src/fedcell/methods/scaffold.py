@@ -31,7 +31,7 @@ from ..types import Decision, Method, Observation, Problem, Round, Start, Update
 from . import fedavg
 from .fednova import gradient_weight
 from .parts.contributions import Contributions, nothing, remember, rows_of
-from .parts.defaults import mean_update, setting, work_of
+from .parts.defaults import mean_update, needs_sgd, rate, setting, work_of
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,13 @@ class State(NamedTuple):
 
 
 def build(config: Config) -> Method:
-    return fedavg.build(config)._replace(init=init, local=partial(local, config), aggregate=partial(aggregate, config))
+    return fedavg.build(config)._replace(
+        init=partial(init, config), local=partial(local, config), aggregate=partial(aggregate, config)
+    )
 
 
-def init(problem: Problem, params: Tensor) -> State:
+def init(config: Config, problem: Problem, params: Tensor) -> State:
+    needs_sgd(config, problem)
     return State(torch.zeros_like(params), nothing(problem.world.n_devices, len(params)))
 
 
@@ -67,7 +70,7 @@ def local(
 
 def aggregate(config: Config, problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
     device, rows = played.received()
-    steps, lr = played.decision.steps[device], setting(config, problem, "lr")
+    steps, lr = played.decision.steps[device], rate(config, problem, played.observation.round)
     pull = lr * gradient_weight(steps, setting(config, problem, "momentum"))
     moved = rows / torch.from_numpy(pull.astype(np.float32)).to(rows.device)[:, None]
     before = rows_of(state.own, device, params)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .drive import Progress, Watch, execute, resume, run_one, silent
     from .folder import Record, Status, how_to_resume, made_by, read, read_all
+    from .home import export, load_model
     from .index import RunInfo, as_json, find, summarise
     from .recorder import Period
 
@@ -21,8 +22,10 @@ _HOME = {  # public name -> where it lives
     "Watch": "drive",
     "as_json": "index",
     "execute": "drive",
+    "export": "home",
     "find": "index",
     "how_to_resume": "folder",
+    "load_model": "home",
     "made_by": "folder",
     "read": "folder",
     "read_all": "folder",
@@ -41,8 +44,10 @@ __all__ = [
     "Watch",
     "as_json",
     "execute",
+    "export",
     "find",
     "how_to_resume",
+    "load_model",
     "made_by",
     "read",
     "read_all",

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +19,8 @@ from .files import natural, reason, write_atomic
 
 PATTERN = "checkpoint-*.safetensors"
 KEPT = 2
+PARAMS = "state.params"  # the name of the global model in a file
+DAMAGED = (ValueError, KeyError, TypeError, OSError, SafetensorError)  # what a file that is not whole raises
 META = "fedcell"
 DTYPES = {  # the names of the safetensors format
     torch.bool: "BOOL",
@@ -87,6 +90,15 @@ def serialize(tensors: Mapping[str, Tensor], about: str) -> Iterator[bytes | mem
 
 def load(path: Path, template: Template) -> Snapshot:
     """Read one checkpoint; raises ValueError, KeyError, TypeError, OSError or SafetensorError when it is not whole."""
+    node, tensors = _read(path)
+    snapshot = tree.unpack(node, tensors, *template)
+    if not isinstance(snapshot, Snapshot):
+        raise ValueError("it holds no snapshot")
+    return snapshot
+
+
+def _read(path: Path) -> tuple[Any, dict[str, Tensor]]:
+    """What `tree.pack` made; raises as `load` does when the file is not whole."""
     copy = Tensor.clone if fits(path.stat().st_size) else partial(spilled, what=f"the numbers of {path}")
     with safe_open(path, framework="pt") as file:
         about = json.loads((file.metadata() or {})[META])
@@ -94,10 +106,15 @@ def load(path: Path, template: Template) -> Snapshot:
         tensors = {name: copy(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118 - not a dict
     if tree.digest(about["tree"], tensors) != about["crc32"]:
         raise ValueError("its checksum is wrong")
-    snapshot = tree.unpack(about["tree"], tensors, *template)
-    if not isinstance(snapshot, Snapshot):
-        raise ValueError("it holds no snapshot")
-    return snapshot
+    return about["tree"], tensors
+
+
+def newest_params(folder: Path) -> Tensor | None:
+    """The global model of the newest whole checkpoint, without the classes of a method's state; None if none is."""
+    for path in reversed(_oldest_first(folder)):
+        with suppress(*DAMAGED):
+            return _read(path)[1][PARAMS]
+    return None
 
 
 def newest(folder: Path, template: Template, at_most: int, say: Callable[[str], None]) -> Snapshot | None:
@@ -105,7 +122,7 @@ def newest(folder: Path, template: Template, at_most: int, say: Callable[[str], 
     for path in reversed(_oldest_first(folder)):
         try:
             snapshot = load(path, template)
-        except (ValueError, KeyError, TypeError, OSError, SafetensorError) as error:
+        except DAMAGED as error:
             words = reason(error) if isinstance(error, OSError) else error
             say(f"{path} is damaged ({words}): going back to the checkpoint before it")
             continue

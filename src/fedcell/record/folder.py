@@ -12,12 +12,15 @@ import platform
 import shlex
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import BadInput, FedcellError, did_you_mean
 from ..version import __version__
 from .files import in_use, present, read_json, write_json
 from .served import COLUMNS as SERVED
+
+if TYPE_CHECKING:
+    import pandas
 
 FORMAT = 1  # of all files that say what to run
 COMPARISON, RUN, STATUS, SWEEP = "comparison.json", "run.json", "status.json", "sweep.json"
@@ -41,6 +44,7 @@ class Spec(NamedTuple):
     own: tuple[str, ...]  # which of "model", "dataset", "method", "federation" were the caller's own objects
     start: str  # checksum of the state before round 0
     scaling: Mapping[str, Any] = {}  # kind, shift and scale of all inputs; empty: as they were loaded
+    network: Mapping[str, Any] = {}  # input_shape and n_classes that it was built for; empty in records from before
 
 
 class Status(NamedTuple):
@@ -71,6 +75,27 @@ class Record(NamedTuple):
     def clock(self) -> str:
         """Whether seconds are simulated, or measured on real devices."""
         return clock_of(self.own)
+
+    def __repr__(self) -> str:
+        """One line: which run, how far, and how good.
+
+        >>> Record(Path("runs/a"), "fedavg", "fedavg", {}, {"seed": 1}, Status("finished", 2, 2), {})
+        <Record fedavg, seed 1: finished, 2 of 2 rounds, in runs/a>
+        """
+        status, scores = self.status, self.columns.get("accuracy", ())
+        known = [score for score in scores if score == score]
+        good = f", accuracy {known[-1]:.4f}" if known else ""
+        far = f"{status.state}, {status.rounds} of {status.total} rounds"
+        return f"<Record {self.label}, seed {self.config.get('seed')}: {far}{good}, in {self.folder}>"
+
+    def frame(self) -> "pandas.DataFrame":
+        """The columns as a pandas table, one row per round, indexed by the round."""
+        try:
+            import pandas
+        except ImportError:
+            fix = "python3 -m pip install pandas, or use record.columns"
+            raise BadInput(f"a frame needs pandas, which is not installed: {fix}") from None
+        return pandas.DataFrame(dict(self.columns)).set_index("round")
 
 
 def clock_of(own: Collection[str]) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ import numpy as np
 from .. import methods as library
 from .. import options, scenarios
 from ..errors import BadInput, FedcellError
+from ..learn.model_files import pinned, placeless
 from ..methods import Choice
 from ..methods.parts.pairing import absolute, files
 from ..scenarios import Config, build_problem
@@ -46,6 +48,7 @@ def prepare(
     """
     if not asked:
         raise BadInput("no method was named: name at least one (fedcell list methods shows all)")
+    config = replace(config, model=pinned(config.model))
     own = tuple(name for name, value in (("model", model), ("dataset", dataset)) if value is not None)
     if problem is not None:
         own = (FEDERATION,)
@@ -58,7 +61,14 @@ def prepare(
         first = begin(problem, method)
         folder = _free(_slug(spec.label), [job.spec.folder for job in jobs])
         start, written = fingerprint(problem, first), options.to_dict(config)
-        spec = spec._replace(folder=folder, config=written, own=own + spec.own, start=start, scaling=_scaling(problem))
+        spec = spec._replace(
+            folder=folder,
+            config=written,
+            own=own + spec.own,
+            start=start,
+            scaling=_scaling(problem),
+            network=network_facts(problem),
+        )
         jobs.append(PreparedRun(Path(folder), spec, method, first))
     return problem, jobs
 
@@ -75,6 +85,12 @@ def fingerprint(problem: Problem, first: Snapshot) -> str:
 def _scaling(problem: Problem) -> dict[str, Any]:
     """What was done to every input; empty if nothing was."""
     return problem.scaling.record() if problem.scaling else {}
+
+
+def network_facts(problem: Problem) -> dict[str, Any]:
+    """What a network is built from, for those who take it home without the data."""
+    learner = problem.learner
+    return {"input_shape": list(learner.train_samples.shape), "n_classes": learner.n_classes}
 
 
 def rebuild(spec: Spec, own: Mapping[str, Method]) -> Method:
@@ -126,7 +142,8 @@ def check_own(folder: Path, spec: Spec, dataset: Any, model: Any, own: Mapping[s
 
 def check_same(folder: Path, spec: Spec, config: Config, method: Choice) -> None:
     """Refuse to go on with other settings than those that a run of real devices began with."""
-    changed = [key for key, _, _ in options.differences(reconfigure(spec), config) if key != "until"]
+    was, now = (replace(one, model=placeless(one.model)) for one in (reconfigure(spec), config))
+    changed = [key for key, _, _ in options.differences(was, now) if key != "until"]
     same = method.source == spec.source
     if not same or options.differences(options.from_dict(type(method.config)(), spec.settings), method.config):
         changed.append(f"method {method.label!r}")

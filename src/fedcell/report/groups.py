@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import BadInput
+from ..learn.model_files import shown
 from ..options import flat, written
 from ..record import Record
 
@@ -33,7 +34,7 @@ class Repeats(NamedTuple):
 def repeats(records: Sequence[Record], notes: list[str]) -> list[Repeats]:
     """Sort ended runs into groups, in the order of their first runs; `notes` is told what is left out."""
     found: dict[tuple[str, str], dict[int, Record]] = {}
-    for record in _completed(list(_ended(records, notes))):
+    for record in map(_placeless, _completed(list(_ended(records, notes)))):
         config = {name: part for name, part in record.config.items() if name != "seed"}
         runs = found.setdefault((_method(record), json.dumps(config, sort_keys=True)), {})
         seed = int(record.config["seed"])
@@ -126,6 +127,12 @@ def _completed(records: list[Record]) -> list[Record]:
         return [completed(one) for one in records]
     except BadInput:  # of another fedcell, or of a method that is gone
         return records
+
+
+def _placeless(record: Record) -> Record:
+    """The same with a model file that is known by its checksum, wherever it lay."""
+    model = record.config.get("model", {})
+    return record._replace(config={**record.config, "model": shown(model)}) if model.get("sha256") else record
 
 
 def _method(record: Record) -> str:

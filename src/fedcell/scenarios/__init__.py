@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from .. import rng
-from ..data import Dataset, load, partition, scaled
+from ..data import Dataset, devices_of_test, load, partition, scaled, skewed
 from ..data.generated import GENERATORS, Drawn
 from ..data.settings import DataConfig
 from ..data.video import VideoConfig
@@ -25,6 +25,7 @@ from ..learn.architecture import Architecture
 from ..learn.learner import Learner, check_fits, initialise, pick_device
 from ..learn.samples import Samples
 from ..learn.settings import ModelConfig, TrainConfig
+from ..learn.steadiness import check_steady
 from ..machine import cores
 from ..options import check, keys, option, written
 from ..types import Ints, Problem, Store, Stream
@@ -101,27 +102,36 @@ def build_problem(
     cores()  # refuses a FEDCELL_CORES that is no number before anything is done
     device = pick_device(config.train.device)
     train, test, stream, n_classes, scaling = _samples(config, dataset, device, samples_each)
-    architectures = [Architecture.of(model)] if model else _architectures(config, train.shape, n_classes)
+    own = [Architecture.of(model, config.model.buffers)] if model else None
+    architectures = own or _architectures(config, train.shape, n_classes)
     for architecture in architectures:
         check_fits(architecture, train, n_classes)
+        check_steady(architecture, train, config.model.buffers)
     of_device = _of_device(config, len(architectures))
     learner = Learner(architectures, train, test, config.train, config.seed, of_device)
+    learner.n_classes = n_classes
     flops = np.zeros(len(architectures))
     if 0 in config.world.cycles_per_sample.values:  # counting is slow to start, so only where it is asked for
         sample = train.take(np.zeros(1, dtype=np.int64))[0][0].cpu()
         flops = np.array([one.flops_per_sample(sample, config.model.flops) for one in architectures])
     each = flops[0] if of_device is None else flops[of_device]
-    world = build_world(config.world, stream, learner.n_params, each, config.seed)
+    world = build_world(config.world, stream, learner.n_sent, each, config.seed)
     return Problem(world, learner, config.train, config.seed, config.rounds, config.eval_every, scaling)
 
 
 def _check_own(dataset: object, model: object) -> None:
     """Refuse what is no data set and no network."""
-    if not isinstance(dataset, Dataset | None):
-        raise BadInput(f"dataset is a {type(dataset).__name__}: make one with fedcell.from_arrays")
+    if dataset is not None:
+        check_dataset(dataset)
     if not isinstance(model, nn.Module | None):
         found = f"the class {model.__name__}" if isinstance(model, type) else f"a {type(model).__name__}"
         raise BadInput(f"model is {found}: give a torch.nn.Module that is built, such as torch.nn.Linear(64, 10)")
+
+
+def check_dataset(dataset: object) -> None:
+    """Refuse what is no data set."""
+    if not isinstance(dataset, Dataset):
+        raise BadInput(f"dataset is a {type(dataset).__name__}: make one with fedcell.from_arrays")
 
 
 def without_effect(config: Config, given: Iterable[str], dataset: Dataset | None = None) -> dict[str, str]:
@@ -160,7 +170,8 @@ def _architectures(config: Config, shape: tuple[int, ...], n_classes: int) -> li
                 lambda one=one: models.build(one, shape, n_classes),  # type: ignore[misc]
                 config.seed,
                 f"model {one.hidden[-2]}" if config.model.widths else "model",
-            )
+            ),
+            config.model.buffers,
         )
         for one in config.model.variants()
     ]
@@ -181,8 +192,14 @@ def _samples(config: Config, dataset: Dataset | None, device: torch.device, samp
         settings = getattr(config, config.data.name)
         return generate(settings, config.world.n_devices, config.rounds, config.seed, device)
     own = dataset is None  # nobody else holds what is loaded here
-    dataset = scaled(dataset or load(config.data.name), config.data.scaling, reuse=own)
+    dataset = dataset or load(config.data.name)
+    test_owner = None
+    if config.stream.kind != "markov":  # which knows no devices' own samples
+        dataset = skewed(config.data, dataset, config.world.n_devices, config.seed)
+        test_owner = devices_of_test(config.data, dataset, config.world.n_devices, config.seed)
+    dataset = scaled(dataset, config.data.scaling, reuse=own)
     train, test = Samples(dataset.x_train, dataset.y_train, device), Samples(dataset.x_test, dataset.y_test, device)
+    test.owner = test_owner
     stream = _equal_stores(config, len(train), samples_each) if samples_each else build_stream(config, dataset)
     return train, test, stream, dataset.n_classes, dataset.scaling
 
@@ -199,7 +216,7 @@ def build_stream(config: Config, dataset: Dataset) -> Stream:
     settings, n_devices, labels = config.stream, config.world.n_devices, dataset.y_train
     if settings.kind == "markov":
         return markov_stream(settings, labels, dataset.n_classes, n_devices, config.seed)
-    store = partition(config.data, labels, n_devices, dataset.n_classes, config.seed)
+    store = partition(config.data, labels, n_devices, dataset.n_classes, config.seed, dataset.owners)
     if settings.kind == "binomial":
         return binomial_stream(settings, store, labels, dataset.n_classes, config.seed)
     return static_stream(store)

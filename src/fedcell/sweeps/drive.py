@@ -7,6 +7,7 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -15,7 +16,10 @@ from warnings import warn
 
 from .. import methods as library
 from .. import options
+from ..data import Dataset
+from ..data.files import file_name, save
 from ..errors import BadInput, FedcellError
+from ..learn.model_files import placeless
 from ..loggers import LogWatcher
 from ..machine import check_answers, connected, cores, require_ray
 from ..record import Progress, RunInfo, Watch, silent
@@ -23,8 +27,8 @@ from ..record.drive import claim
 from ..record.files import explained, locked, occupied, present, write_json
 from ..record.folder import ENDED, FORMAT, RUN, SWEEP, run_name, versioned
 from ..record.index import look
-from ..resolve import with_until
-from ..scenarios import Config
+from ..resolve import with_names, with_until
+from ..scenarios import Config, check_dataset
 from . import local, on_ray
 from .grid import SweepPlan, expand
 from .task import Orders, RunEnd, SweepRun
@@ -40,6 +44,8 @@ def sweep(
     settings: Mapping[str, Any] | None = None,
     grid: Mapping[str, Sequence[Any]] | None = None,
     *,
+    model: str | None = None,
+    dataset: Dataset | str | None = None,
     until: str | Mapping[str, Any] | None = None,
     out: str | Path | None = None,
     workers: int = 0,
@@ -59,6 +65,8 @@ def sweep(
         seeds: seeds of every run; None: the scenario's own.
         settings: keys with one value, such as `{"rounds": 30, "fedprox.steps": 5}`.
         grid: keys with several, such as `{"world.radius_m": [200, 400], "fedprox.mu": [0.1, 1]}`: all combinations.
+        model: `net.py:function`, a function in a file that builds your own network, or a built-in name.
+        dataset: your own samples, which are stored in the folder of the sweep; or a text, as `data.name` has it.
         until: stop each run after the round that meets one of these, such as `{"accuracy": 0.9, "joules": 50}`. Called
             again with a higher target, runs that stopped resume to it.
         out: folder of the sweep; None: the next free one in `runs/`.
@@ -74,7 +82,7 @@ def sweep(
     Raises BadInput, before anything is written, for methods and settings that do not fit.
     """
     fixed = with_until(options.mapping(settings, "settings", "{'rounds': 30}"), until)
-    planned = plan(methods, scenarios, seeds, fixed, grid, out)
+    planned = plan(methods, scenarios, seeds, fixed, grid, out, model, dataset)
     for line in planned.notices:
         warn(line, stacklevel=2)
     return carry_out(planned, workers=workers, engine=engine, address=address, log=log, watch=watch)[0]
@@ -87,6 +95,8 @@ def plan(
     settings: Mapping[str, Any] | None = None,
     grid: Mapping[str, Sequence[Any]] | None = None,
     out: str | Path | None = None,
+    model: str | None = None,
+    dataset: Dataset | str | None = None,
 ) -> SweepPlan:
     """The runs of a sweep, checked; arguments as of `sweep`."""
     asked = _listed(methods, "methods")
@@ -98,10 +108,19 @@ def plan(
     numbers = None if seeds is None else _listed(seeds, "seeds")
     if numbers == []:
         raise BadInput("seeds is empty: give one or more, or leave it out for the scenario's own")
-    fixed = options.mapping(settings, "settings", "{'rounds': 30}")
+    if not isinstance(model, str | None):
+        raise BadInput(
+            f"a sweep runs models by name or file, not a {type(model).__name__}: write a function that builds it into "
+            "a .py file and give model='net.py:function'"
+        )
     values = options.mapping(grid, "grid", "{'world.radius_m': [200, 400]}")
-    folder = None if out is None else Path(out)
-    return SweepPlan(folder, *expand(asked, _listed(scenarios, "scenarios"), numbers, fixed, values))
+    folder, own = None if out is None else Path(out), None if isinstance(dataset, str) else dataset
+    if own is not None:
+        check_dataset(own)
+        folder = folder or next_free()
+        dataset = str(folder.resolve() / file_name(own))
+    fixed = with_names(options.mapping(settings, "settings", "{'rounds': 30}"), model, dataset)
+    return SweepPlan(folder, *expand(asked, _listed(scenarios, "scenarios"), numbers, fixed, values), own)
 
 
 def _listed(value: Any, name: str) -> list[Any]:
@@ -154,6 +173,8 @@ def carry_out(
         with explained(folder, "then start again (nothing was simulated yet)"):
             known = _on_file(folder) if present(folder / SWEEP) else {}
             every = known | {task.name: task for task in plan.tasks}  # runs that wait are done as asked for last
+            if plan.dataset is not None:
+                save(plan.dataset, folder / file_name(plan.dataset))
             if every != known:
                 _write(folder, list(every.values()))
         before = states(plan)
@@ -183,8 +204,13 @@ def states(plan: SweepPlan) -> list[RunInfo]:
 
 def place_of(plan: SweepPlan) -> Path:
     """The folder of a plan, or the one that it would get now."""
+    return plan.folder or next_free()
+
+
+def next_free() -> Path:
+    """The next folder of a sweep in `runs/` that is not there yet."""
     names = (Path("runs") / f"sweep-{number}" for number in count(1))
-    return plan.folder or next(path for path in names if not path.exists())
+    return next(path for path in names if not path.exists())
 
 
 def how_to_go_on(folder: Path) -> str:
@@ -262,6 +288,7 @@ def _compare(plan: SweepPlan, infos: Sequence[RunInfo]) -> None:
             continue
         try:
             was, now = (options.from_dict(Config(), one.config) for one in (info, task))
+            was, now = (replace(one, model=placeless(one.model)) for one in (was, now))
             changed = [one for one in options.differences(was, now) if one[0] != "until"]
             if own := _own_settings(task):
                 was = options.from_dict(type(own)(), info.settings)

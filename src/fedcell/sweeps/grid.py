@@ -15,9 +15,12 @@ from typing import Any, NamedTuple
 
 from .. import methods as library
 from .. import options, scenarios
+from ..data import Dataset
+from ..data.files import placeless_name
 from ..errors import BadInput
+from ..learn.model_files import shown
 from ..methods.parts.pairing import absolute, files
-from ..resolve import Keys, choose, sort_keys
+from ..resolve import Keys, choose, configure, sort_keys
 from ..scenarios import Config, Scenario
 from ..unused_settings import notices
 from .task import SweepRun
@@ -33,6 +36,7 @@ class SweepPlan(NamedTuple):
     folder: Path | None  # None: the next free one in runs/
     tasks: tuple[SweepRun, ...]
     notices: tuple[str, ...] = ()  # settings that change nothing in any run
+    dataset: Dataset | None = None  # own samples, to be stored in the folder
 
 
 def expand(
@@ -78,7 +82,7 @@ def _world(
     """The runs of all methods in one world, each with what `unused_settings` says of its settings."""
     common, own = _sort(settings, methods, preset), _sort(point, methods, preset)
     changes = common.config | own.config | ({} if seed is None else {"seed": seed})
-    config: Config = options.override(preset.config, changes)
+    config = configure(preset, changes)
     world = _world_name(preset.config, config)
     unused = scenarios.without_effect(config, [*common.config, *own.config])
     for text in methods:
@@ -130,7 +134,15 @@ def read_seeds(texts: Sequence[str]) -> list[int]:
 def _world_name(preset: Config, config: Config) -> str:
     """Scenario, what differs from it, and the seed."""
     before = {key: value for key, _, value in options.keys(replace(preset, seed=config.seed, until=config.until))}
-    changed = [(key, options.written(value)) for key, _, value in options.keys(config) if before[key] != value]
+    model = shown(options.to_dict(config.model))
+    short = {
+        "model.name": model["name"],
+        "model.sha256": model["sha256"],
+        "data.name": placeless_name(config.data.name),
+    }
+    changed = [
+        (key, options.written(short.get(key, value))) for key, _, value in options.keys(config) if before[key] != value
+    ]
     return _safe(config.scenario, changed, f"-seed{config.seed}")
 
 

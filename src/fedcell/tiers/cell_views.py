@@ -7,7 +7,6 @@ device's real number, and a model is evaluated once for all cells.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from operator import is_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,13 +44,23 @@ class CellLearner(Learner):
     def kinds(self, device: Ints) -> Ints:
         return super().kinds(self._real[device])
 
+    def _numbered(self, device: Ints) -> Ints:
+        return np.searchsorted(self._real, device)
+
     def evaluate(self, params: Tensor, *which: Any, **named: Any) -> dict[str, float]:
-        asked = (params, *which, *named.values())
+        asked = (self.judged, params, *which, *named.values())
         for before, found in self._evaluations:
-            if len(before) == len(asked) and all(map(is_, before, asked)):
+            if len(before) == len(asked) and all(map(_same, before, asked)):
                 return dict(found)
         self._evaluations[:] = [(asked, super().evaluate(params, *which, **named))]  # the last alone: models are large
         return dict(self._evaluations[0][1])
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are one, or views of the same numbers; the memory of one that is kept is nobody else's."""
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        return one.data_ptr() == other.data_ptr() and one.shape == other.shape
+    return one is other
 
 
 # ---------------------------------------------------------------- from the network to a cell
@@ -115,7 +124,8 @@ def trained(cell: Cell, updates: Updates) -> Updates:
     """A cell's part of the updates; rows are views into the network's."""
     rows = _rows(updates.device, cell)
     device = np.searchsorted(cell.device, updates.device[rows])
-    return Updates(device, updates.delta[rows], *each(lambda part: part[rows], (updates.kept, updates.bit)))
+    beside = updates.kept, updates.bit, updates.tail
+    return Updates(device, updates.delta[rows], *each(lambda part: part[rows], beside))
 
 
 def _world(world: World, number: int, device: Ints, seed: int) -> World:
@@ -174,8 +184,11 @@ def merged_start(cells: Sequence[Cell], parts: Sequence[Start], decision: Decisi
     """The points of all cells, and the one of each selected device of the network."""
     first = np.cumsum([0, *(len(part.points) for part in parts)])
     of_row = np.concatenate([part.of_row + before for part, before in zip(parts, first[:-1], strict=True)])
-    device = np.concatenate([cell.device[decision.selected[cell.device]] for cell in cells])
-    return Start(torch.cat([part.points for part in parts]), of_row[np.argsort(device)])
+    order = np.argsort(np.concatenate([cell.device[decision.selected[cell.device]] for cell in cells]))
+    own = None
+    if parts[0].own is not None:
+        own = torch.cat([part.own for part in parts if part.own is not None])[torch.from_numpy(order)]
+    return Start(torch.cat([part.points for part in parts]), of_row[order], own)
 
 
 def merged_updates(cells: Sequence[Cell], parts: Sequence[Updates]) -> Updates:
@@ -191,7 +204,7 @@ def merged_updates(cells: Sequence[Cell], parts: Sequence[Updates]) -> Updates:
         return np.concatenate(some)[order]
 
     rows = together(*(part.delta for part in parts))
-    return Updates(device[order], rows, *each(together, *((part.kept, part.bit) for part in parts)))
+    return Updates(device[order], rows, *each(together, *((part.kept, part.bit, part.tail) for part in parts)))
 
 
 def each(function: Callable[..., Any], *trees: Any) -> Any:

@@ -75,6 +75,7 @@ def over_edges(problem: Problem, method: Method) -> Method:
         evaluate=partial(evaluate, cells, method),
         encode=as_is if method.encode is as_is else partial(encode, cells, method),
         scope="server",  # lifted once is enough
+        statistics=method.statistics,
     )
 
 

@@ -17,10 +17,12 @@ from torch.nn import functional
 from ...machine import for_each
 from ...types import Ints
 from ..architecture import Architecture
+from ..work import Work
 from .common import Batch, Batches, Job
 from .cpu.products import product, subtract_product
 from .gpu.chunks import in_chunks
 from .gpu.cuda_graphs import Kernel, train_rows
+from .update import Rule, Terms, direction, move
 
 CHUNK_BYTES = 2 << 20  # weights of a chunk on a CPU: little memory, and larger chunks were not faster
 MOST_ROWS = 128
@@ -42,7 +44,7 @@ class DenseLayer(NamedTuple):
 def chain(architecture: Architecture) -> list[DenseLayer] | None:
     """The dense layers of a module, or None where it is not a plain chain of them."""
     module = architecture.module
-    if not isinstance(module, nn.Sequential):
+    if not isinstance(module, nn.Sequential) or architecture.tail.n:
         return None
     where = dict(zip(architecture.names, architecture.offsets, strict=True))
     layers: list[DenseLayer] = []
@@ -86,7 +88,7 @@ def kernel(layers: list[DenseLayer]) -> Kernel:
     """The chain for cohorts on a GPU, whose parameters are one flat row per client."""
     n_out = layers[-1].n_out
 
-    def gradients(parts: list[Tensor], x: Tensor, y: Tensor, weight: Tensor) -> list[Tensor]:
+    def gradients(parts: list[Tensor], x: Tensor, y: Tensor, weight: Tensor, tail: list[Tensor]) -> list[Tensor]:
         found = torch.empty_like(parts[0])
         _step(layers, _views(layers, parts[0]), x.flatten(2), *_labelled(y, weight, n_out), _views(layers, found))
         return [found]
@@ -108,33 +110,35 @@ def _train_chunk(job: Job, layers: list[DenseLayer], batches: Batches, rows: Int
     weights = job.out[first : last + 1] if together else torch.empty_like(job.out[: len(rows)])
     weights.copy_(start)
     gradient = None if work.plain else torch.empty_like(weights)
-    velocity = torch.zeros_like(weights) if work.momentum else None
-    mask, shift = None, None if work.shift is None else work.shift[place].to(start)
-    if work.mask is not None:
-        mask = (work.mask if work.mask.dim() == 1 else work.mask[place]).to(start)
+    rule, every = Rule.of(work), _terms(work, start, place)
+    memory = rule.memory([weights])
     rate = work.lr if gradient is None else 1.0
-    live, views, slopes = 0, [], None
-    for x, labels, weight in _steps(batches, rows, steps, rate, layers[-1].n_out):
+    live, views, slopes, terms = 0, [], None, every
+    for step, (x, labels, weight) in enumerate(_steps(batches, rows, steps, rate, layers[-1].n_out)):
         if len(x) != live:  # at first, and whenever clients have done their steps
             live = len(x)
             views = _views(layers, weights[:live])
             slopes = None if gradient is None else _views(layers, gradient[:live])
+            terms = Terms(*([part[:live] for part in parts] for parts in every))
+            memory = tuple([part[:live] for part in parts] for parts in memory)
         _step(layers, views, x, labels, weight, slopes)
-        if gradient is None:
-            continue
-        change = gradient[:live]
-        if work.prox:
-            change.add_(weights[:live] - start[:live], alpha=work.prox)
-        if shift is not None:
-            change.add_(shift[:live])
-        if mask is not None:
-            change.mul_(mask if mask.dim() == 1 else mask[:live])
-        if velocity is not None:
-            change = velocity[:live].mul_(work.momentum).add_(change)
-        weights[:live].sub_(change, alpha=work.lr)
+        if gradient is not None:
+            now = [weights[:live]]
+            against, memory = direction(rule, [gradient[:live]], now, terms, memory, step, by_row=True)
+            move(now, against, work.lr)
     weights.sub_(start)
     if not together:
         job.out.index_copy_(0, place, weights)
+
+
+def _terms(work: Work, start: Tensor, rows: Tensor) -> Terms:
+    """What acts on the gradients of some rows."""
+    shift, mask = work.shift, work.mask
+    return Terms(
+        [start],
+        [] if shift is None else [shift[rows].to(start)],
+        [] if mask is None else [(mask if mask.dim() == 1 else mask[rows]).to(start).expand(len(rows), -1)],
+    )
 
 
 def _steps(batches: Batches, rows: Ints, steps: Ints, rate: float, n_out: int) -> Iterator[Batch]:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ...types import Ints
 from ..architecture import Architecture
+from ..augment import Changes
 from ..batches import draw_batches
 from ..samples import Samples
 from ..work import Work
@@ -32,6 +33,7 @@ class Job(NamedTuple):
     seed: int
     out: Tensor  # [n_rows, n_params] on the training device; becomes end - start
     replays: "Replays"  # what earlier rounds left for this one
+    tail: Tensor | None = None  # [n_rows, tail.n], statistics of the start on the training device; become those after
 
     @property
     def device(self) -> torch.device:
@@ -63,16 +65,26 @@ class Batches:
     def __init__(self, job: Job) -> None:
         work = job.work
         self._samples = job.samples
-        alike = work.objective is None and not job.architecture.mixes_samples  # whoever else is in the batch
+        alike = work.objective is None and not job.architecture.trains_on_batches  # whoever else is in the batch
         self._inputs = job.samples.inputs if alike else None
         self._growth = 1 if job.device.type == "cpu" else GROWTH
-        self.full = work.batch_size == 0
-        self.size = work.store.size if self.full else np.full(len(work.steps), work.batch_size)
+        whole, changes = work.batch_size == 0, getattr(job.samples, "changes", None)
+        self.full = whole and changes is None  # every step takes the whole store as it is
+        self.size = work.store.size if whole else np.full(len(work.steps), work.batch_size)
         if self.full:
             self._store = work.store.items
-        else:
-            n_draws = work.steps * work.batch_size
-            self._flat, self._start = draw_batches(work.store, work.device, n_draws, job.sampling, job.seed, work.round)
+            return
+        n_draws = work.steps * self.size
+        sampling = "store" if whole else job.sampling
+        self._flat, self._start = draw_batches(work.store, work.device, n_draws, sampling, job.seed, work.round)
+        if changes is not None:
+            self._flat = self._flat + len(job.samples) * self._changed(job, changes)
+
+    def _changed(self, job: Job, changes: Changes) -> Ints:
+        """A change of every draw, by its device and its place among the draws of the device."""
+        n_draws = np.diff(self._start, append=len(self._flat))
+        place = np.arange(len(self._flat)) - np.repeat(self._start, n_draws)
+        return changes.draw(job.seed, job.work.round, np.repeat(job.work.device, n_draws), place)
 
     def of_row(self, row: int, n_steps: int) -> Ints:
         """Indices of all steps of one row, `[n_steps * batch]`, or of its one full batch `[size]`."""
@@ -101,8 +113,7 @@ class Batches:
             return None
         feed = self.feed(rows, 0, n_steps)
         index = self._there(feed.sample)
-        y = self._samples.y.index_select(0, index.view(-1)).view(index.shape)
-        return index, y, self._there(feed.share)
+        return index, self._samples.y_at(index), self._there(feed.share)
 
     def inputs(self, index: Tensor) -> Tensor:
         """x of numbered samples as rows, `[*index.shape, n_in]`."""
@@ -119,13 +130,13 @@ class Batches:
         """The steps from `first` to before `end`. Full batches are padded to the largest store."""
         size = self.size[rows]
         width = int(size.max())
+        real = np.arange(width) < size[:, None]
+        share = (real / size[:, None]).astype(np.float32)
         if self.full:
-            real = np.arange(width) < size[:, None]
-            share = (real / size[:, None]).astype(np.float32)
             draws = np.where(real, self._store[rows, :width], self._store[rows, :1])[None]
         else:
-            share = np.full((len(rows), width), 1 / width, dtype=np.float32)
-            at = self._start[rows][:, None] + np.arange(first * width, end * width).reshape(-1, 1, width)
+            at = np.arange(first, end)[:, None, None] * size[:, None] + np.where(real, np.arange(width), 0)
+            at += self._start[rows][:, None]
             draws = self._flat[np.minimum(at, len(self._flat) - 1)]  # rows with fewer steps: anything, nobody takes it
         if self._inputs is None or (width < DISTINCT_ON_GPU and self._growth > 1):
             return Feed(draws, share)

@@ -7,8 +7,10 @@ a plain loop, on a CPU as on a GPU.
 import torch
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
+from ...errors import BadInput
 from ...rng import stream
 from ..architecture import trainable
+from ..optimiser import Optimiser
 from ..work import Rule
 from .common import Batches, Job
 
@@ -17,18 +19,28 @@ def train(job: Job, rule: Rule) -> None:
     """Fill `job.out` with what the rule moved every row by.
 
     `rule(device, module, batches)` trains `module` in place. It begins at the row's start point, on the training
-    device; `batches` yields `(x, y)` of every local step, the mini-batches that all engines draw. PyTorch's random
-    numbers are seeded by (seed, round, device), so a rule may draw some. A rule replaces `lr`, `momentum`, `prox`,
-    `mask`, `shift` and `objective` of the work.
+    device; `batches` yields `(x, y)` of every local step, the mini-batches that all engines draw, with the changes of
+    `train.augment`. PyTorch's random numbers are seeded by (seed, round, device), so a rule may draw some. A rule
+    replaces `lr`, `momentum`, `prox`, `mask`, `shift` and `objective` of the work; an `optimiser` is refused.
     """
     work, batches = job.work, Batches(job)
+    if work.optimiser != Optimiser():
+        changed = next(name for name, value in work.optimiser._asdict().items() if value)
+        raise BadInput(
+            f"train.{'optimiser' if changed == 'adam' else changed} changes local steps, which this method has a rule "
+            "of its own for: leave it at its default, or change the rule"
+        )
     for row, device in enumerate(work.device.tolist()):
         start = job.points[job.of_row[row]]
         module = job.architecture.replica(job.device)
         vector_to_parameters(start.clone(), trainable(module))
+        if job.tail is not None:
+            job.architecture.tail.put(module, job.tail[row])
         index, size = batches.of_row(row, int(work.steps[row])), int(batches.size[row])
         first = [0 if batches.full else step * size for step in range(int(work.steps[row]))]
         with torch.random.fork_rng(devices=[job.device] if job.device.type == "cuda" else []), torch.enable_grad():
             torch.manual_seed(int(stream(job.seed, work.round, f"rule {device}").integers(2**63)))
             rule(device, module, (job.samples.take(index[place : place + size]) for place in first))
         job.out[row] = parameters_to_vector(trainable(module)).detach() - start
+        if job.tail is not None:
+            job.architecture.tail.take(module, job.tail[row])

@@ -1,4 +1,4 @@
-"""The reference: one client after another, a module copy, autograd and a textbook update. Slow, obvious."""
+"""The reference: one client after another, a module copy, autograd, the update rule. Slow, obvious."""
 
 from copy import deepcopy
 
@@ -8,18 +8,21 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from ..architecture import trainable
 from ..work import cross_entropy
 from .common import Batches, Job
+from .update import Rule, Terms, direction, move
 
 
 def train(job: Job) -> None:
     """Fill `job.out` with what every row's training moved."""
     work, batches = job.work, Batches(job)
-    objective = work.objective or cross_entropy
+    objective, rule = work.objective or cross_entropy, Rule.of(work)
     for row in range(len(work.steps)):
         n_steps = int(work.steps[row])
         start = job.points[job.of_row[row]]
         module = deepcopy(job.architecture.module).to(job.device)
         vector_to_parameters(start, trainable(module))
-        velocity = torch.zeros_like(start)
+        if job.tail is not None:
+            job.architecture.tail.put(module, job.tail[row])
+        terms, memory = _terms(job, row), rule.memory([start])
         x, y = job.samples.take(batches.of_row(row, n_steps))
         for step in range(n_steps):
             size = int(batches.size[row])
@@ -27,10 +30,18 @@ def train(job: Job) -> None:
             loss = objective(module, x[part].contiguous(), y[part], None)
             gradient = torch.cat([part.reshape(-1) for part in torch.autograd.grad(loss, trainable(module))])
             now = parameters_to_vector(trainable(module)).detach()
-            velocity = work.momentum * velocity + gradient + work.prox * (now - start)
-            if work.shift is not None:
-                velocity = velocity + work.shift[row].to(velocity.device)
-            if work.mask is not None:
-                velocity = velocity * (work.mask if work.mask.dim() == 1 else work.mask[row]).to(velocity.device)
-            vector_to_parameters(now - work.lr * velocity, trainable(module))
+            against, memory = direction(rule, [gradient], [now], terms, memory, step, by_row=False)
+            move([now], against, work.lr)
+            vector_to_parameters(now, trainable(module))
         job.out[row] = parameters_to_vector(trainable(module)).detach() - start
+        if job.tail is not None:
+            job.architecture.tail.take(module, job.tail[row])
+
+
+def _terms(job: Job, row: int) -> Terms:
+    start, shift, mask = job.points[job.of_row[row]], job.work.shift, job.work.mask
+    return Terms(
+        [start],
+        [] if shift is None else [shift[row].to(start)],
+        [] if mask is None else [(mask if mask.dim() == 1 else mask[row]).to(start)],
+    )

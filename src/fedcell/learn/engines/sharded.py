@@ -104,15 +104,16 @@ class Shard:
 
     def train(
         self, job: Job, engine: str, architecture: Architecture, samples: Packed, points: NDArray[np.float32]
-    ) -> NDArray[np.float32]:
-        """Updates of the rows of a job that came without what is sent once."""
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
+        """Updates and statistics of the rows of a job that came without what is sent once."""
         out = torch.empty(len(job.of_row), architecture.n_params)
         start = torch.from_numpy(np.array(points))  # engines may write to it
+        tail = None if job.tail is None else job.tail.clone()
         whole = job._replace(
-            architecture=architecture, samples=samples.unpack(), points=start, out=out, replays=Replays()
+            architecture=architecture, samples=samples.unpack(), points=start, out=out, replays=Replays(), tail=tail
         )
         train_with(engine, whole, self.threads)
-        return out.numpy()
+        return out.numpy(), None if tail is None else tail.numpy()
 
 
 class _Crew:
@@ -149,7 +150,9 @@ class _Crew:
             number, actor, rows = busy.pop(done)
             idle.append(number)
             try:
-                rows_out[rows] = ray.get(done)
+                rows_out[rows], tail = ray.get(done)
+                if job.tail is not None:
+                    job.tail.numpy()[rows] = tail
             except RayActorError:
                 pieces.appendleft(rows)
                 lost[int(rows[0])] += 1
@@ -169,7 +172,8 @@ class _Crew:
         def send(actor: Any, rows: Ints) -> Any:
             of_row = job.of_row[rows]
             used, place = np.unique(of_row, return_inverse=True)
-            part = bare._replace(of_row=of_row if few else place, work=rows_of(job.work, rows))
+            tail = None if job.tail is None else job.tail[torch.from_numpy(rows)]
+            part = bare._replace(of_row=of_row if few else place, work=rows_of(job.work, rows), tail=tail)
             return actor.train.remote(part, engine, network, samples, shared if few else points[used])
 
         return send

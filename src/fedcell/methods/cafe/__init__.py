@@ -31,7 +31,7 @@ from ...options import option
 from ...rng import SETUP, stream
 from ...types import Bools, Decision, Floats, Ints, Method, Observation, Problem, Round, Start, Updates, Uplink
 from ..parts import defaults
-from ..parts.defaults import LocalConfig, default, mean_update, setting
+from ..parts.defaults import LocalConfig, default, mean_update, needs_sgd, rate
 from . import theory
 
 
@@ -95,6 +95,7 @@ def init(config: Config, problem: Problem, params: Tensor) -> State:
     if config.quorum > n:
         raise BadInput(f"cafe.quorum = {config.quorum} but there are {n} devices: lower it to at most {n}")
     _check_edges(config, problem)
+    needs_sgd(config, problem)
     return State(
         age_s=np.full(n, deadline_s if isfinite(deadline_s) else 0.0),
         age_rounds=np.zeros(n, dtype=np.int64),
@@ -204,7 +205,7 @@ def _step_factor(config: Config, problem: Problem, state: State, observation: Ob
         factor = 1 / (1 + observation.round / config.decay_rounds)
     elif decay == "theory":
         eta = theory.step_size(observation.round + 1, config.smoothness, config.convexity, state.success)
-        factor = float(eta) / setting(config, problem, "lr")
+        factor = float(eta) / rate(config, problem, observation.round)
     size = observation.store.size
     if not config.data_scale:
         return np.full(len(size), factor)

@@ -32,8 +32,8 @@ from ...learn.features import pulled_loss
 from ...options import option
 from ...types import Bools, Decision, Floats, Ints, Method, Observation, Problem, Round, Start, Updates
 from ..parts.contributions import Contributions, nothing
-from ..parts.defaults import LocalConfig, setting, work_of
-from ..parts.personal import judge_own, models_of, n_classes_of, own_starts, remembered, starts
+from ..parts.defaults import LocalConfig, setting, steps_of, work_of
+from ..parts.personal import judge_own, models_of, n_classes_of, own_models, own_starts, remembered, starts
 from ..parts.resources import plan
 from ..parts.schedulers import SCHEDULERS, schedule
 from . import energy
@@ -135,6 +135,7 @@ def build(config: Config) -> Method:
         evaluate=evaluate,
         own_networks=True,
         sends="class means of features",
+        personal=own_models,
     )
 
 
@@ -201,7 +202,8 @@ def decide(config: Config, problem: Problem, state: State, observation: Observat
 
 def _draft(config: Config, problem: Problem, observation: Observation) -> Decision:
     """Everybody's work at full speed: `tau` passes over the store, in whatever batches, and one upload."""
-    steps, batch = setting(config, problem, "steps"), setting(config, problem, "batch_size")
+    batch = setting(config, problem, "batch_size")
+    steps = 1 if config.epochs else steps_of(config, problem, observation.store)
     nobody, world_s = np.zeros(problem.world.n_devices, dtype=np.bool_), problem.world.settings.deadline_s
     draft = plan(problem, observation, nobody, steps, float(batch))
     if config.epochs:

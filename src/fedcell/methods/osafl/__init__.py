@@ -26,7 +26,7 @@ from ...options import option
 from ...types import Floats, Method, Observation, Problem, Round
 from ..parts.client_planning.plan import ClientConfig, check_world, planned
 from ..parts.contributions import Contributions, cosines, nothing, remember, weighted_sum
-from ..parts.defaults import setting
+from ..parts.defaults import needs_sgd, rate
 from . import diagnostics, theory
 from .diagnostics import Memory
 
@@ -74,6 +74,7 @@ def build(config: Config) -> Method:
 
 def init(config: Config, problem: Problem, params: Tensor) -> State:
     check_world(problem)
+    needs_sgd(config, problem)
     n = problem.world.n_devices
     memory = diagnostics.begin(n, params) if config.diagnose else None
     return State(nothing(n, len(params)), np.zeros(n), np.zeros(n), memory)
@@ -81,7 +82,7 @@ def init(config: Config, problem: Problem, params: Tensor) -> State:
 
 def aggregate(config: Config, problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
     """Normalise, score, step; osafl Algorithm 2, lines 10 to 21."""
-    lr = setting(config, problem, "lr")
+    lr = rate(config, problem, played.observation.round)
     kept = normalised(state.kept, lr, played)
     absent = params / lr if config.never_seen == "paper" and not kept.seen.all() else None
     equal = np.full(len(kept.seen), 1 / len(kept.seen))
@@ -126,7 +127,7 @@ def scores(
         return np.ones_like(similarity)
     if config.score == "mean":
         return np.full_like(similarity, similarity[kept.seen].mean() if kept.seen.any() else 1.0)
-    lr, n = setting(config, problem, "lr"), len(similarity)
+    lr, n = rate(config, problem, observation.round), len(similarity)
     constants = theory.Constants(lr, config.server_lr, config.smoothness, config.noise, config.rho1, config.rho2)
     distance = label_distance(problem, observation)
     return theory.best_scores(constants, np.full(n, 1 / n), kept.steps, similarity, config.shift, distance, config.psi)

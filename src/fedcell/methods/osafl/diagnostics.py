@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ...labels import histogram
 from ...types import Floats, Ints, Observation, Problem, Store
-from ..parts.defaults import setting
+from ..parts.defaults import rate, setting
 from ..parts.gradients import COHORT, client_losses, gradients, squares
 from . import theory
 
@@ -80,7 +80,7 @@ def measure(
     found = estimate(config, problem, memory, params, observation, alpha * score)
     loss = float((alpha * score) @ client_losses(problem, params, observation.store))  # osafl Eq. (18)
     constants = theory.Constants(
-        lr=setting(config, problem, "lr"),
+        lr=rate(config, problem, observation.round),
         server_lr=config.server_lr,
         smoothness=found.smoothness,
         noise=found.noise,

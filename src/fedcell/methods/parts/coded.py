@@ -69,13 +69,19 @@ def coded(method: Method, coding: Coding, name: str = "this method") -> Method:
         aggregate=partial(aggregate, method, coding),
         evaluate=inside(coding, method.evaluate),
         foretell=inside(coding, method.foretell) if method.foretell else None,
+        personal=inside(coding, method.personal) if method.personal else None,
     )
 
 
 def planned(coding: Coding, problem: Problem) -> Problem:
     """The problem as the method sees it: an update takes what a payload can take at most."""
     bit = coding.most_bit(problem.learner.n_params, problem.world.settings.bits_per_parameter)
-    return problem._replace(world=problem.world._replace(payload_bit=bit))
+    return problem._replace(world=problem.world._replace(payload_bit=bit + beside_bit(problem)))
+
+
+def beside_bit(problem: Problem) -> float:
+    """Bits of the running statistics that are sent beside a payload, as they are."""
+    return max(problem.learner.n_sent - problem.learner.n_params, 0) * problem.world.settings.bits_per_parameter
 
 
 def inside(coding: Coding, seam: Callable[..., Any]) -> Callable[..., Any]:
@@ -126,7 +132,7 @@ def encode(
             before = None if state.rest is None else row_of(state.rest, device)
             u = line if before is None else line + before
             payload = payloads[row] = coding.encode(u, stream(problem.seed, observation.round, f"coding {device}"))
-            bit[row] = coding.bits(payload, n, value_bit)
+            bit[row] = coding.bits(payload, n, value_bit) + beside_bit(problem)
             if rest is not None:
                 torch.sub(u, coding.decode(payload, n), out=rest[row])
             if whole is not None:

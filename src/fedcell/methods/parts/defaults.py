@@ -9,10 +9,12 @@ import numpy as np
 from torch import Tensor
 
 from ... import radio
+from ...errors import BadInput
+from ...learn.optimiser import Optimiser, rate_factor
 from ...learn.work import Objective, Rule, Work
 from ...options import option
-from ...types import Decision, Floats, Method, Observation, Problem, Round, Start, Store, Updates, stateless
-from .resources import BLOCKS, plan
+from ...types import Decision, Floats, Ints, Method, Observation, Problem, Round, Start, Store, Updates, stateless
+from .resources import BLOCKS, epoch_steps, plan
 from .schedulers import SCHEDULERS, schedule
 
 
@@ -51,12 +53,54 @@ def setting(config: Any, problem: Problem, name: str) -> Any:
     return getattr(problem.train, name) if own is None else own
 
 
+def rate(config: Any, problem: Problem, round: int) -> float:
+    """The local learning rate of a round: `lr` as `train.schedule` and `train.warmup` change it."""
+    return float(setting(config, problem, "lr")) * rate_factor(problem.train, round, problem.n_rounds)
+
+
+def steps_of(config: Any, problem: Problem, store: Store) -> int | Ints:
+    """Local steps of a round, or those of every device that make `train.epochs` passes over what it holds."""
+    epochs = problem.train.epochs
+    if not epochs:
+        return int(setting(config, problem, "steps"))
+    if config.steps is not None:
+        raise BadInput(
+            f"train.epochs = {epochs} and {name_of(config)}.steps = {config.steps} both say how long devices train: "
+            f"set train.epochs=0 or {name_of(config)}.steps=none"
+        )
+    return epoch_steps(epochs, store.size, int(setting(config, problem, "batch_size")))
+
+
+def most_steps(config: Any, problem: Problem) -> int:
+    """The most local steps that a method may plan by itself."""
+    if problem.train.epochs:
+        raise BadInput(
+            f"train.epochs = {problem.train.epochs} does not go with {name_of(config)}, which plans local steps by "
+            "itself: set train.epochs=0, and train.steps to the most"
+        )
+    return int(setting(config, problem, "steps"))
+
+
+def needs_sgd(config: Any, problem: Problem) -> None:
+    """Refuse AdamW where a method reads gradients off what local training moved."""
+    if problem.train.optimiser != "sgd":
+        raise BadInput(
+            f"train.optimiser = {problem.train.optimiser!r} does not go with {name_of(config)}, which takes updates "
+            "for sums of gradients: set train.optimiser=sgd"
+        )
+
+
+def name_of(config: Any) -> str:
+    """The method that settings belong to."""
+    return type(config).__module__.rpartition(".")[2]
+
+
 # ---------------------------------------------------------------- decide
 
 
 def decide(config: LocalConfig, problem: Problem, state: Any, observation: Observation) -> Decision:
     """Pick devices, share the band equally, compute and send at full speed."""
-    steps, batch_size = setting(config, problem, "steps"), _batch(config, problem)
+    steps, batch_size = steps_of(config, problem, observation.store), _batch(config, problem)
     selected = schedule(config.scheduler, config.n_selected, problem, observation, steps, batch_size)
     decision = plan(problem, observation, selected, steps, batch_size, config.blocks)
     if config.effort == "fixed":
@@ -107,17 +151,25 @@ def work_of(
 ) -> Work:
     """What the selected devices have to train on."""
     device, held = np.flatnonzero(decision.selected), observation.store
+    optimiser = Optimiser.of(problem.train)
+    if optimiser.adam and config.momentum:
+        raise BadInput(
+            f"{name_of(config)}.momentum = {config.momentum:g} does not go with train.optimiser = 'adamw', which has "
+            "averages of its own: leave it at none"
+        )
     return Work(
         device=device,
         store=Store(held.items[device], held.size[device]),
         steps=decision.steps[device],
-        lr=setting(config, problem, "lr"),
+        lr=rate(config, problem, observation.round),
         batch_size=_batch(config, problem),
         round=observation.round,
         momentum=setting(config, problem, "momentum"),
         prox=prox,
         mask=decision.mask,
         objective=objective,
+        optimiser=optimiser,
+        augment=problem.train.augment != "none",
     )
 
 
@@ -139,6 +191,11 @@ def mean_update(params: Tensor, weights: Floats, rows: Tensor | Round) -> Tensor
     return params + rows.new_tensor(weights.astype(np.float32)) @ rows
 
 
+def equal_shares(observation: Observation, device: Ints) -> Floats:
+    """Weights of the devices heard, all alike."""
+    return np.full(len(device), 1 / max(len(device), 1))
+
+
 def evaluate(problem: Problem, params: Tensor, state: Any) -> Mapping[str, float]:
     """Accuracy and loss of the global model on the test set."""
     return problem.learner.evaluate(params)
@@ -153,8 +210,7 @@ def default(config: LocalConfig) -> Method:
         state: Any,
         played: Round,
     ) -> tuple[Tensor, Any]:
-        n_heard = len(played.heard())
-        return mean_update(params, np.full(n_heard, 1 / max(n_heard, 1)), played), state
+        return mean_update(params, equal_shares(played.observation, played.heard()), played), state
 
     return Method(
         init=lambda problem, params: None,
@@ -163,4 +219,5 @@ def default(config: LocalConfig) -> Method:
         local=partial(local, config),
         aggregate=aggregate,
         evaluate=evaluate,
+        shares=equal_shares,
     )

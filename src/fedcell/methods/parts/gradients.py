@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ...learn.architecture import trainable
 from ...learn.work import Work
 from ...types import Floats, Ints, Problem, Start, Store
 
@@ -24,7 +23,7 @@ def client_losses(problem: Problem, params: Tensor, store: Store) -> Floats:
     """
     learner, architecture = problem.learner, problem.learner.architectures[0]
     module = architecture.replica(learner.device).eval()
-    torch.nn.utils.vector_to_parameters(params[: architecture.n_params], trainable(module))
+    architecture.load(module, params, learner.own_of())
     owner = np.repeat(np.arange(len(store.size)), store.size)
     items = store.items[np.arange(store.items.shape[1]) < store.size[:, None]]
     parts = [np.zeros(0)]

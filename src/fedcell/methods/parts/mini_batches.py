@@ -11,7 +11,7 @@ from typing import Any
 from ...options import option
 from ...types import Bools, Decision, Observation, Problem, Start, Updates, stateless
 from . import defaults
-from .defaults import TrainingConfig, setting
+from .defaults import TrainingConfig, most_steps, setting
 from .resources import plan
 
 
@@ -36,9 +36,7 @@ def samples_per_step(config: StepConfig, problem: Problem) -> int:
 
 def full_speed(config: StepConfig, problem: Problem, observation: Observation, selected: Bools) -> Decision:
     """A decision at full clock and power, with all the samples of a local step."""
-    draft = plan(
-        problem, observation, selected, setting(config, problem, "steps"), float(samples_per_step(config, problem))
-    )
+    draft = plan(problem, observation, selected, most_steps(config, problem), float(samples_per_step(config, problem)))
     if config.inner == "sequential" and setting(config, problem, "batch_size") == 0:
         return draft._replace(samples_per_step=draft.samples_per_step * config.n_batches)
     return draft

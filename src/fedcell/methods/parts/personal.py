@@ -1,6 +1,7 @@
 """Devices that keep models of their own: who has which, and how they are judged on test sets of their own.
 
-Every device gets test samples of the classes it holds, in the shares in which it holds them; nobody's overlap.
+Every device gets test samples of the classes it holds, in the shares in which it holds them, unless the data say whose
+they are; nobody's overlap.
 Accuracy is the share of right answers over all of them together, devices that never trained included. Not a method
 itself: it has no `build`.
 
@@ -8,14 +9,13 @@ Reference: chen-ch4, section 3 (evaluation)
 """
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torch.nn.utils import vector_to_parameters
 
-from ...learn.architecture import trainable
 from ...learn.evaluation import places, top_columns
 from ...rng import SETUP, stream
 from ...types import Bools, Decision, Ints, Problem, Round, Start, finite_rows
@@ -40,6 +40,11 @@ def models_of(problem: Problem, kept: Contributions, origin: Tensor, device: Int
     first = origin[torch.from_numpy(problem.learner.kinds(device)).to(origin.device)]
     trained = torch.from_numpy(kept.seen[device]).to(origin.device)[:, None]
     return torch.where(trained, rows_of(kept, device, origin[0]), first)
+
+
+def own_models(problem: Problem, params: Tensor, state: Any, device: Ints) -> Tensor:
+    """`personal` of methods whose state has the models of devices as `own` and their starts as `origin`."""
+    return models_of(problem, state.own, state.origin, device)
 
 
 def own_starts(problem: Problem, own: Contributions, origin: Tensor, decision: Decision) -> Start:
@@ -108,14 +113,15 @@ def judge(problem: Problem, held: Ints, trained: Bools, model_of: Callable[[int]
         trained: `[n_devices]`, who has trained by now.
         model_of: the flat model of a device.
     """
-    learner, owner = problem.learner, owners(problem.learner.test_samples.labels, held, problem.seed)
+    learner, whose = problem.learner, problem.learner.test_samples.owner
+    owner = owners(learner.test_samples.labels, held, problem.seed) if whose is None else whose
     top, spread = learner.settings.top, learner.settings.spread
     nets = [one.replica(learner.device).eval() for one in learner.architectures]
     judged = np.unique(owner[owner != NOBODY])
     kinds, right, loss, place = learner.kinds(judged), [], [], []
     for device, kind in zip(judged.tolist(), kinds, strict=True):
         x, y = learner.test_samples.take(np.flatnonzero(owner == device))
-        vector_to_parameters(model_of(device)[: learner.architectures[kind].n_params], trainable(nets[kind]))
+        learner.architectures[kind].load(nets[kind], model_of(device), learner.own_of(device))
         scores = nets[kind](x)
         right.append((scores.argmax(1) == y).sum())
         loss.append(functional.cross_entropy(scores, y, reduction="sum"))

@@ -39,6 +39,18 @@ def plan(
     )
 
 
+def epoch_steps(epochs: int, size: Ints, batch_size: int) -> Ints:
+    """Local steps of so many passes over stores of a size, `[n_devices]`; 0 samples per step means the whole store.
+
+    The last mini-batch of a round is filled up from the next pass, so that all have the same size.
+
+    >>> epoch_steps(2, np.array([0, 5, 8]), 4).tolist()
+    [1, 3, 4]
+    """
+    n_steps = np.full_like(size, epochs) if batch_size == 0 else -(-epochs * size // batch_size)
+    return np.maximum(n_steps, 1)
+
+
 def equal_share(problem: Problem, observation: Observation, selected: Bools) -> Floats:
     """Bandwidth of each selected device `[n_devices]`: an equal share of its cell's band, its own band, or a block."""
     settings = problem.world.settings

@@ -10,15 +10,15 @@ import numpy as np
 
 from ... import radio
 from ...rng import stream
-from ...types import Bools, Floats, Observation, Problem
-from .resources import plan
+from ...types import Bools, Floats, Ints, Observation, Problem
+from .resources import epoch_steps, plan
 
 
 class Wanted(NamedTuple):
     """What a method wants from those who train."""
 
     n_selected: int  # per cell
-    steps: int
+    steps: int | Ints
     batch_size: int  # 0: the whole store
 
 
@@ -30,7 +30,7 @@ def schedule(
     n_selected: int,
     problem: Problem,
     observation: Observation,
-    steps: int | None = None,
+    steps: int | Ints | None = None,
     batch_size: int | None = None,
 ) -> Bools:
     """Who trains, `[n_devices]`: at most `n_selected` per cell (`all`: everyone), never more than there are blocks.
@@ -38,11 +38,11 @@ def schedule(
     `steps` and `batch_size` are the local work to expect; None: that of the `train` section.
     """
     train = problem.train
-    wanted = Wanted(
-        n_selected,
-        steps=train.steps if steps is None else steps,
-        batch_size=train.batch_size if batch_size is None else batch_size,
-    )
+    batch_size = train.batch_size if batch_size is None else batch_size
+    if steps is None:
+        epochs = train.epochs
+        steps = epoch_steps(epochs, observation.store.size, batch_size) if epochs else train.steps
+    wanted = Wanted(n_selected, steps, batch_size)
     most = problem.world.n_devices if name == "all" else n_selected
     if _most(problem, most) >= problem.world.n_devices:
         return observation.available.copy()

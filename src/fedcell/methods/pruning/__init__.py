@@ -30,7 +30,7 @@ from ...rng import uniforms
 from ...types import Bools, Decision, Floats, Ints, Method, Observation, Problem, Round, Start, Updates
 from ..parts import defaults
 from ..parts.contributions import Contributions, nothing, remember, rows_of, weighted_sum
-from ..parts.defaults import TrainingConfig, mean_update, setting, work_of
+from ..parts.defaults import TrainingConfig, mean_update, needs_sgd, rate, setting, steps_of, work_of
 from ..parts.matching import draft
 from . import submodels
 from .schedule import SCHEDULERS, Choice, Offers, offers, omega, unit_masks, unit_order
@@ -114,11 +114,14 @@ def build(config: Config) -> Method:
         aggregate=partial(aggregate, config),
         evaluate=evaluate,
         sends="parts of a model",
+        statistics="refused",
     )
 
 
 def init(config: Config, problem: Problem, params: Tensor) -> State:
     _refuse(config, problem)
+    if config.compensates:
+        needs_sgd(config, problem)
     n, units = problem.world.n_devices, network(problem)
     return State(
         age=np.zeros((n, sum(regions(units))), dtype=np.int64),
@@ -190,7 +193,7 @@ def full_model(config: Config, problem: Problem, observation: Observation) -> De
     plan = draft(
         problem,
         observation,
-        setting(config, problem, "steps"),
+        steps_of(config, problem, observation.store),
         setting(config, problem, "batch_size"),
         config.n_selected,
     )
@@ -256,7 +259,7 @@ def local(
 
 def aggregate(config: Config, problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
     """Step with the newest gradient of every entry of every device; ages. Reference: chen-ch6, Eqs. (6.2), (6.9)"""
-    units, lr = network(problem), setting(config, problem, "lr")
+    units, lr = network(problem), rate(config, problem, played.observation.round)
     device, rows = played.received()
     masks = heard_masks(played)
     state = state._replace(age=next_age(state.age, trained(units, state, device, masks)))

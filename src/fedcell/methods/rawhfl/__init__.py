@@ -32,7 +32,7 @@ from ...types import Bools, Decision, Floats, Method, Observation, Problem, Roun
 from ..parts import defaults
 from ..parts.client_planning.plan import client_problem
 from ..parts.client_planning.problem import Client, Limit
-from ..parts.defaults import LocalConfig, mean_update
+from ..parts.defaults import LocalConfig, mean_update, most_steps
 from ..parts.mini_batches import StepConfig, full_speed, local
 from . import diagnostics
 from .allocation import Allocation, allocate, allocate_blocks
@@ -104,6 +104,7 @@ def build(config: Config) -> Method:
 
 def init(config: Config, problem: Problem, params: Tensor) -> State:
     slots(config, problem)
+    most_steps(config, problem)
     nobody = np.zeros(problem.world.n_devices, dtype=np.bool_)
     return State(nobody, diagnostics.begin(params) if config.diagnose else None)
 

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from ...types import Floats, Ints, Problem, Round
-from ..parts.defaults import setting
+from ..parts.defaults import rate, setting
 from ..parts.gradients import client_losses, gradients, squares
 from ..parts.mini_batches import samples_per_step
 from . import theory
@@ -72,8 +72,9 @@ def measure(config: Config, problem: Problem, memory: Memory, params: Tensor, pl
     found = _estimate(config, problem, memory, params, played, device)
     steps = played.decision.steps[device]
     weight, cell_weight = shares(played.observation.topology.cell[device])
+    lr = rate(config, problem, played.observation.round)
     edge, overall = divergences(found.full, played.observation.topology.cell[device], steps)
-    constants = theory.Constants(setting(config, problem, "lr"), found.smoothness, found.noise, edge, overall)
+    constants = theory.Constants(lr, found.smoothness, found.noise, edge, overall)
     former, most = loss if memory.loss is None else memory.loss, setting(config, problem, "steps")
     terms = theory.bound(
         constants,

@@ -29,7 +29,7 @@ from ...rng import stream
 from ...types import Decision, Floats, Ints, Method, Observation, Problem, Round
 from ..m_fedavg import average, with_models
 from ..parts.contributions import Contributions, nothing, remember, rows_of, weighted_sum
-from ..parts.defaults import LocalConfig, default, local, mean_update, setting
+from ..parts.defaults import LocalConfig, default, local, mean_update, needs_sgd, rate, setting, steps_of
 from ..parts.matching import Pairs, draft, given, match, pairs
 from . import diagnostics
 from .diagnostics import Memory
@@ -91,6 +91,8 @@ def build(config: Config) -> Method:
 def init(config: Config, problem: Problem, params: Tensor) -> State:
     n = problem.world.n_devices
     keeps = config.rule in ("recycle", "memory_friendly", "models")
+    if config.rule in ("recycle", "memory_friendly") or config.scheduler == "gradient":
+        needs_sgd(config, problem)
     return State(
         staleness=np.zeros(n, dtype=np.int64),
         norm=np.zeros(n),
@@ -111,7 +113,7 @@ def _asks_everyone(config: Config) -> bool:
 
 def decide(config: Config, problem: Problem, state: State, observation: Observation) -> Decision:
     """Weigh every pair, match, and send at the power of the pair. Reference: chen-ch5, Algorithm 8"""
-    steps, batch = setting(config, problem, "steps"), setting(config, problem, "batch_size")
+    steps, batch = steps_of(config, problem, observation.store), setting(config, problem, "batch_size")
     plan = draft(problem, observation, steps, batch, config.n_selected)
     found = pairs(problem, observation, plan)
     weight = WEIGHTS[config.scheduler](config, problem, state, observation, found)
@@ -185,7 +187,7 @@ def levels(staleness: Ints) -> dict[str, float]:
 def aggregate(config: Config, problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
     """Step as the rule says; staleness and norms in any case."""
     device, rows = played.received()
-    lr = setting(config, problem, "lr")
+    lr = rate(config, problem, played.observation.round)
     staleness, norm = next_staleness(state.staleness, played.uplink.delivered), state.norm.copy()
     norm[device] = torch.linalg.vector_norm(rows, dim=1).double().cpu().numpy() / lr
     memory = state.memory

@@ -13,7 +13,7 @@ from ...types import Floats, Observation, Problem, Round, Start, Updates
 from ..m_fedavg import with_models
 from ..parts import defaults
 from ..parts.contributions import Contributions, nothing, remember, weighted_sum
-from ..parts.defaults import mean_update, setting
+from ..parts.defaults import mean_update, rate, setting
 from ..parts.gradients import COHORT, gradients, squares
 
 
@@ -46,7 +46,7 @@ def measure(config: Any, problem: Problem, memory: Memory, params: Tensor, playe
 
     Reference: chen-ch5, section 3.4
     """
-    lr = setting(config, problem, "lr")
+    lr = rate(config, problem, played.observation.round)
     weight = np.where(played.uplink.delivered, 0.0, 1 / problem.world.n_devices)
     present = everyone(config, problem, params, played)
     moved = mean_update(torch.zeros_like(params), weight[present.device], present.delta)

@@ -27,8 +27,18 @@ from torch import Tensor
 from ...options import option
 from ...rng import SETUP, stream
 from ...solve import facility
-from ...types import Bools, Decision, Floats, Ints, Method, Observation, Problem, Round
-from ..parts.defaults import LocalConfig, TrainingConfig, default, local, mean_update, setting
+from ...types import Bools, Decision, Floats, Method, Observation, Problem, Round
+from ..parts.defaults import (
+    LocalConfig,
+    TrainingConfig,
+    default,
+    local,
+    mean_update,
+    needs_sgd,
+    rate,
+    setting,
+    steps_of,
+)
 from ..parts.gradients import client_losses
 from ..parts.resources import plan
 from . import diagnostics
@@ -124,20 +134,15 @@ def build(config: Config) -> Method:
 
 def init(config: Config, problem: Problem, params: Tensor) -> State:
     """Before the first round; the first gradients are taken here where they cost nothing."""
+    if config.remembers or config.asks:
+        needs_sgd(config, problem)
     memory = blank(problem.world.n_devices, len(params)) if config.remembers else None
     if memory is not None and config.start == "free":
         store = problem.world.stream.start(problem.seed)[0]
         first = diagnostics.everyone(config, problem, params, store, SETUP)
-        memory = heard(memory, first.device, first.delta, _steps(config, problem, first.device), _lr(config, problem))
+        steps = diagnostics.local_steps(config, problem, store, first.device)
+        memory = heard(memory, first.device, first.delta, steps, rate(config, problem, 0))
     return State(memory, params if config.asks else None, Errors() if config.diagnose != "no" else None)
-
-
-def _lr(config: Config, problem: Problem) -> float:
-    return float(setting(config, problem, "lr"))
-
-
-def _steps(config: Config, problem: Problem, device: Ints) -> Ints:
-    return np.full(len(device), setting(config, problem, "steps"), dtype=np.int64)
 
 
 # ---------------------------------------------------------------- decide
@@ -145,7 +150,7 @@ def _steps(config: Config, problem: Problem, device: Ints) -> Ints:
 
 def decide(config: Config, problem: Problem, state: State, observation: Observation) -> Decision:
     """Pick devices cell by cell, then divide the band of each."""
-    steps, batch = setting(config, problem, "steps"), setting(config, problem, "batch_size")
+    steps, batch = steps_of(config, problem, observation.store), setting(config, problem, "batch_size")
     everyone = plan(problem, observation, observation.available, steps, batch)
     found = alone(problem, observation, everyone)
     known = _known(config, problem, state, observation)
@@ -161,7 +166,8 @@ def _known(config: Config, problem: Problem, state: State, observation: Observat
     assert state.model is not None
     params = state.model
     rough = diagnostics.estimates(config, problem, params, observation, config.estimate_batch)
-    steps, lr = _steps(config, problem, rough.device), _lr(config, problem)
+    steps = diagnostics.local_steps(config, problem, observation.store, rough.device)
+    lr = rate(config, problem, observation.round)
     return heard(blank(problem.world.n_devices, len(params)), rough.device, rough.delta, steps, lr)
 
 
@@ -230,7 +236,8 @@ def aggregate(config: Config, problem: Problem, params: Tensor, state: State, pl
     device, rows = played.received()
     memory, errors = state.memory, state.errors
     if memory is not None:
-        memory = heard(memory, device, rows, played.decision.steps[device], _lr(config, problem))
+        lr = rate(config, problem, played.observation.round)
+        memory = heard(memory, device, rows, played.decision.steps[device], lr)
     share = shares(_weighing(config, problem, state, memory, played), played.observation, device)
     if errors is not None:
         assert state.memory is not None
@@ -250,7 +257,8 @@ def _weighing(config: Config, problem: Problem, state: State, memory: Memory | N
     if config.rule == "gamma" or known is None:
         return known
     device, rows = played.received()
-    return heard(known, device, rows, played.decision.steps[device], _lr(config, problem))
+    lr = rate(config, problem, played.observation.round)
+    return heard(known, device, rows, played.decision.steps[device], lr)
 
 
 def evaluate(problem: Problem, params: Tensor, state: State) -> Mapping[str, float]:

@@ -9,11 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...learn.optimiser import Optimiser
 from ...learn.work import Work
 from ...solve import facility
 from ...types import Floats, Ints, Observation, Problem, Round, Start, Store, Updates
 from ..parts.contributions import rows_of
-from ..parts.defaults import mean_update, setting
+from ..parts.defaults import mean_update, rate, setting, steps_of
 from .memory import Memory, blank, heard, shares
 
 WATCHED = 0  # the device whose estimates are judged
@@ -53,15 +54,22 @@ def everyone(
     work = Work(
         device=device,
         store=Store(store.items[device], store.size[device]),
-        steps=np.full(len(device), setting(config, problem, "steps"), dtype=np.int64),
-        lr=setting(config, problem, "lr"),
+        steps=local_steps(config, problem, store, device),
+        lr=rate(config, problem, round % APART if round >= 0 else 0),
         batch_size=int(setting(config, problem, "batch_size") if batch_size is None else batch_size),
         round=round,
         momentum=setting(config, problem, "momentum"),
+        optimiser=Optimiser.of(problem.train),
+        augment=problem.train.augment != "none",
     )
     if not len(device):
         return Updates(device, params.new_zeros((0, len(params))))
     return problem.learner.train(Start(params[None], np.zeros(len(device), dtype=np.int64)), work)
+
+
+def local_steps(config: Any, problem: Problem, store: Store, device: Ints) -> Ints:
+    """Local steps of some devices that hold these stores."""
+    return np.full(len(store.size), steps_of(config, problem, store), dtype=np.int64)[device]
 
 
 def estimates(
@@ -76,7 +84,7 @@ def measure(config: Any, problem: Problem, memory: Memory, params: Tensor, playe
 
     Reference: chen-ch3, Fig. 3.2 and section 4.2
     """
-    seen, lr = played.observation, float(setting(config, problem, "lr"))
+    seen, lr = played.observation, rate(config, problem, played.observation.round)
     watched = np.array([WATCHED])
     whom = None if config.diagnose == "all" else watched
     present = everyone(config, problem, params, seen.store, seen.round, whom)

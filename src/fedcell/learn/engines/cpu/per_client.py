@@ -6,7 +6,6 @@ copy whose parameters are views into the client's row of the result, so a step i
 the row while it trains and are put back into canonical order at the end.
 """
 
-from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
@@ -19,7 +18,6 @@ from ....rng import stream
 from ...architecture import trainable
 from ...work import cross_entropy
 from ..common import Batches, Job
-from .fused import Anchor, fuse
 from .planned import PlannedClient, chain_of
 from .steps import RowLayout, Step
 
@@ -58,8 +56,6 @@ class _Client:
             if isinstance(part, nn.Conv2d):  # one input channel leaves the layout open, and pooling needs it last
                 part.register_forward_hook(_channels_last)
         self.parameters = trainable(self.module)
-        self.anchor = Anchor(job.work.lr)
-        self.fused = fuse(self.module, self.anchor) if job.work.plain else set()
         self.objective = job.work.objective or cross_entropy
 
     def train(self, row: int, start: Tensor, batches: Batches) -> None:
@@ -68,6 +64,8 @@ class _Client:
         out.copy_(start)
         for parameter, view in zip(self.parameters, self.layout.views(out), strict=True):
             parameter.data = view
+        if job.tail is not None:
+            job.architecture.tail.put(self.module, job.tail[row])
         step = Step(work, row, self.layout.views, out, start, self.layout)
         n_steps, size = int(work.steps[row]), int(batches.size[row])
         index = batches.of_row(row, n_steps)
@@ -77,15 +75,10 @@ class _Client:
         for number in range(n_steps):
             if number and not batches.full:
                 batch = batches.take(index[number * size : (number + 1) * size])
-            step.apply(self._gradients(self.objective(self.module, *batch, None)))
+            step.apply(torch.autograd.grad(self.objective(self.module, *batch, None), self.parameters))
         out.sub_(start)
-
-    def _gradients(self, loss: Tensor) -> Sequence[Tensor | None]:
-        if not self.fused:
-            return torch.autograd.grad(loss, self.parameters)
-        rest = [parameter for parameter in self.parameters if id(parameter) not in self.fused]
-        got = iter(torch.autograd.grad(loss, [*rest, self.anchor.tensor], allow_unused=True))
-        return [None if id(parameter) in self.fused else next(got) for parameter in self.parameters]
+        if job.tail is not None:
+            job.architecture.tail.take(self.module, job.tail[row])
 
 
 def _channels_last(module: nn.Module, inputs: Any, output: Tensor) -> Tensor:

@@ -12,17 +12,18 @@ import torch
 from torch import Tensor, nn
 
 from ..common import Batches, Job
-from .fused import WIDE
 from .kernels import Back, Calls, Slot, convolution, dense, flatten, max_pool, relu
 from .narrow_conv import windows, wins
 from .steps import RowLayout, Step
 
 Size = tuple[int, int]
+WIDE = 100_000  # weights of a layer from which its kernels take all the time there is
+GRAIN = 8  # inputs by which the plans for batches of distinct inputs differ
 
 
 def chain_of(job: Job) -> list[nn.Module] | None:
     """The layers of a job's network in the order they run, or None where it has others, or asks for other things."""
-    plain = job.device.type == "cpu" and job.work.objective is None and job.samples.inputs is None
+    plain = job.device.type == "cpu" and job.work.objective is None and job.tail is None
     if not plain or type(job.architecture.module) is not nn.Sequential:
         return None
     if any(_altered(part) for part in job.architecture.module.modules()):
@@ -94,7 +95,7 @@ class PlannedClient:
         self.job, self.layout, self.chain = job, layout, chain
         self.weights, self.gradient = (torch.empty(job.architecture.n_params) for _ in range(2))
         self.slots, self.spans = self._slots()
-        self._plan: _Plan | None = None
+        self._plans: dict[tuple[int, bool], _Plan] = {}
 
     def _slots(self) -> tuple[list[Slot], list[slice]]:
         """Every parameter, and the spans of the row that move after the backward pass.
@@ -125,32 +126,46 @@ class PlannedClient:
         n_steps, size = int(work.steps[row]), int(batches.size[row])
         index = batches.of_row(row, n_steps)
         x, y = batches.take(index[:size])
-        plan = self._planned(size)
         for number in range(n_steps):
             if number and not batches.full:
                 x, y = batches.take(index[number * size : (number + 1) * size])
-            plan.backward(x, y)
+            self._planned(x, y).backward(x, y)
             step.apply(gradients)
         torch.sub(self.weights, start, out=self.job.out[row])
 
-    def _planned(self, size: int) -> "_Plan":
-        if self._plan is None or len(self._plan.x) != size:
-            self._plan = _Plan(self.chain, self.slots, self.job.samples.shape, size)
-        return self._plan
+    def _planned(self, x: Tensor, y: Tensor) -> "_Plan":
+        """The plan for a batch; batches of distinct inputs have many sizes, which share a few plans."""
+        shared = y.is_floating_point()
+        size = -(-len(x) // GRAIN) * GRAIN if shared else len(x)
+        if (size, shared) not in self._plans:
+            if not shared:
+                self._plans.clear()  # stores of many sizes, each whole in every step
+            self._plans[size, shared] = _Plan(self.chain, self.slots, self.job.samples.shape, size, shared)
+        return self._plans[size, shared]
 
 
 class _Plan:
-    """The kernels of one gradient of the mean cross-entropy of a batch."""
+    """The kernels of one gradient of the mean cross-entropy of a batch.
 
-    def __init__(self, chain: list[nn.Module], slots: list[Slot], shape: tuple[int, ...], size: int) -> None:
-        self._calls = Calls()
-        self.x = _room(chain[0], shape, size)
-        self._y = torch.empty(size, dtype=torch.int64)
+    With `shared`, `y` holds a row of label shares for every input, and a batch may be smaller than `size`.
+    """
+
+    def __init__(
+        self, chain: list[nn.Module], slots: list[Slot], shape: tuple[int, ...], size: int, shared: bool
+    ) -> None:
+        self._calls, self._shared = Calls(), shared
+        self.x = _room(chain[0], shape, size).zero_()
         scores, backs = self._forward(chain, iter(slots))
         towards = torch.empty_like(scores)
         self._calls.add(torch.softmax, scores, 1, out=towards)
-        self._calls.add(towards.scatter_add_, 1, self._y[:, None], torch.full((size, 1), -1.0))
-        self._calls.add(towards.div_, size)
+        if shared:
+            self._y, self._weight = torch.zeros_like(scores), torch.zeros(size, 1)
+            self._calls.add(towards.mul_, self._weight)
+            self._calls.add(towards.sub_, self._y)
+        else:
+            self._y = torch.empty(size, dtype=torch.int64)
+            self._calls.add(towards.scatter_add_, 1, self._y[:, None], torch.full((size, 1), -1.0))
+            self._calls.add(towards.div_, size)
         for back in reversed(backs):
             towards = back(towards)
 
@@ -175,8 +190,12 @@ class _Plan:
 
     def backward(self, x: Tensor, y: Tensor) -> None:
         """Leave the gradient in the slots, and move what has no place for it."""
-        self.x.copy_(x)
-        self._y.copy_(y)
+        self.x[: len(x)].copy_(x)
+        if self._shared:
+            self._y.zero_()[: len(y), : y.shape[1]].copy_(y)
+            torch.sum(self._y, 1, keepdim=True, out=self._weight)
+        else:
+            self._y.copy_(y)
         with np.errstate(over="ignore", invalid="ignore"):  # training that diverges is seen by its result
             self._calls.run()
 

@@ -1,13 +1,13 @@
 """How a row of parameters lies in memory while it trains on a CPU, and how it takes a step."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import prod
 
-import torch
 from torch import Tensor
 
 from ...architecture import Architecture
 from ...work import Work
+from ..update import Parts, Rule, Terms, direction, move
 
 
 class RowLayout:
@@ -46,7 +46,7 @@ class RowLayout:
 
 
 class Step:
-    """`v = momentum * v + g + shift + prox * (w - start)`, `w -= lr * v` on the entries the mask leaves.
+    """The update rule on the packed row of a client.
 
     Args:
         work: its rates, and the mask and the shift of every row.
@@ -66,30 +66,22 @@ class Step:
         start: Tensor,
         layout: RowLayout,
     ) -> None:
-        self.work, self.parts = work, cut(weights)
-        self.start = cut(start) if work.prox else []
-        self.velocity: list[Tensor] = []
-        self.mask: list[Tensor] = []
-        if work.mask is not None:
-            chosen = work.mask if work.mask.dim() == 1 else work.mask[row]
-            self.mask = cut(layout.pack(chosen.to(start)[None].clone())[0])
-        self.shift = [] if work.shift is None else cut(layout.pack(work.shift[row].to(start)[None].clone())[0])
+        self.rule, self.lr, self.parts = Rule.of(work), work.lr, cut(weights)
 
-    def apply(self, gradients: Sequence[Tensor | None]) -> None:
-        """Move by the gradients; None where a part has moved already."""
-        work = self.work
-        parts = [part for part, gradient in zip(self.parts, gradients, strict=True) if gradient is not None]
-        change = [gradient for gradient in gradients if gradient is not None]
-        if not change:
-            return
-        if work.prox:
-            change = list(torch._foreach_add(change, torch._foreach_sub(parts, self.start), alpha=work.prox))
-        if self.shift:
-            change = list(torch._foreach_add(change, self.shift))
-        if self.mask:
-            change = list(torch._foreach_mul(change, self.mask))
-        if self.velocity:
-            change = list(torch._foreach_add(change, self.velocity, alpha=work.momentum))
-        if work.momentum:
-            self.velocity = change if self.velocity else [part.clone() for part in change]  # gradients may be buffers
-        torch._foreach_add_(parts, change, alpha=-work.lr)
+        def packed(values: Tensor | None) -> list[Tensor]:
+            if values is None:
+                return []
+            chosen = values if values.dim() == 1 else values[row]
+            return cut(layout.pack(chosen.to(start)[None].clone())[0])
+
+        self.terms = Terms(cut(start) if work.prox else [], packed(work.shift), packed(work.mask))
+        self.memory, self.done = self.rule.memory(self.parts), 0
+
+    def apply(self, gradients: Parts) -> None:
+        """Move by the gradients."""
+        if self.parts:
+            against, self.memory = direction(
+                self.rule, gradients, self.parts, self.terms, self.memory, self.done, by_row=False
+            )
+            move(self.parts, against, self.lr)
+            self.done += 1

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -20,17 +20,24 @@ from torch import Tensor
 from ....types import Ints
 from ...architecture import Architecture
 from ..common import GROWTH, Batches, Feed, Job, batch_of, targets
+from ..update import Parts, Rule, Terms, direction, move
 from .objectives import Held, signature
 
 KEPT = 4  # cohorts whose memory and graphs wait for another round
 AT_HAND = 1 << 28  # bytes of inputs up to which all batches of a round are gathered before its first step
 
 
+class Gradients(Protocol):
+    """The gradients of parameters `parts`; moves the running statistics `tail` in place."""
+
+    def __call__(self, parts: list[Tensor], x: Tensor, y: Tensor, weight: Tensor, tail: list[Tensor], /) -> Parts: ...
+
+
 class Kernel(NamedTuple):
     """What an engine knows about a network: how its parameters lie, and their gradients."""
 
     split: Callable[[Tensor], list[Tensor]]  # [n_rows, n_params] -> parameters, each [n_rows, ...] and contiguous
-    gradients: Callable[[list[Tensor], Tensor, Tensor, Tensor], Sequence[Tensor]]  # of the weighted loss of each row
+    gradients: "Gradients"  # of the weighted loss of each row
     move: Callable[[list[Tensor], Tensor, Tensor, Tensor], None] | None = None  # subtract them from the parameters
     grain: int | None = None  # rows by which the steps of a cohort may differ; None: a quarter of it
     held: Held | None = None  # the objective, where it can serve several rounds
@@ -45,17 +52,17 @@ class Shape(NamedTuple):
     width: int  # samples of a batch
     n_draws: int  # that they stand for
     distinct: bool  # whether several draws can be one sample
-    momentum: float
-    prox: float
+    rule: Rule
     masked: bool
     padded: bool  # whether a row may have fewer samples than others
     shifted: bool
     together: bool  # whether all rows start from one point
+    augmented: bool  # whether samples are changed
 
     @property
     def plain(self) -> bool:
         """Whether weights move by the gradient alone."""
-        return not (self.momentum or self.prox or self.masked or self.shifted)
+        return self.rule == Rule() and not (self.masked or self.shifted)
 
 
 class Replays:
@@ -86,20 +93,23 @@ def train_rows(job: Job, kernel: Callable[[], Kernel], batches: Batches, rows: I
         n_rows=_up(len(rows)) if len(rows) > GROWTH else len(rows),
         n_steps=room,
         n_batches=1 if batches.full else room,
-        width=_up(feed.sample.shape[2]) if batches.full and feed.number is None else feed.sample.shape[2],
-        n_draws=_up(feed.share.shape[1]) if batches.full else feed.share.shape[1],
+        width=_up(feed.sample.shape[2]) if not work.batch_size and feed.number is None else feed.sample.shape[2],
+        n_draws=_up(feed.share.shape[1]) if not work.batch_size else feed.share.shape[1],
         distinct=feed.number is not None,
-        momentum=work.momentum,
-        prox=work.prox,
+        rule=Rule.of(work),
         masked=work.mask is not None,
-        padded=batches.full,
+        padded=work.batch_size == 0,
         shifted=work.shift is not None,
         together=len(job.points) == 1,
+        augmented=work.augment,
     )
     cohort = job.replays.cohort(job, kernel, shape)
     cohort.load(job, feed, rows)
     cohort.play(work.steps[rows])
     cohort.tell(job.out, rows)
+    if job.tail is not None:
+        after = [part[: len(rows)].flatten(1) for part in cohort.tail]
+        job.tail[torch.from_numpy(rows).to(job.device)] = torch.cat(after, dim=1)
 
 
 class Cohort:
@@ -116,13 +126,16 @@ class Cohort:
         n_rows = shape.n_rows
         self.start = kernel.split(room(1 if shape.together else n_rows, job.architecture.n_params))
         self.weights = [room(n_rows, *part.shape[1:]) for part in self.start]
-        self.velocity = [part.clone() for part in self.weights] if shape.momentum else []
-        self.mask = [part.clone() for part in self.weights] if shape.masked else []
-        self.shift = [part.clone() for part in self.weights] if shape.shifted else []
+        self.memory = shape.rule.memory(self.weights)
+        shift = [part.clone() for part in self.weights] if shape.shifted else []
+        mask = [part.clone() for part in self.weights] if shape.masked else []
+        self.terms = Terms(self.start, shift, mask)
         self.index = room(shape.n_batches, n_rows, shape.width, of=torch.int64)
         self.number = room(shape.n_batches, n_rows, shape.n_draws if shape.distinct else 0, of=torch.int64)
         self.share = room(n_rows, shape.n_draws)
         self.rate = room(shape.n_steps, n_rows)
+        self.tail = job.architecture.tail.split(room(n_rows, job.architecture.tail.n)) if job.tail is not None else []
+        self.due = room(shape.n_steps, n_rows, of=torch.bool) if self.tail else room(0)
         self.x, self.y = room(0), room(0, of=job.samples.y.dtype)
         if 4 * self.index.numel() * prod(job.samples.shape) <= AT_HAND:
             self.x, self.y = room(*self.index.shape, *job.samples.shape), self.index.to(self.y)
@@ -140,14 +153,14 @@ class Cohort:
         points = job.points if self.shape.together else job.points[torch.from_numpy(of_row).to(job.device)]
         _fill(self.start, self.kernel.split(points))
         _fill(self.weights, self.start)
-        for part in self.velocity:
-            part.zero_()
+        for parts in self.memory:
+            torch._foreach_zero_(parts)
         if work.mask is not None:
             entries = work.mask if work.mask.dim() == 1 else work.mask[torch.from_numpy(rows).to(work.mask.device)]
-            _fill([part[:n] for part in self.mask], self.kernel.split(entries.to(self.rate).expand(n, -1)))
+            _fill([part[:n] for part in self.terms.mask], self.kernel.split(entries.to(self.rate).expand(n, -1)))
         if work.shift is not None:
             added = work.shift[torch.from_numpy(rows).to(work.shift.device)].to(self.rate)
-            _fill([part[:n] for part in self.shift], self.kernel.split(added))
+            _fill([part[:n] for part in self.terms.shift], self.kernel.split(added))
         _bring(self.index, feed.sample)
         _bring(self.share, feed.share)
         if self.x.numel():
@@ -157,6 +170,10 @@ class Cohort:
             _bring(self.number, feed.number)
         due = np.arange(int(work.steps[rows[0]]))[:, None] < work.steps[rows]
         _bring(self.rate, np.where(due, work.lr, 0.0))
+        if job.tail is not None:
+            _bring(self.due, due)
+            begun = job.tail[torch.from_numpy(rows).to(job.device)]
+            _fill([part[:n] for part in self.tail], job.architecture.tail.split(begun))
 
     def play(self, steps: Ints) -> None:
         """All steps; rows that have done theirs are left out, `grain` at a time."""
@@ -204,23 +221,22 @@ class Cohort:
             y = y * rate[:, None, None] if y.is_floating_point() else y  # shares of labels are weights, too
             self.kernel.move(now, x, y, weight * rate[:, None])
         else:
-            change = self._change(now, self.kernel.gradients(now, x, y, weight), n)
-            torch._foreach_sub_(now, [part * rate.view(-1, *[1] * (part.dim() - 1)) for part in change])
+            moved = [part[:n].clone() for part in self.tail]
+            terms = Terms(*([part[:n] for part in parts] for parts in self.terms))
+            memory = tuple([part[:n] for part in parts] for parts in self.memory)
+            gradients = self.kernel.gradients(now, x, y, weight, moved)
+            against, after = direction(self.shape.rule, gradients, now, terms, memory, self.step, by_row=True)
+            move(now, against, rate)
+            for parts, new in zip(memory, after, strict=True):
+                torch._foreach_copy_(parts, new)
+            self._keep(moved, n)
         self.step.add_(1)
 
-    def _change(self, now: Sequence[Tensor], change: Sequence[Tensor], n: int) -> Sequence[Tensor]:
-        """What weights move against: gradients, the pull of prox, shifts, masks and momentum."""
-        if self.shape.prox:
-            start = [part[:n] for part in self.start]
-            change = [g + self.shape.prox * (w - s) for g, w, s in zip(change, now, start, strict=True)]
-        if self.shift:
-            change = [g + part[:n] for g, part in zip(change, self.shift, strict=True)]
-        if self.mask:
-            change = [g * part[:n] for g, part in zip(change, self.mask, strict=True)]
-        if self.velocity:
-            velocity = [part[:n] for part in self.velocity]
-            change = [v.mul_(self.shape.momentum).add_(g) for v, g in zip(velocity, change, strict=True)]
-        return change
+    def _keep(self, moved: Sequence[Tensor], n: int) -> None:
+        """Take over the statistics of rows that have a step to do."""
+        for part, value in zip(self.tail, moved, strict=True):
+            due = self.due.index_select(0, self.step)[0, :n].view(-1, *[1] * (part.dim() - 1))
+            part[:n] = torch.where(due, value, part[:n])
 
     def _batch(self, n: int) -> tuple[Tensor, Tensor, Tensor]:
         at = self.step if self.shape.n_batches > 1 else self.first

@@ -15,9 +15,10 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from ...architecture import Architecture
-from ...norms import batch_norms, counting
+from ...norms import counting, padded_norms
 from ...work import Objective, cross_entropy
 from ..common import Batches, Job
+from ..update import Parts
 from .batchable import rewrite
 from .chunks import in_chunks
 from .cuda_graphs import Kernel, train_rows
@@ -61,12 +62,25 @@ def _kernel(job: Job, alone: bool) -> Kernel:
     held = Held(objective) if isinstance(objective, partial) and signature(objective) is not None else None
     split = partial(_split, job.architecture)
     padded = job.work.batch_size == 0
-    loss = _Loss(module, held or objective or cross_entropy, job.architecture.names, padded)
+    loss = _Loss(module, held or objective or cross_entropy, job.architecture, padded)
     if alone:
         return Kernel(split, _Beside(loss, job.device), grain=1, held=held)
     rewrite(module)
-    gradients = vmap(grad(loss))
-    return Kernel(split, lambda parts, x, y, weight: gradients(tuple(parts), x, y, weight), held=held)
+    return Kernel(split, _Together(loss), held=held)
+
+
+class _Together:
+    """Gradients of all clients by the same kernels."""
+
+    def __init__(self, loss: "_Loss") -> None:
+        self.gradients = vmap(grad(loss, has_aux=True))
+
+    def __call__(self, parts: list[Tensor], x: Tensor, y: Tensor, weight: Tensor, tail: list[Tensor]) -> Parts:
+        found, after = self.gradients(tuple(parts), x, y, weight, tuple(tail))
+        for room, value in zip(tail, after, strict=True):
+            room.copy_(value)
+        gradients: Parts = found
+        return gradients
 
 
 class _Beside:
@@ -76,7 +90,7 @@ class _Beside:
         self.loss = loss
         self.streams = [torch.cuda.Stream(device) for _ in range(STREAMS if device.type == "cuda" else 0)]  # type: ignore[no-untyped-call]
 
-    def __call__(self, parts: list[Tensor], x: Tensor, y: Tensor, weight: Tensor) -> list[Tensor]:
+    def __call__(self, parts: list[Tensor], x: Tensor, y: Tensor, weight: Tensor, tail: list[Tensor]) -> list[Tensor]:
         found = [torch.empty_like(part) for part in parts]
         layout = torch.channels_last if x.dim() == 5 else torch.contiguous_format
         for stream in self.streams:
@@ -84,39 +98,52 @@ class _Beside:
         for row in range(len(x)):
             with torch.cuda.stream(self.streams[row % STREAMS]) if self.streams else nullcontext():
                 values = tuple(part[row].detach().requires_grad_() for part in parts)
-                loss = self.loss(values, x[row].contiguous(memory_format=layout), y[row], weight[row])
+                own = tuple(part[row] for part in tail)
+                inputs = x[row].contiguous(memory_format=layout)
+                loss, after = self.loss(values, inputs, y[row], weight[row], own)
                 for room, gradient in zip(found, torch.autograd.grad(loss, values), strict=True):
                     room[row] = gradient
+                for room, value in zip(own, after, strict=True):
+                    room.copy_(value)  # moved in place, or new
         for stream in self.streams:
             torch.cuda.current_stream().wait_stream(stream)
         return found
 
 
 class _Loss:
-    """The objective as a function of a tuple of parameters; batches are padded, or not."""
+    """The objective as a function of tuples of parameters and of running statistics, which it returns moved.
 
-    def __init__(self, module: nn.Module, objective: Objective, names: tuple[str, ...], padded: bool) -> None:
-        self.wrapped = _WithObjective(module, objective, padded)
-        self.names = [f"module.{name}" for name in names]
+    Batches are padded, or not.
+    """
 
-    def __call__(self, parameters: tuple[Tensor, ...], x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
-        return functional_call(self.wrapped, dict(zip(self.names, parameters, strict=True)), (x, y, weight))
+    def __init__(self, module: nn.Module, objective: Objective, layout: Architecture, padded: bool) -> None:
+        self.wrapped = _WithObjective(module, objective, layout.tail.names, padded)
+        self.names = [f"module.{name}" for name in (*layout.names, *layout.tail.names)]
+
+    def __call__(
+        self, parameters: tuple[Tensor, ...], x: Tensor, y: Tensor, weight: Tensor, tail: tuple[Tensor, ...]
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        values = dict(zip(self.names, (*parameters, *tail), strict=True))
+        found: tuple[Tensor, tuple[Tensor, ...]] = functional_call(self.wrapped, values, (x, y, weight))
+        return found
 
 
 class _WithObjective(nn.Module):
-    """Hands the objective a real module whose parameters `functional_call` has swapped.
+    """Hands the objective a real module whose parameters and buffers `functional_call` has swapped.
 
     Padding has no part in the statistics of batch norms.
     """
 
-    def __init__(self, module: nn.Module, objective: Objective, padded: bool) -> None:
+    def __init__(self, module: nn.Module, objective: Objective, moved: tuple[str, ...], padded: bool) -> None:
         super().__init__()
+        self._moved = [(module.get_submodule(name.rpartition(".")[0]), name.rpartition(".")[2]) for name in moved]
         self.module, self._objective = module, objective
-        self._norms = batch_norms(module) if padded else []
+        self._norms = padded_norms(module) if padded else []
 
-    def forward(self, x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
+    def forward(self, x: Tensor, y: Tensor, weight: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
         with counting(self._norms, weight):
-            return self._objective(self.module, x, y, weight)
+            loss = self._objective(self.module, x, y, weight)
+        return loss, tuple(getattr(owner, name).detach() for owner, name in self._moved)
 
 
 def _split(architecture: Architecture, rows: Tensor) -> list[Tensor]:

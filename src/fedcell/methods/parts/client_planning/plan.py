@@ -18,7 +18,7 @@ from ....radio import rate
 from ....radio.forecast import budget_joule, noise_and_interference_watt
 from ....types import Bools, Decision, Floats, Method, Observation, Problem
 from .. import defaults
-from ..defaults import LocalConfig, setting
+from ..defaults import LocalConfig, most_steps
 from ..mini_batches import StepConfig, full_speed, samples_per_step
 from ..mini_batches import local as local
 from ..schedulers import schedule
@@ -57,6 +57,11 @@ def check_world(problem: Problem) -> None:
             "the client planner of osafl and the m_* methods does not go with world.access = 'block': it plans the "
             "power on a band that a device knows beforehand, so use own_band or fdma"
         )
+    if problem.train.epochs:
+        raise BadInput(
+            f"the client planner of osafl and the m_* methods does not go with train.epochs = {problem.train.epochs}: "
+            "it plans local steps, so set train.epochs=0, and train.steps to the most"
+        )
 
 
 # ---------------------------------------------------------------- decide
@@ -65,7 +70,7 @@ def check_world(problem: Problem) -> None:
 def decide(config: ClientConfig, problem: Problem, state: Any, observation: Observation) -> Decision:
     """Every scheduled client plans its steps, clock and power; those without a plan stay out and spend nothing."""
     check_world(problem)
-    steps, samples = setting(config, problem, "steps"), samples_per_step(config, problem)
+    steps, samples = most_steps(config, problem), samples_per_step(config, problem)
     tried = schedule(config.scheduler, config.n_selected, problem, observation, steps, samples)
     draft = full_speed(config, problem, observation, tried)
     plan = make_plan(config, client_problem(problem, observation, draft))
