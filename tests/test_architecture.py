@@ -12,11 +12,11 @@ ROOMS = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "rooms.py"))
 SOURCE, GRAPH = ROOMS["SOURCE"], ROOMS["graph"]()
 FLOORS = [  # a room may import from its own floor and the floors below
     {"types", "units", "version", "errors", "metrics", "options", "labels", "rng"},
-    {"human", "machine", "unused_settings", "effort", "pieces", "sealing"},
+    {"human", "machine", "until", "unused_settings", "effort", "pieces", "sealing"},
     {"solve"},
     {"world", "radio", "learn"},
     {"data", "tiers", "coding"},
-    {"methods", "plan"},
+    {"methods"},
     {"scenarios"},
     {"resolve", "study"},
     {"foretelling", "lifting", "screening", "simulate"},
@@ -26,6 +26,8 @@ FLOORS = [  # a room may import from its own floor and the floors below
         "loggers",
         "notebook",
         "sweeps",
+        "plan",
+        "tuning",
         "experiment",
         "web",
         "api",

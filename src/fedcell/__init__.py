@@ -51,6 +51,7 @@ _HOME = {  # public name -> where it lives
     "resume": "record",
     "run": "api",
     "sweep": "sweeps",
+    "tune": "tuning",
 }
 
 __all__ = [*_HOME, "__version__"]

@@ -13,7 +13,7 @@ from .loggers import LogWatcher
 from .notebook import watcher
 from .options import mapping
 from .record import Failed, Period, Record, Watch, execute, silent
-from .resolve import resolve, with_names
+from .resolve import resolve, with_names, with_until
 from .scenarios import get
 from .types import Method
 
@@ -26,6 +26,7 @@ def run(
     dataset: Dataset | str | None = None,
     model: nn.Module | str | None = None,
     out: str | Path | None = None,
+    until: str | Mapping[str, Any] | None = None,
     log: str | Sequence[str] = (),
     watch: Watch = silent,
     say: Callable[[str], None] | None = None,
@@ -44,6 +45,8 @@ def run(
         model: your own network, whose present weights are the start; or `net.py:function`, a function in a file that
             builds one, which resumes, sweeps and deploys without Python.
         out: folder to make; None: the next free one in `runs/`.
+        until: stop each run after the round that meets one of these conditions: a metric, or what may be spent, such as
+            `{"accuracy": 0.9, "joules": 50}`; the same as `settings["until"]`.
         log: `tensorboard=DIR` or `mlflow=URI_OR_DIR`, or several of them.
         watch: called after every round with a `fedcell.record.Progress`; without one, Jupyter shows bars.
         say: called with a sentence for every setting that changes nothing; None: warns.
@@ -59,7 +62,8 @@ def run(
     """
     preset = get(scenario)
     asked: list[Any] = list(methods) if isinstance(methods, Iterable) and not isinstance(methods, str) else [methods]
-    changes = with_names(mapping(settings, "settings", "{'rounds': 30}"), model, dataset)
+    changes = with_until(mapping(settings, "settings", "{'rounds': 30}"), until)
+    changes = with_names(changes, model, dataset)
     network = None if isinstance(model, str) else model
     samples = None if isinstance(dataset, str) else dataset
     found = resolve(preset, asked or preset.compare, changes, samples)

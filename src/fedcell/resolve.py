@@ -18,6 +18,7 @@ from .methods import Choice
 from .options import flat
 from .scenarios import Config, Scenario
 from .types import Method
+from .until import written_goals
 from .unused_settings import notices
 
 
@@ -106,6 +107,15 @@ def sort_keys(values: Mapping[str, Any], methods: Sequence[str], preset: Scenari
         for name in owners:
             found.methods.setdefault(name, {})[rest] = value
     return found
+
+
+def with_until(settings: Mapping[str, Any], until: str | Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Settings with the conditions of an `until` argument; raises BadInput if both name some."""
+    if until is None:
+        return settings
+    if "until" in settings:
+        raise BadInput(f"until is an argument and settings have it, too ({settings['until']!r}): drop one of them")
+    return {**settings, "until": written_goals(until)}
 
 
 def read_pairs(texts: Iterable[str], where: str) -> dict[str, str]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..errors import FedcellError, Notice
 from ..version import __version__
-from . import compare, completion, deploy, export, pages, plan, reproduce, show, sweep
+from . import compare, completion, deploy, export, forecast, pages, plan, reproduce, show, sweep, tune
 from .parser import Parser, run_flags
 
 EXIT_CODES = """exit codes:
@@ -38,7 +38,7 @@ def entry() -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     try:
-        args = parser().parse_args(argv)
+        args = parser().parse_args(plan.with_planner(sys.argv[1:] if argv is None else argv))
         with warnings.catch_warnings():
             warnings.simplefilter("always", Notice)
             warnings.showwarning = partial(_show, warnings.showwarning)
@@ -89,7 +89,9 @@ def parser() -> ArgumentParser:
         ("export", "the model of a recorded run as a file for other tools", export.flags),
         ("dashboard", "follow running and finished runs in a browser", pages.dashboard_flags),
         ("list", "methods, scenarios, models, data sets and settings", _list_flags),
-        ("plan", "parameters of a method from closed forms, without training", plan.flags),
+        ("plan", "who takes part and what rounds cost, without training", plan.flags),
+        ("forecast", "what a target will cost a run that has begun", forecast.flags),
+        ("tune", "search settings for the least cost to a target", tune.flags),
         ("reproduce", "run the experiments of the papers, and see which claims hold", reproduce.flags),
         ("deploy", "methods on real devices, in a Flower federation", deploy.flags),
         ("data", "fetch data sets, and see how they are split over devices", _data_flags),

@@ -59,6 +59,16 @@ def flags(sub: ArgumentParser) -> None:
         default="",
         help="horizontal axes of the figure: any of round,time,energy,uplink (default: all)",
     )
+    sub.add_argument(
+        "--over", metavar="KEY", help="what the targets cost over the values of a setting, such as world.n_blocks"
+    )
+    sub.add_argument(
+        "--rank",
+        metavar="COST",
+        nargs="?",
+        const="time",
+        help="rank all groups by time, energy, uplink or round to the target, with the Pareto front (default: time)",
+    )
     sub.set_defaults(command=run)
 
 
@@ -66,6 +76,7 @@ def run(args: Namespace) -> int:
     """Compare, print, write what is asked for."""
     from .. import report
     from ..record.files import refuse_folder, write_asked
+    from ..report import over
 
     if args.json and args.latex:
         raise BadInput("--json and --latex both print to stdout: drop one of them")
@@ -82,13 +93,23 @@ def run(args: Namespace) -> int:
         confidence=args.confidence,
         labels=args.label,
     )
+    by, extra = args.rank or "time", args.over or args.rank
     if args.latex:
         print(report.comparison_latex(found))
     elif args.json:
-        print(json.dumps(report.comparison_json(found), indent=1, allow_nan=False))
+        values = report.comparison_json(found) | (over.over_json(found, args.over, by) if extra else {})
+        print(json.dumps(values, indent=1, allow_nan=False))
+    elif args.over:
+        lines = [over.over_text(found, args.over, by), "", *report.comparison_lines(found)]
+        _print_text("\n".join(lines))
     else:
         _print(found)
-    written = [report.save_comparison(found, path, width_inch, axes) for path in args.figure]
+        if args.rank:
+            _print_text("\n" + over.ranking_text(found, by))
+    if args.over:
+        written = [over.save_over(found, args.over, path, width_inch) for path in args.figure]
+    else:
+        written = [report.save_comparison(found, path, width_inch, axes) for path in args.figure]
     if args.csv:
         data = report.comparison_csv(found).encode()
         written.append(write_asked(Path(args.csv), data, "then compare again (the records are whole)"))
@@ -109,7 +130,11 @@ def _print(found: "Comparison") -> None:
             console.print(table)
         print(*report.comparison_lines(found), sep="\n")
         return
-    text = report.comparison_text(found)
+    _print_text(report.comparison_text(found))
+
+
+def _print_text(text: str) -> None:
+    """Print in the characters that stdout has."""
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:

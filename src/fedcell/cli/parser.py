@@ -52,6 +52,13 @@ def run_flags(sub: argparse.ArgumentParser) -> None:
     )
     sub.add_argument("--rounds", metavar="N", help="rounds to simulate")
     sub.add_argument(
+        "--until",
+        metavar="NAME=VALUE",
+        action="append",
+        help="stop after the round that reaches a metric, such as accuracy=0.9, or has spent seconds=, joules= or "
+        "bits=; repeatable, the first that is met counts",
+    )
+    sub.add_argument(
         "--log",
         metavar="LOGGER=PLACE",
         action="append",
@@ -68,6 +75,13 @@ def run_flags(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--save-config", metavar="FILE", help="also write what is asked for as a study, a .toml file")
     sub.add_argument("--quiet", action="store_true", help="no progress; notices and errors only")
     sub.add_argument("--json", action="store_true", help="the result as JSON on stdout")
+
+
+def until_of(args: argparse.Namespace) -> str | None:
+    """The conditions of `--until`; None if there is no such flag."""
+    from ..until import written_goals
+
+    return None if args.until is None else written_goals(args.until)
 
 
 def check_run_flags(args: argparse.Namespace) -> None:

@@ -1,7 +1,10 @@
-"""`fedcell plan`: parameters of a method from closed forms, without training."""
+"""`fedcell plan`: what rounds cost and who takes part, and parameters from closed forms; nothing is trained."""
 
 import json
+import shlex
+import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,9 +16,26 @@ CURVE_POINTS = 201  # of the curve in the JSON
 MINIMA = 6  # shown to a person
 
 
+PLANNERS = ("cell", "cafe")
+DIGITS = 1442  # training samples of the data set that comes with fedcell
+
+
+def with_planner(argv: Sequence[str]) -> list[str]:
+    """`plan METHOD ...` as `plan cell METHOD ...`.
+
+    >>> with_planner(["plan", "fedavg", "--rounds", "3"]), with_planner(["plan", "cell"]), with_planner(["list"])
+    (['plan', 'cell', 'fedavg', '--rounds', '3'], ['plan', 'cell'], ['list'])
+    """
+    found = list(argv)
+    if len(found) > 1 and found[0] == "plan" and found[1] not in PLANNERS and not found[1].startswith("-"):
+        found.insert(1, "cell")
+    return found
+
+
 def flags(sub: ArgumentParser) -> None:
     """The flags of every planner."""
     planners = sub.add_subparsers(title="planners", metavar="PLANNER", required=True)
+    cell_flags(planners.add_parser("cell", help="who takes part, and what rounds cost", allow_abbrev=False))
     cafe = planners.add_parser("cafe", help="quorum and deadline of CAFe from answer times", allow_abbrev=False)
     cafe.add_argument("--clients", metavar="N", type=int, required=True, help="clients that get the model")
     answers = cafe.add_mutually_exclusive_group(required=True)
@@ -37,6 +57,79 @@ def flags(sub: ArgumentParser) -> None:
     cafe.add_argument("--json", action="store_true", help="the result as JSON on stdout")
     cafe.add_argument("--figure", metavar="FILE", help="draw J and its minima into a .png, .pdf or .svg file")
     cafe.set_defaults(command=run)
+
+
+def cell_flags(sub: ArgumentParser) -> None:
+    """The flags of the planner of cells, which those of a sweep are like."""
+    sub.description = (
+        "Play rounds of any method without training: who can take part and why others cannot, seconds, joules and bits "
+        "of a round, batteries. `fedcell plan METHOD ...` is short for `fedcell plan cell METHOD ...`."
+    )
+    sub.add_argument(
+        "methods", metavar="METHOD", nargs="*", help="NAME[:key=value,...] or a .py file (default: the scenario's)"
+    )
+    sub.add_argument("--scenario", metavar="NAME", default="cell", help="the preset to start from (default: cell)")
+    sub.add_argument("--seeds", metavar="N", nargs="+", help="worlds such as 1..5 (default: the scenario's seed)")
+    sub.add_argument("--rounds", metavar="N", type=int, default=100, help="rounds to draw on each (default: 100)")
+    sub.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="a setting; repeatable")
+    sub.add_argument(
+        "--grid",
+        metavar=("KEY=VALUE", "VALUE"),
+        nargs="+",
+        action="append",
+        default=[],
+        help="several values, one word each: --grid world.radius_m=200 400; repeatable, all combinations are planned",
+    )
+    sub.add_argument(
+        "--samples",
+        metavar="N",
+        type=int,
+        default=0,
+        help="every device holds so many, so that there may be more devices than samples (default: the data's split)",
+    )
+    sub.add_argument("--json", action="store_true", help="the result as JSON on stdout")
+    sub.add_argument(
+        "--figure", metavar="FILE", action="append", default=[], help="draw the first grid into a .png, .pdf or .svg"
+    )
+    sub.set_defaults(command=run_cell)
+
+
+def run_cell(args: Namespace) -> int:
+    """Plan the rounds, print, draw if asked."""
+    from ..errors import BadInput
+    from ..plan.cell import plan
+    from ..plan.show import as_json as plans_json
+    from ..plan.show import save, text
+    from ..report.figure import check_figure
+    from ..resolve import read_pairs
+    from ..sweeps.grid import read_seeds
+    from .sweep import read_grid
+
+    check_figure(args.figure)
+    if args.figure and not args.grid:
+        raise BadInput("a figure of a plan is drawn over a knob: give one several values with --grid KEY=VALUE VALUE")
+    for name, least in (("rounds", 1), ("samples", 0)):
+        if getattr(args, name) < least:
+            raise BadInput(f"--{name} {getattr(args, name)} is too few: give {least} or more")
+    seeds = None if args.seeds is None else read_seeds(args.seeds)
+    settings, grid = read_pairs(args.set, "--set"), read_grid(args.grid)
+    plans = plan(args.methods, args.scenario, settings, grid, seeds=seeds, rounds=args.rounds, samples=args.samples)
+    print(json.dumps(plans_json(plans), indent=1, allow_nan=False) if args.json else text(plans))
+    for path in args.figure:
+        print(f"written: {save(plans, path)}", file=sys.stderr if args.json else sys.stdout)
+    if not args.json and not args.samples:
+        print(f"run it: {shlex.join(_sweep(args))}")
+    return 0
+
+
+def _sweep(args: Namespace) -> list[str]:
+    """The sweep that plays the planned rounds with training."""
+    words = ["fedcell", "sweep", *args.methods, "--scenario", args.scenario, "--rounds", str(args.rounds)]
+    for pair in args.set:
+        words += ["--set", pair]
+    for values in args.grid:
+        words += ["--grid", *values]
+    return words + (["--seeds", *args.seeds] if args.seeds else [])
 
 
 def run(args: Namespace) -> int:
@@ -61,7 +154,28 @@ def run(args: Namespace) -> int:
     if args.figure:
         _save(best, title, Path(args.figure))
     print(json.dumps(as_json(best), indent=1, allow_nan=False) if args.json else text(best, title))
+    if not args.json:
+        print(f"run it: {shlex.join(cafe_run(best, args))}")
     return 0
+
+
+def cafe_run(best: "CafePlan", args: Namespace) -> list[str]:
+    """The run of what was planned: as many clients, their answer times, the quorum and the deadline."""
+    answers = {"response": "exponential", "response_rate": f"{args.rate!r}"}
+    if args.response_times:
+        answers = {"response": "trace", "response_trace": args.response_times}
+    world = {
+        "n_devices": str(args.clients),
+        **answers,
+        "deadline_s": f"{best.deadline_s!r}",
+        "clock": "deadline",
+        "access": "own_band",
+    }
+    words = ["fedcell", "run", f"cafe:quorum={best.quorum}"]
+    words += ["--scenario", "cell" if args.clients <= DIGITS else "cafe"]
+    for key, value in {**{f"world.{key}": value for key, value in world.items()}, "data.partition": "iid"}.items():
+        words += ["--set", f"{key}={value}"]
+    return [*words, "--set", "train.steps=1", "--rounds", "200"]
 
 
 def as_json(best: "CafePlan") -> dict[str, Any]:
@@ -96,7 +210,6 @@ def text(best: "CafePlan", title: str) -> str:
         lines.append(f"  and {len(best.minima) - MINIMA} more (--json lists all)")
     lines += ["", "J BY M AND T (success of a round)", *_grid(best.table), ""]
     lines.append(f"Where gradient noise dominates, try M = {best.noise_quorum} at this T (the largest g(M)).")
-    lines.append(f"run it: fedcell run cafe:quorum={best.quorum} --set world.deadline_s={best.deadline_s:.6g}")
     return "\n".join(lines)
 
 

@@ -16,7 +16,7 @@ from ..resolve import read_pairs, resolve
 from ..study import Study
 from . import study
 from .output import FIGURE, print_result
-from .parser import check_run_flags
+from .parser import check_run_flags, until_of
 from .progress import watcher
 
 
@@ -74,7 +74,8 @@ def _check(args: Namespace) -> None:
 
 def _execute(args: Namespace, watch: record.Watch, failed: record.Failed) -> list[record.Record]:
     settings = read_pairs(args.set, "--set")
-    add_flags(settings, args, "rounds", "seed")
+    args.until = until_of(args)
+    add_flags(settings, args, "rounds", "seed", "until")
     return api.run(
         args.methods,
         args.scenario or "cell",
@@ -98,7 +99,7 @@ def _resume(args: Namespace, watch: record.Watch, failed: record.Failed) -> list
         raise BadInput(f"{args.resume} is the folder of a sweep: go on with `fedcell sweep --resume {args.resume}`")
     with LogWatcher(args.log, watch) as told:
         period = record.Period(seconds=args.checkpoint_every)
-        return record.resume(args.resume, watch=told, period=period, failed=failed)
+        return record.resume(args.resume, until=until_of(args), watch=told, period=period, failed=failed)
 
 
 def add_flags(changes: dict[str, Any], args: Namespace, *flags: str) -> None:

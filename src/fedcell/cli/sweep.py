@@ -2,11 +2,12 @@
 
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import BadInput
-from .parser import check_run_flags, run_flags
+from .parser import check_run_flags, run_flags, until_of
 
 if TYPE_CHECKING:  # imported by the command alone
     from ..sweeps import SweepPlan
@@ -111,13 +112,10 @@ def _planned(args: Namespace) -> "SweepPlan":
     from .run import add_flags
 
     settings = read_pairs(args.set, "--set")
-    add_flags(settings, args, "rounds")
-    grid: dict[str, list[str]] = {}
-    for first, *rest in args.grid:
-        key, value = _pair(first)
-        grid.setdefault(key, []).extend([value, *rest])
+    args.until = until_of(args)
+    add_flags(settings, args, "rounds", "until")
     seeds = None if args.seeds is None else read_seeds(args.seeds)
-    return plan(args.methods, args.scenario or "cell", seeds, settings, grid, args.out, args.model)
+    return plan(args.methods, args.scenario or "cell", seeds, settings, read_grid(args.grid), args.out, args.model)
 
 
 def _resumed(args: Namespace) -> "SweepPlan":
@@ -127,7 +125,16 @@ def _resumed(args: Namespace) -> "SweepPlan":
     given = [f"--{name}" for name in names if getattr(args, name)] + args.methods
     if given:
         raise BadInput(f"--resume takes every run from its folder: drop {' '.join(given)}, or use --out to add runs")
-    return going_on(args.resume)
+    return going_on(args.resume, until_of(args))
+
+
+def read_grid(given: Sequence[Sequence[str]]) -> dict[str, list[str]]:
+    """The values of every key of `--grid KEY=VALUE VALUE ...` flags."""
+    grid: dict[str, list[str]] = {}
+    for first, *rest in given:
+        key, value = _pair(first)
+        grid.setdefault(key, []).extend([value, *rest])
+    return grid
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -1,1 +1,1 @@
-"""Planners that need no training: parameters from closed forms and measured times alone."""
+"""Answers without training: rounds of any method, who can take part, forecasts, and parameters from closed forms."""

@@ -13,6 +13,7 @@ from ..metrics import CLASSIFICATION
 from ..scenarios import Config, build_problem
 from ..simulate import begin, simulate
 from ..types import Method, Problem, Row, Snapshot
+from ..until import written_goals
 from . import checkpoint, rows
 from .files import DiskError, explained, locked, occupied, present, refuse_file
 from .folder import (
@@ -36,6 +37,7 @@ from .prepare import MethodRequest, PreparedRun, check_own, check_same, fingerpr
 from .recorder import PERIOD, Period, Recorder
 from .rows import Journal
 from .stop import StopRequests
+from .target import retarget, until_of
 
 
 class Progress(NamedTuple):
@@ -108,16 +110,20 @@ def resume(
     methods: Sequence[tuple[str, Method]] = (),
     dataset: Any = None,
     model: Any = None,
+    until: str | Mapping[str, Any] | None = None,
     watch: Watch = silent,
     period: Period = PERIOD,
     failed: Failed | None = None,
 ) -> list[Record]:
-    """Go on with a comparison or a single run; the rest of the arguments replace objects that were your own.
+    """Go on with a comparison or a single run; `methods`, `dataset` and `model` replace objects that were your own.
 
-    The end is bit-identical to that of a run that was never interrupted. Settings come from the
-    record alone. Runs that ended are left as they are, unless rows of theirs are gone. `failed` is as of `execute`.
+    The end is bit-identical to that of a run that was never interrupted. Settings come from the record alone, but for
+    `until`: a run that stopped at `accuracy=0.8` resumes to `accuracy=0.9`, or to its last round with `none`. Runs that
+    ended are left as they are, unless rows of theirs are gone. `failed` is as of `execute`.
     """
     folder, own = Path(folder), dict(methods)
+    if until is not None:
+        retarget(folder, written_goals(until))
     jobs = []
     for path, spec in specs(folder):
         if _ended(path, spec, watch):
@@ -154,7 +160,7 @@ def run_one(
     """
     folder = Path(folder)
     if begun(folder):
-        resume(folder, watch=watch, period=period)
+        resume(folder, until=config.until, watch=watch, period=period)
         return
     problem, jobs = prepare(config, [library.parse(method, defaults)])
     claim(folder, "")
@@ -185,6 +191,7 @@ def run_real(
     folder = Path(folder)
     _, jobs = prepare(config, [method], problem=problem)
     if begun(folder):
+        retarget(folder, config.until)
         ((_, spec),) = specs(folder)
         check_same(folder, spec, config, method)
         if _ended(folder, spec, watch):
@@ -238,10 +245,16 @@ def _ended(folder: Path, spec: Spec, watch: Watch) -> bool:
     status = read_status(folder, int(spec.config["rounds"]))
     if status.state not in ENDED:
         return False
-    n_rows = len(rows.read(folder)[0])
-    note = shortage(folder, status, n_rows)
+    lines = rows.read(folder)[0]
+    note = shortage(folder, status, len(lines))
     if note:
-        watch(Progress(spec.label, n_rows, status.total, note=note, folder=folder))
+        watch(Progress(spec.label, len(lines), status.total, note=note, folder=folder))
+        return False
+    if (
+        status.state == "finished"
+        and len(lines) < status.total
+        and not until_of(spec).after_all(map(rows.decode, lines))
+    ):
         return False
     note = f"{folder} has {status.state} already: nothing to do"
     watch(Progress(spec.label, status.rounds, status.total, status.state, note=note, folder=folder))
@@ -315,12 +328,15 @@ def _play(
     label, total = job.spec.label, recorder.total
     recorder.status("running")
     watch(Progress(label, recorder.saved_round, total, again=recorder.resume, folder=job.folder))
-    state, message = "finished", ""
+    until = until_of(job.spec)
+    state, message = "finished", until.after_all(map(rows.decode, recorder.journal.lines[: recorder.saved_round]))
     try:
-        for row, after in rounds:
+        for row, after in rounds if not message else ():
             recorder.put(row, after)
             told = Progress(label, after.round, total, row=row, again=recorder.resume, folder=job.folder)
             watch(told._replace(task=job.spec.task))
+            if message := until.after(row):
+                break
             if after.round < total:
                 requests.check()
     except Diverged as error:

@@ -254,10 +254,10 @@ def read_status(folder: Path, total: int) -> Status:
 
 def shortage(folder: Path, status: Status, n_rows: int) -> str:
     """What is wrong with a run that ended and has fewer rows than it had then; empty where nothing is."""
-    needed = status.total if status.state == "finished" else status.rounds
-    if status.state not in ENDED or n_rows >= needed:
+    if status.state not in ENDED or n_rows >= status.rounds:
         return ""
-    return f"{folder} is damaged ({status.state}, but with {n_rows} of {needed} rows): resuming makes the others anew"
+    rows = f"{n_rows} of {status.rounds} rows"
+    return f"{folder} is damaged ({status.state}, but with {rows}): resuming makes the others anew"
 
 
 def how_to_resume(folder: Path, own: tuple[str, ...]) -> str:

@@ -156,7 +156,7 @@ def check_own(folder: Path, spec: Spec, dataset: Any, model: Any, own: Mapping[s
 def check_same(folder: Path, spec: Spec, config: Config, method: Choice) -> None:
     """Refuse to go on with other settings than those that a run of real devices began with."""
     was, now = (replace(one, model=placeless(one.model)) for one in (reconfigure(spec), config))
-    changed = [key for key, _, _ in options.differences(was, now)]
+    changed = [key for key, _, _ in options.differences(was, now) if key != "until"]
     same = method.source == spec.source
     if not same or options.differences(options.from_dict(type(method.config)(), spec.settings), method.config):
         changed.append(f"method {method.label!r}")

@@ -235,6 +235,10 @@ def _endings(groups: Sequence[Repeats], seeds: Sequence[int]) -> list[str]:
         if run.status.state == "diverged"
     ]
     notes = [f"diverged, so without final values and totals: {few(diverged)}"] if diverged else []
+    early = [label for label, _, run in runs if run.status.state == "finished" and run.status.rounds < run.status.total]
+    if early:
+        what = "stopped when a condition of --until was met, so final values and totals are those up to there"
+        notes.append(f"{what}: {few(list(dict.fromkeys(early)))}")
     real = list(dict.fromkeys(label for label, _, run in runs if run.clock == "measured"))
     if real:
         notes.append(f"real devices, so time is measured and energy is not known: {few(real)}")

@@ -19,6 +19,7 @@ OPEN = ("waiting", "running", "interrupted", "failed")  # states of a run withou
 CAUTIONS = {  # settings that may differ, at the price of a sentence
     "data.name": ("data set", "scores are those of different test sets"),
     "rounds": ("rounds", "totals and final values are those of runs of different lengths"),
+    "until": ("conditions to stop at", "totals and final values are those of runs that stopped at different points"),
     "eval_every": ("rounds between evaluations", "the best of more evaluations tends to be higher"),
 }
 

@@ -53,12 +53,12 @@ def served_cells(served: Mapping[str, float]) -> list[str]:
 
 
 def remarks(summaries: Sequence[RunInfo]) -> list[str]:
-    """A sentence for every run that is not finished."""
+    """A sentence for every run that did not play all its rounds."""
     return [
         f"{one.label}: {one.state} after {one.rounds} of {one.total_rounds} rounds"
         + f" ({one.message})" * bool(one.message)
         for one in summaries
-        if one.state != "finished"
+        if one.state != "finished" or one.message
     ]
 
 

@@ -34,7 +34,8 @@ from ..learn.tasks import LEARNED, refuse_without_labels
 from ..machine import cores
 from ..metrics import CLASSIFICATION
 from ..options import check, keys, option, written
-from ..types import Ints, Problem, Stream
+from ..types import Ints, Problem, Store, Stream
+from ..until import written_goals
 from ..unused_settings import unused_settings
 from ..world import binomial_stream, build_world, markov_stream, static_stream
 from ..world.settings import StreamConfig, WorldConfig
@@ -48,6 +49,10 @@ class Config:
     seed: int = option(1, "every random draw of the run follows from it", least=0)
     rounds: int = option(60, "rounds to simulate", least=1)
     eval_every: int = option(1, "rounds between two evaluations on the test set", least=1)
+    until: str = option(
+        "",
+        "stop after the round that meets one of these: a metric, seconds, joules or bits, as in accuracy=0.9,joules=50",
+    )
     world: WorldConfig = field(default_factory=WorldConfig)
     data: DataConfig = field(default_factory=DataConfig)
     stream: StreamConfig = field(default_factory=StreamConfig)
@@ -55,6 +60,9 @@ class Config:
     characters: CharactersConfig = field(default_factory=CharactersConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "until", written_goals(self.until))
 
 
 class Scenario(NamedTuple):
@@ -83,20 +91,24 @@ def get(name: str) -> Scenario:
     )
 
 
-def build_problem(config: Config, dataset: Dataset | None = None, model: nn.Module | None = None) -> Problem:
+def build_problem(
+    config: Config, dataset: Dataset | None = None, model: nn.Module | None = None, samples_each: int = 0
+) -> Problem:
     """Data, split, network, world and learner of the settings.
 
     Args:
         config: the settings; validated here.
         dataset: samples to use instead of `data.name`.
         model: network to use instead of `model.name`; its present weights are the start.
+        samples_each: samples that every device holds instead of its part of a split, any of the data, so that there may
+            be more devices than samples; 0: as the settings say. For plans alone, which train nothing.
     """
     check(config)
     _check_own(dataset, model)
     _check_used(config, dataset)
     cores()  # refuses a FEDCELL_CORES that is no number before anything is done
     device = pick_device(config.train.device)
-    train, test, stream, n_classes, scaling, task = _samples(config, dataset, device)
+    train, test, stream, n_classes, scaling, task = _samples(config, dataset, device, samples_each)
     own = [Architecture.of(choose(deepcopy(model), config.model.train), config.model.buffers)] if model else None
     architectures = own or _architectures(config, train.shape, n_classes)
     for architecture in architectures:
@@ -181,9 +193,11 @@ def _of_device(config: Config, n_architectures: int) -> Ints | None:
     return rng.stream(config.seed, rng.SETUP, "model.widths").integers(n_architectures, size=config.world.n_devices)
 
 
-def _samples(config: Config, dataset: Dataset | None, device: torch.device) -> Drawn:
+def _samples(config: Config, dataset: Dataset | None, device: torch.device, samples_each: int) -> Drawn:
     """Training samples, test samples, how they reach the devices, the number of classes, and how inputs are scaled."""
     if dataset is None and (generate := GENERATORS.get(config.data.name)):
+        if samples_each:
+            raise BadInput(f"{config.data.name} says how many samples each device holds: drop --samples")
         settings = getattr(config, config.data.name)
         return generate(settings, config.world.n_devices, config.rounds, config.seed, device)
     own = dataset is None  # nobody else holds what is loaded here
@@ -197,7 +211,15 @@ def _samples(config: Config, dataset: Dataset | None, device: torch.device) -> D
     found = scaled(found, config.data.scaling, reuse=own)
     train, test = Samples(found.x_train, found.y_train, device), Samples(found.x_test, found.y_test, device)
     test.owner = test_owner
-    return Drawn(train, test, build_stream(config, found), found.n_classes, found.scaling, found.task)
+    stream = _equal_stores(config, len(train), samples_each) if samples_each else build_stream(config, found)
+    return Drawn(train, test, stream, found.n_classes, found.scaling, found.task)
+
+
+def _equal_stores(config: Config, n_samples: int, each: int) -> Stream:
+    """Every device holds so many samples, and one sample may be on several devices."""
+    n_devices = config.world.n_devices
+    items = np.arange(n_devices * each, dtype=np.int64).reshape(n_devices, each) % n_samples
+    return static_stream(Store(items, np.full(n_devices, each)))
 
 
 def build_stream(config: Config, dataset: Dataset) -> Stream:

@@ -28,7 +28,7 @@ from ..record.drive import claim
 from ..record.files import explained, locked, occupied, present, write_json
 from ..record.folder import ENDED, FORMAT, RUN, SWEEP, run_name, versioned
 from ..record.index import look
-from ..resolve import with_names
+from ..resolve import with_names, with_until
 from ..scenarios import Config, check_dataset
 from . import local, on_ray
 from .grid import SweepPlan, expand
@@ -47,6 +47,7 @@ def sweep(
     *,
     model: str | None = None,
     dataset: Dataset | str | None = None,
+    until: str | Mapping[str, Any] | None = None,
     out: str | Path | None = None,
     workers: int = 0,
     engine: str = "local",
@@ -67,6 +68,8 @@ def sweep(
         grid: keys with several, such as `{"world.radius_m": [200, 400], "fedprox.mu": [0.1, 1]}`: all combinations.
         model: `net.py:function`, a function in a file that builds your own network, or a built-in name.
         dataset: your own samples, which are stored in the folder of the sweep; or a text, as `data.name` has it.
+        until: stop each run after the round that meets one of these, such as `{"accuracy": 0.9, "joules": 50}`. Called
+            again with a higher target, runs that stopped resume to it.
         out: folder of the sweep; None: the next free one in `runs/`.
         workers: processes side by side; 0: as many as there are cores or runs. Cores are shared out among them.
         engine: who does the runs: `local`, processes on this machine, or `ray`, workers of a Ray cluster.
@@ -79,7 +82,8 @@ def sweep(
 
     Raises BadInput, before anything is written, for methods and settings that do not fit.
     """
-    planned = plan(methods, scenarios, seeds, settings, grid, out, model, dataset)
+    fixed = with_until(options.mapping(settings, "settings", "{'rounds': 30}"), until)
+    planned = plan(methods, scenarios, seeds, fixed, grid, out, model, dataset)
     for line in planned.notices:
         warn(line, stacklevel=2)
     told = watcher(watch)
@@ -130,12 +134,15 @@ def _listed(value: Any, name: str) -> list[Any]:
     return list(value)
 
 
-def going_on(folder: str | Path) -> SweepPlan:
-    """Every run that was ever asked for in the folder of a sweep."""
+def going_on(folder: str | Path, until: str | None = None) -> SweepPlan:
+    """Every run that was ever asked for in the folder of a sweep, with other conditions to stop at if given."""
     folder = Path(folder)
     if not present(folder / SWEEP):
         raise BadInput(f"{folder} is no folder of a sweep (it has no {SWEEP}): name one that `fedcell sweep` printed")
-    return SweepPlan(folder, tuple(_on_file(folder).values()))
+    tasks = tuple(_on_file(folder).values())
+    if until is not None:
+        tasks = tuple(task._replace(config={**task.config, "until": until}) for task in tasks)
+    return SweepPlan(folder, tasks)
 
 
 def carry_out(
@@ -173,12 +180,18 @@ def carry_out(
             if every != known:
                 _write(folder, list(every.values()))
         before = states(plan)
-        left = [task for task, info in zip(plan.tasks, before, strict=True) if info.state not in ENDED]
+        left = [task for task, info in zip(plan.tasks, before, strict=True) if not _done(task, info)]
         orders = Orders(str(folder), checkpoint_s, texts)
         _skip(plan, before, orders, watch)
         outcomes = _play(left, orders, workers, chosen, watch)
     infos = [_final(info, outcomes.get(task.name)) for task, info in zip(plan.tasks, states(plan), strict=True)]
     return infos, _exit_code(infos, outcomes)
+
+
+def _done(task: SweepRun, info: RunInfo) -> bool:
+    """Whether nothing is left of a run; one that stopped at other conditions is looked at again."""
+    early = info.state == "finished" and info.rounds < info.total_rounds
+    return info.state in ENDED and not (early and info.config.get("until", "") != task.config.get("until", ""))
 
 
 def states(plan: SweepPlan) -> list[RunInfo]:
@@ -242,14 +255,15 @@ def _play(tasks: Sequence[SweepRun], orders: Orders, workers: int, engine: Engin
 
 def _skip(plan: SweepPlan, before: Sequence[RunInfo], orders: Orders, watch: Watch) -> None:
     """Say what is done already, and bring its rows to the loggers."""
-    counts = Counter(info.state for info in before if info.state in ENDED)
+    done = [_done(task, info) for task, info in zip(plan.tasks, before, strict=True)]
+    counts = Counter(info.state for info, over in zip(before, done, strict=True) if over)
     if not counts:
         return
     words = " and ".join(f"{counts[state]} {state}" for state in ENDED if counts[state])
     watch(Progress("sweep", 0, 0, note=f"{counts.total()} of {len(before)} runs are skipped: {words} before"))
     with LogWatcher(orders.log, watch, base=Path(orders.folder)) as told:
-        for task, info in zip(plan.tasks, before, strict=True):
-            if info.state in ENDED:
+        for task, info, over in zip(plan.tasks, before, done, strict=True):
+            if over:
                 told(Progress(task.name, info.rounds, info.total_rounds, info.state, folder=info.folder))
 
 
@@ -277,7 +291,7 @@ def _compare(plan: SweepPlan, infos: Sequence[RunInfo]) -> None:
         try:
             was, now = (options.from_dict(Config(), one.config) for one in (info, task))
             was, now = (replace(one, model=placeless(one.model)) for one in (was, now))
-            changed = options.differences(was, now)
+            changed = [one for one in options.differences(was, now) if one[0] != "until"]
             if own := _own_settings(task):
                 was = options.from_dict(type(own)(), info.settings)
                 changed += options.differences(was, own, f"{Path(task.source).stem}.")

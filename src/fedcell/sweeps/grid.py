@@ -50,6 +50,8 @@ def expand(
     for key, values in grid.items():
         if isinstance(values, str) or not isinstance(values, Collection) or not len(values):
             raise BadInput(f"the grid of {key} is {values!r}: give a list of one or more values")
+        if key == "until":
+            raise BadInput("until has a grid, but a run stops once: give one condition, or several joined by commas")
         if key in settings:
             raise BadInput(f"{key} is set to one value and has a grid, too: drop one of them")
     presets = [_preset(name) for name in names]
@@ -131,7 +133,7 @@ def read_seeds(texts: Sequence[str]) -> list[int]:
 
 def _world_name(preset: Config, config: Config) -> str:
     """Scenario, what differs from it, and the seed."""
-    before = {key: value for key, _, value in options.keys(replace(preset, seed=config.seed))}
+    before = {key: value for key, _, value in options.keys(replace(preset, seed=config.seed, until=config.until))}
     model = shown(options.to_dict(config.model))
     short = {
         "model.name": model["name"],

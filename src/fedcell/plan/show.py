@@ -1,0 +1,114 @@
+"""Plans for a person, for a program, and by knob."""
+
+from collections.abc import Sequence
+from math import isfinite, nan
+from pathlib import Path
+from typing import Any
+
+from ..errors import BadInput
+from ..options import written
+from ..record.files import nulled
+from ..report.knobs import KnobPanel, KnobPoint, save_knobs
+from ..report.table import BITS, JOULES, TIMES, Units, aligned, human
+from .cell import CellPlan, Spread
+
+MEANING = (
+    "able: devices that could deliver one local step alone on the whole band or the best block, at the best clock and "
+    "power. heard: devices that the method hears at least once. asked: per round. delivered: share of those, in %. "
+    "time, energy, uplink: of a round, mean (5 % to 95 % of the rounds). batteries: rounds until the first is empty, "
+    "and until half are."
+)
+PANELS: tuple[tuple[str, str, Units], ...] = (
+    ("round_s", "time of a round", TIMES),
+    ("round_joule", "energy of a round", JOULES),
+    ("delivered_share", "delivered (%)", ((0.01, ""),)),
+    ("heard", "devices heard", ((1.0, ""),)),
+)
+
+
+def text(plans: Sequence[CellPlan]) -> str:
+    """The table of plans, and what they assume."""
+    keys = list(dict.fromkeys(key for one in plans for key in one.varied))
+    header = ["method", *keys, "able", "heard", "asked", "delivered", "time", "energy", "uplink", "batteries"]
+    rows = [header, *(_cells(one, keys) for one in plans)]
+    first = plans[0]
+    seeds = f"{len(first.seeds)} seeds" if len(first.seeds) > 1 else f"seed {first.seeds[0]}"
+    lines = [
+        f"{first.scenario}: {first.n_devices} devices, {first.rounds} rounds drawn on {seeds}, nothing trained",
+        "",
+    ]
+    return "\n".join([*lines, *aligned(rows), "", MEANING, *_remarks(plans, keys)])
+
+
+def _cells(one: CellPlan, keys: Sequence[str]) -> list[str]:
+    share = f"{100 * one.delivered_share:.1f}" if isfinite(one.delivered_share) else "-"
+    return [
+        one.label,
+        *(_knob(one, key) for key in keys),
+        f"{one.able:g}/{one.n_devices}",
+        f"{one.heard:g}",
+        f"{one.selected:.1f}",
+        share,
+        _between(one.round_s, TIMES),
+        _between(one.round_joule, JOULES),
+        human(one.round_bit.mean, BITS),
+        f"{_rounds(one.first_empty_round)} / {_rounds(one.half_empty_round)}",
+    ]
+
+
+def _knob(one: CellPlan, key: str) -> str:
+    return written(one.varied[key]) if key in one.varied else "-"
+
+
+def _between(found: Spread, units: Units) -> str:
+    if found.high - found.low <= 1e-9 * abs(found.mean):
+        return human(found.mean, units)
+    return f"{human(found.mean, units)} ({human(found.low, units)} to {human(found.high, units)})"
+
+
+def _rounds(number: float) -> str:
+    return f"{number:.0f}" if isfinite(number) else "-"
+
+
+def _remarks(plans: Sequence[CellPlan], keys: Sequence[str]) -> list[str]:
+    """A line for everything that keeps devices out, and for what a plan assumes."""
+    lines = []
+    for one in plans:
+        name = " ".join([one.label, *(f"{key}={_knob(one, key)}" for key in keys if key in one.varied)])
+        for what, reasons in (("cannot take part", one.unable), ("are never heard", one.unheard)):
+            if reasons and one.selected:
+                words = ", ".join(f"{count:g} {reason}" for reason, count in reasons.items())
+                lines.append(f"{name}: {sum(reasons.values()):g} devices {what} ({words})")
+        lines += [f"{name}: {note}" for note in one.notes]
+    return ["", *dict.fromkeys(lines)] if lines else []
+
+
+def as_json(plans: Sequence[CellPlan]) -> list[dict[str, Any]]:
+    """Plain values; numbers that JSON lacks become null."""
+    found = []
+    for one in plans:
+        values = one._asdict()
+        values |= {name: values[name]._asdict() for name in ("round_s", "round_joule", "round_bit")}
+        found.append(nulled(values))
+    return found
+
+
+def save(plans: Sequence[CellPlan], path: str | Path) -> Path:
+    """Draw time, energy, delivered share and devices heard over the first knob that has several values."""
+    known = list(dict.fromkeys(key for one in plans for key in one.varied))
+    keys = [key for key in known if len({_knob(one, key) for one in plans if key in one.varied}) > 1]
+    if not keys:
+        raise BadInput("a figure of a plan is drawn over a knob: give one several values with --grid KEY=VALUE VALUE")
+    shown = [one for one in plans if keys[0] in one.varied]
+    panels = [KnobPanel(title, units, [_point(one, keys, name) for one in shown]) for name, title, units in PANELS]
+    return save_knobs(keys[0], panels, path)
+
+
+def _point(one: CellPlan, keys: Sequence[str], name: str) -> KnobPoint:
+    label = " ".join([one.label, *(f"{key}={_knob(one, key)}" for key in keys[1:] if key in one.varied)])
+    if "." in keys[0] and f"{keys[0].partition('.')[2]}=" in one.label:  # of a method, whose label names it
+        label = label.replace(f"{keys[0].partition('.')[2]}={written(one.varied[keys[0]])}", "").strip(":,")
+    value = getattr(one, name)
+    if isinstance(value, Spread):
+        return KnobPoint(label, one.varied[keys[0]], value.mean, value.low, value.high)
+    return KnobPoint(label, one.varied[keys[0]], value, nan, nan)

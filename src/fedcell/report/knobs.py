@@ -1,0 +1,101 @@
+"""Figures by knob: quantities over the values of one setting, with their intervals, one line per method."""
+
+from collections.abc import Sequence
+from io import BytesIO
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..options import written
+from ..record.files import write_asked
+from .figure import COLOURS, FORMATS, INK, LINES, MARKERS, PAGE_INCH, PRINT, format_of, shorten
+from .table import Units, scale
+
+if TYPE_CHECKING:  # matplotlib takes a while to import and is needed by whoever draws alone
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+WIDE = 20.0  # values whose largest is so many times the smallest get a logarithmic axis
+
+
+class KnobPoint(NamedTuple):
+    """What one value of a knob gives."""
+
+    label: str  # of the line that it belongs to
+    knob: Any
+    mean: float
+    low: float
+    high: float
+
+
+class KnobPanel(NamedTuple):
+    """One quantity over the knob."""
+
+    title: str
+    units: Units
+    points: Sequence[KnobPoint]
+
+
+def save_knobs(key: str, panels: Sequence[KnobPanel], path: str | Path, width_inch: float = PAGE_INCH) -> Path:
+    """Draw panels into a PNG, PDF or SVG file, by the end of its name."""
+    from matplotlib import rc_context
+
+    buffer, path = BytesIO(), Path(path)
+    kind = format_of(path)
+    with rc_context(PRINT):
+        draw_knobs(key, panels, width_inch).savefig(buffer, format=kind, **FORMATS[kind])
+    return write_asked(path, buffer.getvalue(), "then ask for the figure again")
+
+
+def draw_knobs(key: str, panels: Sequence[KnobPanel], width_inch: float = PAGE_INCH) -> "Figure":
+    """A panel per quantity over the values of `key`, two side by side, with one legend above them."""
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    across = min(2, len(panels))
+    down = -(-len(panels) // across)
+    size = (width_inch, 0.3 + 0.66 * width_inch / across * down)
+    figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(wspace=0.04, hspace=0.04))
+    axes = figure.subplots(down, across, squeeze=False).ravel()
+    for ax, panel in zip(axes, panels, strict=False):
+        _draw_panel(ax, key, panel)
+    for ax in axes[len(panels) :]:
+        ax.set_visible(False)
+    handles, labels = axes[0].get_legend_handles_labels()
+    if handles:
+        figure.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), 3), frameon=False)
+    return figure
+
+
+def _draw_panel(ax: "Axes", key: str, panel: KnobPanel) -> None:
+    knobs = _sorted(list(dict.fromkeys(point.knob for point in panel.points)))
+    number = all(_is_number(knob) for knob in knobs)
+    at = {knob: float(knob) if number else float(place) for place, knob in enumerate(knobs)}
+    size, unit = scale(max((abs(point.mean) for point in panel.points if isfinite(point.mean)), default=1), panel.units)
+    for index, label in enumerate(dict.fromkeys(point.label for point in panel.points)):
+        mine = sorted((point for point in panel.points if point.label == label), key=lambda point: at[point.knob])
+        look: dict[str, Any] = {"color": COLOURS[index % len(COLOURS)], "linestyle": LINES[index % len(LINES)]}
+        mark = MARKERS[index % len(MARKERS)]
+        x = [at[point.knob] for point in mine]
+        ax.plot(x, [point.mean / size for point in mine], marker=mark, ms=4, lw=1.2, label=shorten(label, 60), **look)
+        low, high = ([getattr(point, name) / size for point in mine] for name in ("low", "high"))
+        ax.fill_between(x, low, high, color=look["color"], alpha=0.15, linewidth=0)
+    ax.set_ylabel(panel.title + (f" ({unit})" if unit else ""), color=INK)
+    ax.set_xlabel(key, color=INK)
+    if not number:
+        ax.set_xticks(range(len(knobs)), [written(knob) for knob in knobs])
+    elif min(at.values()) > 0 and max(at.values()) > WIDE * min(at.values()):
+        ax.set_xscale("log")
+    ax.grid(color="#dddddd", linewidth=0.7)
+    ax.set_axisbelow(True)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.tick_params(colors=INK)
+
+
+def _sorted(knobs: list[Any]) -> list[Any]:
+    """Numbers in their order, anything else as given."""
+    return sorted(knobs, key=float) if all(map(_is_number, knobs)) else knobs
+
+
+def _is_number(knob: Any) -> bool:
+    return isinstance(knob, int | float) and not isinstance(knob, bool)

@@ -1,0 +1,200 @@
+"""Which knob helps: what an accuracy costs over the values of one setting, the ranking of all groups, and the front.
+
+A group is on the Pareto front if no other is as good in best accuracy, seconds and joules to the target, and better in
+one of them. A group that does not reach the target on every seed has no such cost and ranks last.
+"""
+
+from collections.abc import Mapping, Sequence
+from math import inf, isfinite, nan
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import BadInput, did_you_mean
+from ..options import flat, written
+from ..record.files import nulled
+from ..types import Bools, Floats
+from .comparison import Comparison, Group, Measure
+from .costs import COSTS
+from .knobs import KnobPanel, KnobPoint, save_knobs
+from .quantities import PERCENT, REACH
+from .table import Units, aligned, human
+
+RANKED = ("time", "energy", "uplink", "round")
+TITLES = {cost.name: ("rounds" if cost.name == "round" else cost.name, cost.units) for cost in COSTS}
+
+
+class KnobGroup(NamedTuple):
+    """A group at one value of a knob."""
+
+    line: str  # method and other settings that differ: groups of one line differ in the knob alone
+    knob: Any
+    group: Group
+
+
+class Ranked(NamedTuple):
+    """A group, what the target costs it, and whether it is on the front."""
+
+    label: str
+    cost: Mapping[str, float]  # by `RANKED`; inf if a run does not reach the target
+    accuracy: float
+    front: bool
+
+
+def over(comparison: Comparison, key: str) -> list[KnobGroup]:
+    """The groups of a comparison by the values of a setting, line by line and in the order of the values."""
+    known = [_settings(group) for group in comparison.groups]
+    if not any(key in one for one in known):
+        varied = ", ".join(sorted({name for group in comparison.groups for name in group.varied})) or "methods alone"
+        near = did_you_mean(key, sorted({name for one in known for name in one}))
+        raise BadInput(f"no run has a setting {key!r}{near or f': name one in which they differ ({varied})'}")
+    differ = [name for name in known[0] if len({repr(one.get(name)) for one in known if name in one}) > 1]
+    differ += [name for one in known for name in one if name not in known[0] and name not in differ]
+    found = [
+        KnobGroup(_line(group, one, [name for name in differ if name != key], known), one[key], group)
+        for group, one in zip(comparison.groups, known, strict=True)
+        if key in one
+    ]
+    values = list(dict.fromkeys(map(repr, (one.knob for one in found))))
+    if len(values) < 2:
+        raise BadInput(f"{key} is {written(found[0].knob)} in all runs: name a setting that differs, or sweep over it")
+    lines = list(dict.fromkeys(one.line for one in found))
+    return sorted(found, key=lambda one: (lines.index(one.line), *_order(one.knob)))
+
+
+def _settings(group: Group) -> dict[str, Any]:
+    """Every setting of the runs of a group by dotted key, those of the method under its name."""
+    one = group.records[0]
+    name = one.method.partition(":")[0]
+    own = {f"{Path(name).stem}.{key}": value for key, value in flat(one.settings).items()}
+    return {key: value for key, value in flat(one.config).items() if key not in ("seed", "until")} | own
+
+
+def _line(group: Group, one: Mapping[str, Any], differ: Sequence[str], every: Sequence[Mapping[str, Any]]) -> str:
+    name = Path(group.records[0].method.partition(":")[0]).stem
+    alike = [other for other in every if any(key.startswith(f"{name}.") for key in other)]
+    shown = [key for key in differ if key in one and len({repr(other.get(key)) for other in alike}) > 1]
+    return " ".join([name, *(f"{key.removeprefix(name + '.')}={written(one[key])}" for key in shown)])
+
+
+def _order(knob: Any) -> tuple[int, float, str]:
+    try:
+        return 0, float(knob), ""
+    except (TypeError, ValueError):
+        return 1, 0.0, written(knob)
+
+
+# ---------------------------------------------------------------- ranking and front
+
+
+def ranking(comparison: Comparison, by: str = "time") -> list[Ranked]:
+    """All groups by what the first target costs them, the cheapest first; without a target by best accuracy."""
+    if by not in RANKED:
+        raise BadInput(f"cannot rank by {by!r}: choose one of {', '.join(RANKED)}")
+    found = []
+    for group in comparison.groups:
+        cost = {name: _mean(group, name, comparison.targets) for name in RANKED}
+        found.append(Ranked(group.label, cost, group.measures["accuracy_best"].estimate.mean, False))
+    points = np.array([[-one.accuracy, one.cost["time"], one.cost["energy"]] for one in found])
+    on_front = front(points)
+    found = [one._replace(front=bool(here)) for one, here in zip(found, on_front, strict=True)]
+    return sorted(found, key=lambda one: (one.cost[by], -one.accuracy if isfinite(one.accuracy) else inf))
+
+
+def front(points: Floats) -> Bools:
+    """Which points no other beats, `[n]`, if less is better in every column; one with NaN is never among them.
+
+    >>> front(np.array([[1.0, 3.0], [2.0, 2.0], [2.0, 3.0], [np.nan, 0.0]])).tolist()
+    [True, True, False, False]
+    """
+    as_good = np.all(points[None] <= points[:, None], axis=2)  # [i, j]: j is as good as i everywhere
+    better = np.any(points[None] < points[:, None], axis=2)
+    return np.asarray(~np.any(as_good & better, axis=1) & ~np.any(np.isnan(points), axis=1))
+
+
+def _mean(group: Group, cost: str, targets: Sequence[float]) -> float:
+    if not targets:
+        return inf
+    found = group.measures[f"{REACH[cost][0]}_to_{targets[0]}"]
+    return inf if found.censored or not isfinite(found.estimate.mean) else found.estimate.mean
+
+
+# ---------------------------------------------------------------- for people and programs
+
+
+def over_text(comparison: Comparison, key: str, by: str = "time") -> str:
+    """Tables of the costs of every target over a knob, then the ranking."""
+    parts, found = [], over(comparison, key)
+    for target in comparison.targets or (None,):
+        title = f"to reach {100 * target:g} % accuracy" if target else "no run was evaluated by accuracy"
+        header = ["method", key, "best", *(TITLES[name][0] for name in RANKED)]
+        rows = [
+            [one.line, written(one.knob), _cell(one.group.measures["accuracy_best"], PERCENT)]
+            + [_cell(one.group.measures[f"{REACH[name][0]}_to_{target}"], TITLES[name][1]) for name in RANKED if target]
+            for one in found
+        ]
+        parts += [f"{title}, over {key}", *aligned([header[: len(rows[0])], *rows]), ""]
+    return "\n".join([*parts, ranking_text(comparison, by)])
+
+
+def ranking_text(comparison: Comparison, by: str = "time") -> str:
+    """The groups by what the target costs, with a star for those on the front."""
+    header = ["rank", "", "group", "best", *(TITLES[name][0] for name in RANKED)]
+    rows = [
+        [str(n + 1), "*" if one.front else "", one.label, human_percent(one.accuracy)]
+        + ["never" if one.cost[name] == inf else human(one.cost[name], TITLES[name][1]) for name in RANKED]
+        for n, one in enumerate(ranking(comparison, by))
+    ]
+    goal = f" to reach {100 * comparison.targets[0]:g} %" if comparison.targets else ""
+    meaning = "*: on the Pareto front of best accuracy, seconds and joules: no other is as good in all three"
+    return "\n".join([f"ranking by {TITLES[by][0]}{goal}", *aligned([header, *rows]), "", meaning])
+
+
+def human_percent(share: float) -> str:
+    """A share in %, or a dash."""
+    return f"{100 * share:.1f}" if isfinite(share) else "-"
+
+
+def _cell(found: Measure, units: Units) -> str:
+    """Mean and half of the interval, or what it is at least."""
+    if found.censored:
+        return f"> {_human(float(np.nanmean(found.least)), units)}"
+    mean, half = found.estimate.mean, found.estimate.high - found.estimate.mean
+    return _human(mean, units) + (f" \N{PLUS-MINUS SIGN} {_human(half, units)}" if isfinite(half) else "")
+
+
+def _human(value: float, units: Units) -> str:
+    return human_percent(value) if units is PERCENT else human(value, units)
+
+
+def over_json(comparison: Comparison, key: str | None, by: str = "time") -> dict[str, Any]:
+    """The knob and the ranking as plain values."""
+    knobs = [] if key is None else over(comparison, key)
+    values: dict[str, Any] = {
+        "ranking": [one._asdict() for one in ranking(comparison, by)],
+        "over": {
+            "key": key,
+            "points": [{"line": one.line, "value": one.knob, "group": one.group.label} for one in knobs],
+        },
+    }
+    found: dict[str, Any] = nulled(values)
+    return found
+
+
+def save_over(comparison: Comparison, key: str, path: str | Path, width_inch: float) -> Path:
+    """Draw best accuracy and the costs of the first target over a knob; runs that never get there leave gaps."""
+    found = over(comparison, key)
+    panels = [KnobPanel("best accuracy (%)", ((0.01, ""),), [_point(one, "accuracy_best") for one in found])]
+    for name in RANKED[:3] if comparison.targets else ():
+        target = comparison.targets[0]
+        title, units = TITLES[name]
+        points = [_point(one, f"{REACH[name][0]}_to_{target}") for one in found]
+        panels.append(KnobPanel(f"{title} to {100 * target:g} %", units, points))
+    return save_knobs(key, panels, path, width_inch)
+
+
+def _point(one: KnobGroup, quantity: str) -> KnobPoint:
+    found = one.group.measures[quantity]
+    mean, low, high, _ = found.estimate if not found.censored else (nan, nan, nan, 0)
+    return KnobPoint(one.line, one.knob, mean, low, high)

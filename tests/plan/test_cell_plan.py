@@ -1,0 +1,258 @@
+"""Plans without training against runs with it: seconds, joules, bits and fates of every round."""
+
+import json
+import shlex
+
+import byte_equal
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fedcell import radio, scenarios, world
+from fedcell.cli import main
+from fedcell.errors import BadInput
+from fedcell.methods.parts.resources import plan as full_speed
+from fedcell.plan import reach
+from fedcell.plan.cell import LOOKS, draw, plan, who_can
+from fedcell.plan.show import save
+from fedcell.plan.untrained import MadeUp, looks_at_updates
+from fedcell.record import read, read_all
+from fedcell.resolve import resolve
+from fedcell.scenarios import build_problem
+from fedcell.simulate import simulate
+
+ROUNDS = 4
+DENSE = {"model.name": "mlp", "model.hidden": "16"}
+NETWORKS = {  # smaller ones where the scenario's take long; what rounds cost follows from the world alike
+    "osafl": {"model.hidden": "16"},
+    "osafl_squeezenet": DENSE,
+    "rawhfl": {"model.hidden": "16,16"},
+    "recycling_vgg": DENSE | {"model.norm": "none"},
+    "recycling_vgg_printed": DENSE | {"model.norm": "none"},
+    "pruning_vgg": DENSE | {"model.norm": "none"},
+    "knowledge_equal_cifar": {"model.channels": "4,4"},
+}
+
+
+def costs(rows):
+    return np.array([[row.round_s, row.compute_joule, row.radio_joule, row.uplink_bit] for row in rows])
+
+
+def built(scenario, **changes):
+    """A scenario in small, as a problem and its methods by label."""
+    preset = scenarios.get(scenario)
+    smaller = byte_equal.shrunk(scenario) | {"rounds": ROUNDS, "eval_every": ROUNDS} | NETWORKS.get(scenario, {})
+    asked = preset.compare[:1] if byte_equal.heavy(scenario) else preset.compare
+    found = resolve(preset, asked, smaller | changes)
+    problem = build_problem(found.config, byte_equal.dataset_of(scenario))
+    return problem, {choice.label: choice.build() for choice in found.methods}
+
+
+@pytest.mark.parametrize("scenario", scenarios.names())
+def test_the_plan_of_every_scenario_is_its_simulation(scenario):
+    """Row for row, and so within any share: a method that looks at updates is one that says so, and none else."""
+    problem, choices = built(scenario)
+    compared = 0
+    for label, method in choices.items():
+        if looks_at_updates(problem, method):
+            continue
+        real = [row for row, _ in simulate(problem, method._replace(evaluate=lambda *given: {}))]
+        planned = draw(problem, method)
+        np.testing.assert_array_equal(costs(planned.rows), costs(real), err_msg=label)
+        assert [row.outcome for row in planned.rows] == [row.outcome for row in real], label
+        compared += 1
+    assert compared >= min(len(choices), 2) - (len(choices) == 1 and "representativity" in scenario)
+
+
+@pytest.mark.parametrize("method", ["recycling:scheduler=gradient", "representativity:policy=gradient_norm"])
+def test_a_method_that_looks_at_updates_says_so(method):
+    scenario = method.partition(":")[0]
+    network = {"data.name": "digits", "model.name": "logistic", "train.batch_size": 8}
+    found = plan(method, scenario, network | {"world.n_devices": 30}, rounds=8)
+    assert found[0].notes == (LOOKS,)
+    assert not plan(scenario + ("" if scenario == "recycling" else ":policy=random"), scenario, network, rounds=4)[
+        0
+    ].notes
+
+
+@pytest.mark.parametrize("buffers", ["average", "local", "frozen"])
+def test_networks_with_running_statistics_are_planned_alike(buffers):
+    network = nn.Sequential(nn.Flatten(), nn.Linear(64, 12), nn.BatchNorm1d(12), nn.ReLU(), nn.Linear(12, 10))
+    changes = byte_equal.SMALL | {"rounds": ROUNDS, "model.buffers": buffers}
+    found = resolve(scenarios.get("cell"), ["fedavg", "osafl", "recycling"], changes)
+    problem = build_problem(found.config, model=network)
+    for choice in found.methods:
+        method = choice.build()
+        real = [row for row, _ in simulate(problem, method._replace(evaluate=lambda *given: {}))]
+        np.testing.assert_array_equal(costs(draw(problem, method).rows), costs(real), err_msg=choice.label)
+
+
+def test_made_up_updates_add_up_as_their_rows_do():
+    rows = MadeUp(torch.randn(4, 10), np.ones(7, dtype=np.int64))
+    chosen, weights = np.arange(7) % 2 == 0, np.array([[1.0, 2.0, 3.0, 4.0], [0.5, 0.0, 1.0, 1.0]])
+    matrix = rows.matrix()[chosen].numpy()
+    np.testing.assert_allclose(rows.add_up(chosen, weights), weights @ matrix, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(rows.add_up(chosen, weights[0]), weights[0] @ matrix, rtol=1e-5, atol=1e-6)
+    assert rows.finite().all()
+
+
+# ---------------------------------------------------------------- who can take part
+
+
+def brute_force(problem, observation, slack):
+    """Who meets deadline and budget for some clock and power of a fine grid, alone on the whole band."""
+    found = np.zeros(problem.world.n_devices, dtype=bool)
+    devices, settings = observation.devices, problem.world.settings
+    everyone = np.ones(problem.world.n_devices, dtype=bool)
+    trial = full_speed(problem, observation, everyone, 1, float(problem.train.batch_size))
+    trial = trial._replace(bandwidth_hz=np.full(problem.world.n_devices, settings.bandwidth_hz))
+    for cpu in np.geomspace(0.01, 1.0, 120):
+        for power in np.geomspace(1e-5, 1.0, 120):
+            asked = trial._replace(cpu_hz=cpu * devices.cpu_hz, power_watt=power * devices.power_watt)
+            compute_s, upload_s = radio.times(problem.world, observation, asked)
+            joule = radio.forecast.compute_joule(observation, asked) + asked.power_watt * upload_s
+            in_time = compute_s + upload_s <= settings.deadline_s * slack
+            found |= in_time & (joule <= devices.energy_per_round_joule * slack)
+    return found
+
+
+@pytest.mark.parametrize("budget", ["1e-3~1e-1", "1e-5~1e-3"])
+def test_who_can_take_part_against_brute_force(small, budget):
+    problem = small(
+        {
+            "world.n_devices": 40,
+            "world.energy_per_round_joule": budget,
+            "world.deadline_s": 0.3,
+            "world.cycles_per_sample": "1e6~1e8",
+            "world.radius_m": 3000,
+            "data.partition": "iid",
+        }
+    )
+    observation, _ = world.observe(problem.world, world.start(problem.world, problem.seed), problem.seed, 0)
+    feasible = reach.look(problem.world, observation, problem.train.batch_size)[3].astype(bool)
+    assert not (brute_force(problem, observation, 1.0) & ~feasible).any()
+    assert not (feasible & ~brute_force(problem, observation, 1.15)).any()
+    assert 0 < feasible.sum() < 40
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"world.deadline_s": 1e-9}, "deadline"),
+        ({"world.energy_per_round_joule": 1e-15}, "energy"),
+        ({"world.outage_threshold_db": 250}, "outage"),
+        ({"world.availability": 0}, "absent"),
+    ],
+)
+def test_why_devices_cannot_take_part(small, changes, reason):
+    found = who_can(small(changes))
+    assert found.why_not() == {name: 6 if name == reason else 0 for name in reach.REASONS}
+    assert not found.able.any()
+    assert who_can(small()).able.all()
+
+
+def test_nobody_is_heard_who_cannot_take_part():
+    for scenario in ("blocks", "cells", "video", "recycling_printed"):
+        problem, choices = built(scenario)
+        able = who_can(problem).able
+        for label, method in choices.items():
+            if "pruning" in label:  # parts of a model are smaller than an update
+                continue
+            heard = (draw(problem, method).fate == ord("D")).any(axis=0)
+            assert not (heard & ~able).any(), (scenario, label)
+
+
+# ---------------------------------------------------------------- plans
+
+
+def test_spreads_seeds_and_batteries():
+    settings = {"world.battery_joule": 1.0, "model.name": "logistic", "world.n_devices": 5}
+    (one,) = plan("fedavg", "cell", settings, seeds=[1, 2], rounds=30)
+    assert one.round_joule.low <= one.round_joule.mean <= one.round_joule.high
+    assert one.seeds == (1, 2)
+    assert 1 <= one.first_empty_round <= one.half_empty_round < 30
+    (long,) = plan("fedavg", "cell", settings | {"world.battery_joule": 100.0}, seeds=[1, 2], rounds=30)
+    assert long.first_empty_round > 30  # at the mean pace
+    (ever,) = plan("fedavg", "cell", settings | {"world.battery_joule": "inf"}, rounds=3)
+    assert ever.first_empty_round == np.inf
+
+
+def test_more_devices_than_samples():
+    (one,) = plan("fedavg:scheduler=random", "cell", {"world.n_devices": 3000}, rounds=2, samples=20)
+    assert one.n_devices == 3000
+    with pytest.raises(BadInput, match="drop --samples"):
+        plan("osafl", "video", rounds=2, samples=20)
+
+
+def test_rounds_are_no_setting_of_a_plan():
+    with pytest.raises(BadInput, match="--rounds"):
+        plan("fedavg", settings={"rounds": 3})
+
+
+SHORT = ["--set", "model.name=logistic", "--rounds", "3"]
+
+
+def test_the_command_plans_a_grid_and_draws_it(capsys, tmp_path):
+    words = ["plan", "fedavg", "fedprox", "--grid", "world.bandwidth_hz=1e5", "1e6", *SHORT]
+    assert main([*words, "--figure", str(tmp_path / "knob.svg")]) == 0
+    out = capsys.readouterr().out
+    assert "world.bandwidth_hz" in out
+    assert "time of a round" in (tmp_path / "knob.svg").read_text()
+    command = shlex.split(out.partition("run it: ")[2])
+    assert command[0] == "fedcell"
+    assert main([*command[1:], "--out", str(tmp_path / "sweep"), "--quiet"]) == 0
+    capsys.readouterr()
+    assert main([*words, "--json"]) == 0
+    plans = json.loads(capsys.readouterr().out)
+    found = {(one["label"], one["varied"]["world.bandwidth_hz"]): one for one in plans}
+    runs = read_all(tmp_path / "sweep")
+    assert len(runs) == len(found) == 4
+    for run in runs:
+        one = found[run.label, run.config["world"]["bandwidth_hz"]]
+        assert one["round_s"]["mean"] == pytest.approx(run.columns["round_s"].mean(), rel=1e-12)
+        joule = (run.columns["compute_joule"] + run.columns["radio_joule"]).mean()
+        assert one["round_joule"]["mean"] == pytest.approx(joule, rel=1e-12)
+
+
+def test_a_setting_of_a_method_is_a_knob(tmp_path):
+    found = plan(["fedprox", "fedavg+topk"], grid={"fedprox.mu": [0.1, 1], "topk.fraction": [0.1]}, rounds=2)
+    assert [dict(one.varied) for one in found] == [{"fedprox.mu": 0.1}, {"topk.fraction": 0.1}, {"fedprox.mu": 1.0}]
+    drawn = save(found, tmp_path / "knob.svg").read_text()
+    assert "fedprox.mu" in drawn
+    assert "topk" not in drawn
+    assert "fedprox:mu" not in drawn  # the knob is on the axis
+
+
+def test_a_figure_needs_a_knob(capsys, tmp_path):
+    assert main(["plan", "cell", *SHORT, "--figure", str(tmp_path / "a.png")]) == 2
+    assert "--grid" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "--rate 1 --clients 40 --quorum 4 --waste-weight 0.1 --comm-weight 0.1",
+        "--rate 0.5 --clients 40 --waste-weight 0.1 --comm-weight 0.2",
+        "--response-times times.csv --clients 30 --quorum 20 --waste-weight 0 --comm-weight 0.1",
+    ],
+)
+def test_the_command_of_a_cafe_plan_runs_what_was_planned(flags, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "times.csv").write_text("\n".join(f"{x:.3f}" for x in np.random.default_rng(3).gamma(2.0, 0.4, 300)))
+    assert main(["plan", "cafe", *flags.split(), "--json"]) == 0
+    best = json.loads(capsys.readouterr().out)
+    assert main(["plan", "cafe", *flags.split()]) == 0
+    command = shlex.split(capsys.readouterr().out.partition("run it: ")[2])
+    command += ["--set", "model.name=logistic", "--set", "eval_every=200", "--out", "run", "--quiet"]
+    assert main(command[1:]) == 0
+    columns = read(next((tmp_path / "run").glob("cafe*"))).columns
+    success, n = columns["success"], len(columns["success"])
+    assert n == 200
+    assert 0.3 < best["success"] < 0.98  # so that the rates tell plans apart
+    assert success.mean() == pytest.approx(
+        best["success"], abs=4 * (best["success"] * (1 - best["success"]) / n) ** 0.5
+    )
+    assert columns["round_s"].mean() == pytest.approx(best["deadline_s"], rel=1e-9)
+    assert n / success.sum() == pytest.approx(best["communication"], rel=0.15)
+    assert columns["waste_s"].sum() / success.sum() == pytest.approx(best["wastage_s"], rel=0.15)

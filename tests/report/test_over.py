@@ -1,0 +1,99 @@
+"""Costs to a target over a knob, the ranking and the front."""
+
+import json
+from math import inf
+
+import numpy as np
+import pytest
+from comparison_runs import a_run
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from fedcell.cli import main
+from fedcell.errors import BadInput
+from fedcell.report import compare
+from fedcell.report.over import front, over, over_json, over_text, ranking, save_over
+
+SLOW, FAST = (0.2, 0.5, 0.8), (0.2, 0.8, 0.9)
+
+
+def runs(radius_m, accuracy, cost=1.0, label="fedavg", **changes):
+    return [a_run(label, seed, accuracy, cost=cost * seed, world={"radius_m": radius_m}, **changes) for seed in (1, 2)]
+
+
+@pytest.fixture
+def comparison():
+    found = [*runs(1000.0, SLOW), *runs(200.0, FAST), *runs(400.0, (0.1, 0.2, 0.3))]
+    return compare([*found, *runs(200.0, FAST, cost=3.0, label="fedprox")], targets=[0.8])
+
+
+def test_values_are_in_their_order_line_by_line(comparison):
+    found = over(comparison, "world.radius_m")
+    assert [(one.line, one.knob) for one in found] == [
+        *[("fedavg", 200.0), ("fedavg", 400.0), ("fedavg", 1000.0)],
+        ("fedprox", 200.0),
+    ]
+    text = over_text(comparison, "world.radius_m")
+    assert "to reach 80 % accuracy, over world.radius_m" in text
+    assert "> 9.00 s" in text  # 400 m never gets there: at least the mean of 6 s and 12 s
+    assert "6.00 s" in text  # 200 m: 2 rounds of 2 s and of 4 s
+
+
+def test_the_ranking_is_by_cost_and_those_that_never_get_there_are_last(comparison):
+    found = ranking(comparison)
+    assert [one.label for one in found] == [
+        "fedavg world.radius_m=200",
+        "fedavg world.radius_m=1000",
+        "fedprox world.radius_m=200",
+        "fedavg world.radius_m=400",
+    ]
+    assert found[0].cost == {"time": 6.0, "energy": 9.0, "uplink": 30.0, "round": 2.0}
+    assert found[-1].cost["time"] == inf
+    assert [one.front for one in found] == [True, False, False, False]
+    assert json.dumps(over_json(comparison, "world.radius_m"))
+    with pytest.raises(BadInput, match="choose one of"):
+        ranking(comparison, "money")
+
+
+def test_a_setting_of_a_method_is_a_knob():
+    found = [a_run("prox", 1, SLOW, settings={"mu": mu}, method=f"prox:mu={mu}") for mu in (1.0, 0.1)]
+    assert [one.knob for one in over(compare(found), "prox.mu")] == [0.1, 1.0]
+
+
+@pytest.mark.parametrize(("key", "words"), [("world.radius", "did you mean"), ("world.n_devices", "in all runs")])
+def test_what_is_no_knob_is_refused(comparison, key, words):
+    with pytest.raises(BadInput, match=words):
+        over(comparison, key)
+
+
+def test_the_figure_has_a_panel_per_cost(comparison, tmp_path):
+    path = save_over(comparison, "world.radius_m", tmp_path / "knob.svg", 7.0)
+    text = path.read_text()
+    assert all(words in text for words in ("time to 80 %", "energy to 80 %", "world.radius_m", "fedprox"))
+
+
+@given(arrays(np.float64, st.tuples(st.integers(1, 12), st.just(3)), elements=st.integers(0, 4).map(float)))
+def test_the_front_against_a_plain_loop(points):
+    def beaten(mine):
+        return any((other <= mine).all() and (other < mine).any() for other in points)
+
+    assert front(points).tolist() == [not beaten(mine) for mine in points]
+
+
+def test_the_command_prints_knob_and_ranking(capsys, tmp_path):
+    small = ["--set", "model.name=logistic", "--set", "world.n_devices=4", "--rounds", "4", "--quiet"]
+    grid = ["--grid", "world.bandwidth_hz=1e5", "1e6", "--seeds", "1..2"]
+    assert main(["sweep", "fedavg", *grid, *small, "--workers", "1", "--out", str(tmp_path / "study")]) == 0
+    capsys.readouterr()
+    flags = ["compare", str(tmp_path / "study"), "--target", "0.2"]
+    assert main([*flags, "--over", "world.bandwidth_hz", "--figure", str(tmp_path / "a.png")]) == 0
+    out = capsys.readouterr().out
+    assert "over world.bandwidth_hz" in out
+    assert "ranking by time" in out
+    assert (tmp_path / "a.png").stat().st_size > 10_000
+    assert main([*flags, "--rank", "energy", "--json"]) == 0
+    values = json.loads(capsys.readouterr().out)
+    joules = [one["cost"]["energy"] for one in values["ranking"]]
+    assert joules == sorted(joules)
+    assert main([*flags, "--over", "world.bandwith_hz"]) == 2
