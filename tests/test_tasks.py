@@ -114,6 +114,17 @@ def test_a_run_that_diverges_is_judged_by_the_scale_of_its_targets():
         list(simulate(problem, jobs[0].method))
 
 
+def test_statistics_of_devices_need_labels():
+    from torch import nn
+
+    model = nn.Sequential(nn.Linear(10, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 1))
+    settings = {"rounds": 2, **TINY["diabetes"]}
+    (one,) = fedcell.run("fedavg", "diabetes", {**settings, "model.buffers": "average"}, model=model)
+    assert np.isfinite(one.columns["rmse"]).all()
+    with pytest.raises(BadInput, match=r"model.buffers = 'local' needs class labels, which the task 'regression'"):
+        fedcell.run("fedavg", "diabetes", {**settings, "model.buffers": "local"}, model=model)
+
+
 # ---------------------------------------------------------------- they are recorded
 
 

@@ -114,6 +114,8 @@ def build_problem(
     for architecture in architectures:
         check_fits(architecture, train, n_classes, task)
         check_steady(architecture, train, config.model.buffers)
+        if config.model.buffers == "local" and architecture.tail.n:  # devices are judged on the classes that they hold
+            refuse_without_labels(task, "model.buffers = 'local'", "use average or frozen")
     of_device = _of_device(config, len(architectures))
     learner = Learner(architectures, train, test, config.train, config.seed, of_device, task)
     learner.n_classes = n_classes
