@@ -39,6 +39,16 @@ class Store(NamedTuple):
     items: Ints  # [n_devices, capacity]
     size: Ints  # [n_devices]
 
+    def of(self, device: Ints) -> "Store":
+        """What some devices hold."""
+        return type(self)(self.items[device], self.size[device])
+
+
+class Tally(Store):
+    """What real devices hold, of which labels alone are known: `items[k, c]` counts the samples of label `c`."""
+
+    __slots__ = ()
+
 
 class Arrived(NamedTuple):
     """What a stream is told once the samples of a round have arrived."""

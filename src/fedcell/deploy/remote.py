@@ -23,8 +23,9 @@ from ..learn.learner import Extracted, Learner
 from ..learn.samples import Samples
 from ..learn.work import Work
 from ..scenarios import Config, build_problem
-from ..types import Floats, Ints, Outcome, Problem, Start, Store, Stream, Updates, Uplink
+from ..types import Floats, Ints, Outcome, Problem, Start, Store, Stream, Tally, Updates, Uplink
 from ..world.settings import StreamConfig
+from .bounds import Watched, nothing_seen
 from .calls import call_of
 from .tasks import Answer, Task
 
@@ -37,6 +38,7 @@ class Reported(NamedTuple):
     counts: Ints  # [n_devices, n_classes], samples of each label
     response_s: Floats  # [n_devices], of the last answer; 0 before the first
     scores: Ints  # [n_devices, 2], test samples that its own model had right, of how many
+    watched: Watched  # lengths and refusals of answers
 
 
 class Unseen(Samples):
@@ -56,7 +58,8 @@ class Remote(Learner):
     sections: Mapping[str, Mapping[str, Any]]  # settings that devices need
     scaling: Scaling  # of the test samples, and of the samples of every device
     ask: Ask | None = None  # there while a method does its local training
-    answers: list[Answer]
+    tasks: list[Task]  # of the present round
+    answers: list[Answer]  # to them
     trained: bool  # whether they were asked for
 
     def train(self, start: Start, work: Work) -> Updates:
@@ -75,9 +78,9 @@ class Remote(Learner):
             raise BadInput("this method trains by a rule of its own, which devices do not have: choose another one")
         self.trained = True
         n_values = self.n_params if work.report is None else self.n_reported(work.report)
-        tasks = self._tasks(start, work, n_values)
-        self.answers = self.ask(tasks) if tasks else []
-        rows = np.zeros((len(tasks), n_values), dtype=np.float32)
+        self.tasks = self._tasks(start, work, n_values)
+        self.answers = self.ask(self.tasks) if self.tasks else []
+        rows = np.zeros((len(self.tasks), n_values), dtype=np.float32)
         for answer in self.answers:
             if answer.update is not None:
                 rows[np.searchsorted(work.device, answer.device)] = answer.update
@@ -101,7 +104,7 @@ class Remote(Learner):
     @contextmanager
     def asking(self, ask: Ask) -> Iterator[None]:
         """Training is done by `ask`, once, for as long as the context lasts; `answers` are kept."""
-        self.ask, self.answers, self.trained = ask, [], False
+        self.ask, self.tasks, self.answers, self.trained = ask, [], [], False
         try:
             yield
         finally:
@@ -175,7 +178,8 @@ def reported_stream(n_devices: int, n_classes: int, each: int = 0) -> Stream:
 
     def start(seed: int) -> tuple[Store, Reported]:
         counts = np.full((n_devices, n_classes), each, dtype=np.int64)
-        return store_of(counts), Reported(counts, np.zeros(n_devices), np.zeros((n_devices, 2), dtype=np.int64))
+        scores = np.zeros((n_devices, 2), dtype=np.int64)
+        return tally(counts), Reported(counts, np.zeros(n_devices), scores, nothing_seen(n_devices))
 
     def arrive(seed: int, round: int, store: Store, memory: Reported) -> tuple[Store, Reported]:
         return store, memory
@@ -183,13 +187,9 @@ def reported_stream(n_devices: int, n_classes: int, each: int = 0) -> Stream:
     return Stream(start, arrive)
 
 
-def store_of(counts: Ints) -> Store:
-    """A store whose labels are counted so: sample `c` stands for all samples of label `c`."""
-    size = counts.sum(axis=1)
-    items = np.zeros((len(size), int(size.max(initial=0))), dtype=np.int64)
-    for row, of_label in enumerate(counts):
-        items[row, : size[row]] = np.repeat(np.arange(len(of_label)), of_label)
-    return Store(items, size)
+def tally(counts: Ints) -> Store:
+    """The stores of devices that hold so many samples of each label, `[n_devices, n_classes]`."""
+    return Tally(counts, counts.sum(axis=1))
 
 
 def measured(n_devices: int, answers: Sequence[Answer], round_s: float) -> Uplink:

@@ -10,10 +10,15 @@ from ..options import option
 from ..resolve import read_pairs, sort_keys
 from ..scenarios import Config, Scenario
 
+SECTION = "deploy."  # of keys that are about the federation, among `settings`
+
 
 @dataclass(frozen=True)
 class FederationConfig:
-    """How long the server waits, and for whom. In a run configuration `_` is written `-`."""
+    """How long the server waits, for whom, and what it takes from devices.
+
+    In a run configuration `_` is written `-`; among its `settings` a key is `deploy.max_share`.
+    """
 
     min_devices: int = option(0, "devices to wait for before the first round; 0: all of world.n_devices", least=0)
     join_s: float = option(600.0, "longest wait for devices before a round", above=0, infinite=True)
@@ -28,6 +33,37 @@ class FederationConfig:
     seal_key: str = option(
         "", "file, on the server, with the private key that devices seal their answers for; empty: they do not"
     )
+    max_norm: float = option(
+        10.0,
+        "an update longer than so many times the median of the other updates of its round is refused (with three or "
+        "more, by length and by length per local step); inf: none is",
+        least=1,
+        infinite=True,
+    )
+    max_rise: float = option(
+        30.0,
+        "an update longer than so many times the longest median of the last 10 rounds is refused; inf: none is",
+        least=1,
+        infinite=True,
+    )
+    max_share: float = option(
+        0.5, "most that one device counts for among the samples of three or more devices heard; 1: any", above=0, most=1
+    )
+    max_growth: float = option(
+        10.0,
+        "a device that says it holds more than so many times what it said before, and what the median device holds, is "
+        "refused; inf: none is",
+        least=1,
+        infinite=True,
+    )
+    max_loss: float = option(
+        5.0,
+        "a round is not accepted if the test loss after it is more than so many times the loss before it, or that of "
+        "guessing if that is higher; inf: any finite model is accepted, and nothing is tested",
+        least=1,
+        infinite=True,
+    )
+    strikes: int = option(5, "a device refused so many times in a row is left out; 0: never", least=0)
 
 
 class FederationRequest(NamedTuple):
@@ -49,11 +85,13 @@ def read(run_config: Mapping[str, Any]) -> FederationRequest:
     """
     preset = scenarios.get(str(run_config.get("scenario", "cell")))
     method = str(run_config.get("method", "fedavg"))
-    keys = sort_keys(read_pairs(shlex.split(str(run_config.get("settings", ""))), "settings"), [method], preset)
+    pairs = dict(read_pairs(shlex.split(str(run_config.get("settings", ""))), "settings"))
+    own = {key.removeprefix(SECTION): pairs.pop(key) for key in list(pairs) if key.startswith(SECTION)}
+    keys = sort_keys(pairs, [method], preset)
     config: Config = options.override(preset.config, keys.config)
     names = {entry.name.replace("_", "-"): entry.name for entry in fields(FederationConfig)}
     given = {name: run_config[key] for key, name in names.items() if key in run_config}
-    federation: FederationConfig = options.override(FederationConfig(), given)
+    federation: FederationConfig = options.override(FederationConfig(), given | own, SECTION)
     return FederationRequest(
         config=config,
         method=method,

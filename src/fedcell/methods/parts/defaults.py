@@ -11,7 +11,7 @@ from torch import Tensor
 from ... import radio
 from ...learn.work import Objective, Rule, Work
 from ...options import option
-from ...types import Decision, Floats, Method, Observation, Problem, Round, Start, Store, Updates, stateless
+from ...types import Decision, Floats, Method, Observation, Problem, Round, Start, Updates, stateless
 from .resources import BLOCKS, plan
 from .schedulers import SCHEDULERS, schedule
 
@@ -109,7 +109,7 @@ def work_of(
     device, held = np.flatnonzero(decision.selected), observation.store
     return Work(
         device=device,
-        store=Store(held.items[device], held.size[device]),
+        store=held.of(device),
         steps=decision.steps[device],
         lr=setting(config, problem, "lr"),
         batch_size=_batch(config, problem),

@@ -52,7 +52,7 @@ def everyone(
     device = np.flatnonzero(store.size > 0) if device is None else device[store.size[device] > 0]
     work = Work(
         device=device,
-        store=Store(store.items[device], store.size[device]),
+        store=store.of(device),
         steps=np.full(len(device), setting(config, problem, "steps"), dtype=np.int64),
         lr=setting(config, problem, "lr"),
         batch_size=int(setting(config, problem, "batch_size") if batch_size is None else batch_size),
