@@ -266,3 +266,29 @@ def test_a_federation_goes_back_one_checkpoint_and_plays_the_round_again(tmp_pat
     assert main(["run", "fedavg", "--rounds", "1", "--out", str(tmp_path / "simulated")]) == 0
     assert main(["deploy", "back", str(tmp_path / "simulated" / "fedavg")]) == 2
     assert "only a federation goes back" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------- robust aggregation
+
+
+@pytest.mark.parametrize("rule", ["median", "trimmed:trim=0.3", "krum:n_wrong=1", "clip", "geometric"])
+def test_robust_aggregation_goes_around_a_method(rule, tmp_path):
+    """Without any other bound, and with a loss that may rise at will."""
+    off = {"max-norm": "inf", "max-rise": "inf", "max-loss": "inf", "strikes": 0}
+    config = (
+        run_config("osafl" if rule == "median" else "fedavg", tmp_path / "run", rounds="4") | off | {"robust": rule}
+    )
+    times = 1e4 if rule == "clip" else -1e4  # clipping bounds lengths, not directions
+    found = play(config, federation(config, attacker(lambda values: times * values)))
+    assert found.status.state == "finished"
+    assert found.columns["outcome"] == ["DDDD"] * 4
+    assert found.columns["loss"].max() < 2.4, "not worse than guessing"
+    assert f"deploy.robust = {rule}" in notices(config)
+
+
+def test_a_rule_that_does_not_exist_or_does_not_fit_is_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(BadInput, match=r"deploy.robust.rule = 'kram' is unknown: did you mean 'krum'"):
+        play(run_config(out=tmp_path / "run") | {"robust": "kram"})
+    with pytest.raises(BadInput, match="does not go with pruning"):
+        play(run_config("pruning:keep=0.5", tmp_path / "run") | {"robust": "median"})
+    assert not (tmp_path / "run").exists()

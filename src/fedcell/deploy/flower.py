@@ -13,8 +13,10 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 from torch import nn
 
+from .. import options
 from ..data import Dataset
 from ..errors import BadInput
+from ..methods.parts.robust import robust
 from ..record.drive import Progress, Watch, run_real
 from ..record.files import plain
 from .accepting import Accepting
@@ -23,7 +25,7 @@ from .refusals import deployable
 from .roster import Roster
 from .rounds import Federation, play, remote
 from .sealed import read_key
-from .settings import FederationRequest, longest_s, read
+from .settings import SECTION, FederationConfig, FederationRequest, longest_s, read, robust_rule
 from .tasks import Refusal
 
 NOTICES = "federation.log"  # in the run folder: who came, went, was late or was turned away
@@ -63,7 +65,11 @@ def run(
         raise BadInput("out names no folder for the record: set it in the run configuration, as an absolute path")
     key = read_key(asked.federation.seal_key)
     problem, choice = deployable(asked, dataset, model)
+    if rule := robust_rule(asked.federation.robust):
+        robust(choice.build(), rule, asked.method)
     notices = Notices(Path(asked.out))
+    told = options.differences(FederationConfig(), asked.federation, SECTION)
+    notices.say(f"settings: {', '.join(f'{key} = {options.written(now)}' for key, _, now in told) or 'as by default'}")
     roster = Roster(problem.world.n_devices, remote(problem).n_classes, notices.say)
     federation = Federation(
         exchange=Exchange(grid, roster, asked.federation, notices.say, key=key, note=notices.note),

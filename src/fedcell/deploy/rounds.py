@@ -10,6 +10,7 @@ from torch import Tensor
 
 from .. import radio, world
 from ..errors import BadInput, Diverged
+from ..methods.parts.robust import robust
 from ..simulate import SIMULATED, begin, play_round
 from ..types import (
     Bools,
@@ -31,7 +32,7 @@ from ..types import (
 from .accepting import PATIENCE, Accepting, judge
 from .bounds import after, capped, left_out
 from .remote import Remote, Reported, measured, tally
-from .settings import FederationConfig
+from .settings import FederationConfig, robust_rule
 from .tasks import Answer, MessageError, Task
 
 if TYPE_CHECKING:  # a rehearsal needs no Flower
@@ -55,6 +56,8 @@ def play(
     roster = federation.exchange.roster
     roster.counts = np.where(roster.counts.sum(axis=1, keepdims=True) > 0, roster.counts, snapshot.world.memory.counts)
     roster.scores = np.where(roster.scores[:, 1:] > 0, roster.scores, snapshot.world.memory.scores)
+    if rule := robust_rule(federation.settings.robust):
+        method = robust(method, rule)
     federation.exchange.watched = snapshot.world.memory.watched
     if method.own_networks:  # which devices judge themselves
         method = method._replace(evaluate=partial(told_scores, federation))

@@ -3,9 +3,11 @@
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from .. import options, scenarios
+from ..methods import pairs
+from ..methods.parts.robust import RobustConfig
 from ..options import option
 from ..resolve import read_pairs, sort_keys
 from ..scenarios import Config, Scenario
@@ -63,6 +65,11 @@ class FederationConfig:
         least=1,
         infinite=True,
     )
+    robust: str = option(
+        "",
+        "rule of robust aggregation around the method: median, trimmed:trim=0.2, krum:n_wrong=1, clip or geometric; "
+        "empty: as the method does it",
+    )
     strikes: int = option(5, "a device refused so many times in a row is left out; 0: never", least=0)
 
 
@@ -85,9 +92,9 @@ def read(run_config: Mapping[str, Any]) -> FederationRequest:
     """
     preset = scenarios.get(str(run_config.get("scenario", "cell")))
     method = str(run_config.get("method", "fedavg"))
-    pairs = dict(read_pairs(shlex.split(str(run_config.get("settings", ""))), "settings"))
-    own = {key.removeprefix(SECTION): pairs.pop(key) for key in list(pairs) if key.startswith(SECTION)}
-    keys = sort_keys(pairs, [method], preset)
+    texts = read_pairs(shlex.split(str(run_config.get("settings", ""))), "settings")
+    own = {key.removeprefix(SECTION): texts.pop(key) for key in list(texts) if key.startswith(SECTION)}
+    keys = sort_keys(texts, [method], preset)
     config: Config = options.override(preset.config, keys.config)
     names = {entry.name.replace("_", "-"): entry.name for entry in fields(FederationConfig)}
     given = {name: run_config[key] for key, name in names.items() if key in run_config}
@@ -100,6 +107,14 @@ def read(run_config: Mapping[str, Any]) -> FederationRequest:
         federation=federation,
         out=str(run_config.get("out", "")),
     )
+
+
+def robust_rule(text: str) -> RobustConfig | None:
+    """The rule that `deploy.robust` names; None without one."""
+    name = text.partition(":")[0]
+    if not name:
+        return None
+    return cast(RobustConfig, options.override(RobustConfig(), {"rule": name, **dict(pairs(text))}, "deploy.robust."))
 
 
 def longest_s(config: Config, federation: FederationConfig) -> float:
