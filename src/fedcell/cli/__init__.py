@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ..errors import FedcellError
 from ..version import __version__
-from . import compare, deploy, pages, plan, reproduce, show, sweep
+from . import check, compare, deploy, pages, plan, reproduce, show, sweep
 from .parser import Parser, run_flags
 
 EXIT_CODES = """exit codes:
@@ -73,6 +73,7 @@ def parser() -> ArgumentParser:
         ("compare", "recorded runs side by side: means over seeds, paired differences, figures", compare.flags),
         ("report", "one web page about recorded runs, in one file", pages.report_flags),
         ("dashboard", "follow running and finished runs in a browser", pages.dashboard_flags),
+        ("check", "verify the files of recorded runs, and repair what can be", check.flags),
         ("list", "methods, scenarios, models, data sets and settings", _list_flags),
         ("plan", "parameters of a method from closed forms, without training", plan.flags),
         ("reproduce", "run the experiments of the papers, and see which claims hold", reproduce.flags),

@@ -206,7 +206,8 @@ def go_back(folder: str | Path) -> int:
         with closing(journal):
             journal.cut(left)
             total = int(spec.config["rounds"])
-            write_json(path / STATUS, Status("interrupted", left, total, "taken back one checkpoint")._asdict())
+            values = Status("interrupted", left, total, "taken back one checkpoint")._asdict()
+            write_json(path / STATUS, values | {"rows": journal.sum._asdict()})
     return left
 
 
