@@ -4,8 +4,8 @@
 
 Every configuration is a small world with one to four settings, of the run or of its method, at the ends of what their
 options allow, or beyond. Options say what their ends are, so a new one is tried by being there. Sizes stay small, since
-a model that does not fit into memory is no error of the code. A configuration that raises anything but a FedcellError, or
-whose method breaks a budget, is printed with the command that repeats it.
+a model that does not fit into memory is no error of the code. A configuration that raises anything but a FedcellError,
+or whose method breaks a budget, is printed with the command that repeats it.
 """
 
 import argparse

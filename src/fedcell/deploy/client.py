@@ -16,12 +16,13 @@ import numpy as np
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from torch import Tensor, from_numpy, nn
+from torch.nn.utils import vector_to_parameters
 
 from ..data import load, partition
 from ..data.scaling import apply
 from ..errors import BadInput
 from ..learn import models
-from ..learn.architecture import Architecture
+from ..learn.architecture import Architecture, trainable
 from ..learn.learner import Learner, check_fits, initialise, pick_device
 from ..learn.samples import Samples
 from ..learn.settings import ModelConfig, TrainConfig
@@ -40,6 +41,7 @@ from .wire import Facts
 
 Data = Callable[[Context, int], tuple[np.ndarray, Ints]]  # node and run, round -> samples, labels
 MODEL = "model.safetensors"  # in the folder of a device that keeps one
+Train = Callable[[nn.Module, Tensor, Tensor, Task], object]  # network, samples, labels, what the server asks for
 Network = Callable[[tuple[int, ...], int], nn.Module]  # shape of a sample, number of classes
 
 
@@ -52,13 +54,21 @@ class CacheSettings(NamedTuple):
 
 
 def client_app(
-    data: Data, *, cache: CacheSettings | None = None, model: Network | None = None, test: Data | None = None
+    data: Data,
+    *,
+    train: Train | None = None,
+    cache: CacheSettings | None = None,
+    model: Network | None = None,
+    test: Data | None = None,
 ) -> ClientApp:
     """A ClientApp that trains for a server of `fedcell.deploy.flower`.
 
     Args:
         data: float32 samples, not scaled yet, and whole-number labels of this device. Without `cache`, all that it
             holds in a round; with it, what arrives in a round. The node configuration is `context.node_config`.
+        train: `train(network, samples, labels, task)` moves the network in place by a loop, a loss and an optimiser of
+            its own, on scaled samples; `task` has the steps, learning rate, batch size and proximal term that the
+            server asks for. None: the SGD that simulated devices train with.
         cache: how samples that stream in are kept, in the folder `state-dir` of the node configuration.
         model: network instead of the one that the server's settings name; it must have as many parameters, unless
             devices keep models of their own.
@@ -76,14 +86,17 @@ def client_app(
         return Message(content, reply_to=message)
 
     @app.train()
-    def train(message: Message, context: Context) -> Message:
+    def answer(message: Message, context: Context) -> Message:
         key = sealed.public_key(context.node_config)
         task = wire.unpack_task(message.content)
         samples, labels = held(data, cache, context, task.round)
         begun_s = time.perf_counter()
         learner = learner_of(task, samples, labels, model)
         right, tested = 0, 0
-        update, own = trained(task, learner, state_folder(context))
+        if train is not None:
+            update, own = own_loop(task, learner, train), None
+        else:
+            update, own = trained(task, learner, state_folder(context))
         if own is not None and test is not None:
             x, y = test(context, task.round)
             x = apply(task.scaling, np.asarray(x, dtype=np.float32), "the test set of this device")
@@ -129,6 +142,23 @@ def trained(task: Task, learner: Learner, folder: Path | None) -> tuple[Vector, 
     if np.isfinite(own).all() and folder is not None:
         keep(folder, MODEL, Kept(task.round, begin, own))
     return _numbers(found.delta), own
+
+
+def own_loop(task: Task, learner: Learner, train: Train) -> Vector:
+    """What a training loop of one's own moved; entries outside of the task's mask stay."""
+    lacking = {"report": "a report of its model", "shift": "a constant gradient", "objective": "a loss of its own"}
+    for name, what in lacking.items():
+        if getattr(task, name) is not None:
+            raise BadInput(
+                f"the server's method wants {what}, which a loop of one's own does not have: leave out train="
+            )
+    architecture, held = learner.architectures[0], learner.train_samples
+    network = architecture.replica(learner.device)
+    vector_to_parameters(from_numpy(task.start.copy()).to(learner.device), trainable(network))
+    samples, labels = held.take(np.arange(len(held)))
+    train(network, samples, labels, task)
+    update = architecture.flat(network).numpy() - task.start
+    return np.where(task.mask, update, 0).astype(np.float32) if task.mask is not None else update
 
 
 def work_of(task: Task, learner: Learner) -> Work:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import options
-from ..data import Dataset, Scaling, load, scaled
+from ..data import Dataset, Scaling, from_arrays, load, scaled
 from ..data.settings import DataConfig
 from ..errors import BadInput
 from ..learn.learner import Extracted, Learner
@@ -171,6 +171,18 @@ def federated_problem(config: Config, dataset: Dataset | None = None, model: nn.
     learner.sections = {"model": options.to_dict(config.model), "train": options.to_dict(alone)}
     stream = reported_stream(config.world.n_devices, found.n_classes)
     return problem._replace(learner=learner, world=problem.world._replace(stream=stream))
+
+
+def server_data(x: Any, y: Any, n_classes: int | None = None) -> Dataset:
+    """A data set for `server_app(dataset=...)` that has samples to test on and none to train on.
+
+    Args:
+        x: samples `[n, ...]`, not scaled yet.
+        y: labels `[n]`, whole numbers from 0.
+        n_classes: labels that there are; None: as many as in `y`.
+    """
+    found = from_arrays(x, y, x, y)
+    return found._replace(name="test samples", n_classes=n_classes or found.n_classes)
 
 
 def reported_stream(n_devices: int, n_classes: int, each: int = 0) -> Stream:

@@ -127,7 +127,8 @@ def check_own(folder: Path, spec: Spec, dataset: Any, model: Any, own: Mapping[s
 def check_same(folder: Path, spec: Spec, config: Config, method: Choice) -> None:
     """Refuse to go on with other settings than those that a run of real devices began with."""
     changed = [key for key, _, _ in options.differences(reconfigure(spec), config)]
-    same = method.source == spec.source
+    source = absolute(method.source)
+    same = source == spec.source and _sha256(source) == spec.sha256
     if not same or options.differences(options.from_dict(type(method.config)(), spec.settings), method.config):
         changed.append(f"method {method.label!r}")
     if changed:
