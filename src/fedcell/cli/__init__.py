@@ -14,7 +14,7 @@ from typing import Any
 
 from ..errors import FedcellError, Notice
 from ..version import __version__
-from . import compare, deploy, export, pages, plan, reproduce, show, sweep
+from . import check, compare, deploy, export, pages, plan, reproduce, show, sweep
 from .parser import Parser, run_flags
 
 EXIT_CODES = """exit codes:
@@ -88,6 +88,7 @@ def parser() -> ArgumentParser:
         ("report", "one web page about recorded runs, in one file", pages.report_flags),
         ("export", "the model of a recorded run as a file for other tools", export.flags),
         ("dashboard", "follow running and finished runs in a browser", pages.dashboard_flags),
+        ("check", "verify the files of recorded runs, and repair what can be", check.flags),
         ("list", "methods, scenarios, models, data sets and settings", _list_flags),
         ("plan", "parameters of a method from closed forms, without training", plan.flags),
         ("reproduce", "run the experiments of the papers, and see which claims hold", reproduce.flags),

@@ -25,6 +25,9 @@ def flags(sub: ArgumentParser) -> None:
     key = actions.add_parser("key", help="make the key that devices seal their answers for", allow_abbrev=False)
     key.add_argument("file", metavar="FILE", help="a new file for the private key, which stays on the server")
     key.set_defaults(command=make_key)
+    back = actions.add_parser("back", help="take back the last round of a federation", allow_abbrev=False)
+    back.add_argument("folder", metavar="DIR", help="of its record; nothing may run in it")
+    back.set_defaults(command=go_back)
 
 
 def make_key(args: Namespace) -> int:
@@ -34,6 +37,15 @@ def make_key(args: Namespace) -> int:
     public = write_key(Path(args.file))
     print(f"run configuration of the server:    seal-key = {str(Path(args.file).resolve())!r}")
     print(f'node configuration of every device: server-key="{public}"')
+    return 0
+
+
+def go_back(args: Namespace) -> int:
+    """Drop the newest checkpoint and its round."""
+    from ..record.drive import go_back
+
+    left = go_back(args.folder)
+    print(f"{args.folder} stands after round {left}; `flwr run` of the same app goes on from there")
     return 0
 
 

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..types import Bools, Ints
-from .wire import Facts, MessageError
+from .tasks import MessageError
+from .wire import Facts
 
 Say = Callable[[str], None]
 
