@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import fedcell
-from fedcell import record, scenarios
+from fedcell import record, scenarios, sweeps
 from fedcell.cli import main
 from fedcell.errors import BadInput, FedcellError
 from fedcell.learn import models
@@ -30,6 +30,11 @@ def wide(n_classes, in_shape, width=12):
 
 def fixed():
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+
+
+class Net(nn.Linear):
+    def __init__(self, n_classes, bias=True):
+        super().__init__(64, n_classes, bias)
 
 
 def nothing():
@@ -65,6 +70,15 @@ def test_the_function_gets_what_it_asks_for():
     assert built(name="net.py:wide")[1].weight.shape == (12, 64)
     assert built(name="net.py:wide", args="width=5")[3].weight.shape == (10, 5)
     assert len(built(name="net.py:fixed")) == 2
+    assert built(name="net.py:Net", args="bias=false").bias is None
+
+
+def test_a_grid_may_go_over_networks_and_their_arguments(net):
+    plan = sweeps.plan("fedavg", settings=SMALL, grid={"model.name": ["net.py:wide", "net.py:fixed", "mlp"]})
+    assert len({task.name for task in plan.tasks}) == 3
+    assert [bool(task.config["model"]["sha256"]) for task in plan.tasks] == [True, True, False]
+    sizes = {"model.args": ["width=3", "width=4"]}
+    assert len(sweeps.plan("fedavg", settings=SMALL, grid=sizes, model="net.py:wide").tasks) == 2
 
 
 @pytest.mark.parametrize(
@@ -203,7 +217,7 @@ def test_a_run_of_a_sweep_refuses_a_changed_file(net):
     (run,) = Path("s").glob("*/fedavg")
     (run / "status.json").unlink()  # as if it had been killed
     net.write_text(NET + "\n")
-    (info,) = fedcell.sweeps.carry_out(fedcell.sweeps.going_on("s"), workers=1)[0]
+    (info,) = sweeps.carry_out(sweeps.going_on("s"), workers=1)[0]
     assert info.state != "finished"
     with pytest.raises(FedcellError, match="changed since this run began"):
         record.resume(run)

@@ -68,8 +68,8 @@ def ran(rows: Sequence[Row]) -> list[str]:
 
 
 def accuracies(row: Row) -> Floats:
-    """Accuracy at the evaluated rounds."""
-    return np.array([value for value in row[METRIC] if value is not None], dtype=np.float64)
+    """Accuracy at the evaluated rounds, NaN after a run diverged."""
+    return np.array([row[METRIC][number - 1] for number in row["rounds"]], dtype=np.float64)
 
 
 def curves(rows: Sequence[Row], case: str) -> Floats:

@@ -16,6 +16,7 @@ from fedcell.scenarios import build_problem
 from fedcell.simulate import simulate
 
 DEADLINE_S = 10
+NETWORK = f"{Path(__file__).parents[2] / 'examples' / 'small_network.py'}:residual"
 SETTINGS = "world.n_devices=4 train.lr=0.3 train.steps=20 model.hidden=16 world.cycles_per_sample=1e5 train.device=cpu"
 
 
@@ -113,10 +114,11 @@ def test_bad_late_and_killed_devices_are_told_and_lose_nothing_for_the_others(fe
 
 
 def test_the_example_runs_with_the_commands_that_are_printed(tmp_path, capsys, monkeypatch):
-    """Flower's own processes, nothing forked: every message starts a Python of its own."""
+    """Flower's own processes, nothing forked: every message starts a Python of its own. The network is a file."""
     port, *_ = consecutive_ports(2)
     monkeypatch.chdir(tmp_path)
-    assert main(["deploy", "example", "here", "--devices", "1", "--port", str(port), "--method", "fedprox:mu=0.1"]) == 0
+    asked = ["--devices", "1", "--port", str(port), "--method", "fedprox:mu=0.1", "--model", NETWORK]
+    assert main(["deploy", "example", "here", *asked]) == 0
     link, node, start = [
         line.strip() for line in capsys.readouterr().out.splitlines() if "flower-" in line or "flwr run" in line
     ]
@@ -131,6 +133,7 @@ def test_the_example_runs_with_the_commands_that_are_printed(tmp_path, capsys, m
     assert found.status.state == "finished"
     assert found.columns["outcome"] == ["D"]
     assert found.columns["accuracy"][0] > 0.2
+    assert found.config["model"]["name"].endswith("/digits/network.py:residual")
 
 
 # ---------------------------------------------------------------- TLS, node authentication

@@ -3,15 +3,18 @@
 import numpy as np
 import pytest
 import torch
-from test_engines import MODELS, agree, architecture, as_cohort, learner, points, samples, work
+from test_engines import MODELS, N_CLASSES, agree, architecture, as_cohort, learner, points, samples, work
 from torch import nn
 
-from fedcell.learn.architecture import trainable
+from fedcell.learn.architecture import Architecture, trainable
 from fedcell.learn.batches import draw_batches
 from fedcell.learn.engines import batched
 from fedcell.learn.engines.gpu import vmap
 from fedcell.learn.engines.update import clipped
+from fedcell.learn.learner import Learner, initialise
+from fedcell.learn.models import build
 from fedcell.learn.optimiser import SCHEDULES, Adam, Optimiser, rate_factor
+from fedcell.learn.samples import Samples
 from fedcell.learn.settings import TrainConfig
 from fedcell.types import Start
 
@@ -126,6 +129,27 @@ def test_every_row_is_clipped_by_its_own_norm():
     norms = together.norm(dim=1)
     torch.testing.assert_close(norms[[0, 1, 3]], torch.full((3,), 0.5))
     assert norms[2] < 0.01
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@pytest.mark.parametrize("name", ["mlp", "cnn"])
+@pytest.mark.parametrize("variant", ["decay and momentum", "clip, full batch, prox", "all", "augmented"])
+def test_replayed_steps_on_a_gpu(name, variant):
+    """The counter of a recorded step corrects AdamW's averages; crops and flips are taken inside it."""
+    changes = VARIANTS.get(variant, {"augment": True})
+    config, shape = MODELS[name]
+    layout = Architecture.of(initialise(lambda: build(config, shape, N_CLASSES), 1))
+    found = {}
+    for device, engine in (("cuda", "auto"), ("cpu", "debug")):
+        rng = np.random.default_rng(5)
+        x, y = rng.standard_normal((90, *shape)).astype(np.float32), rng.integers(0, N_CLASSES, 90)
+        data = Samples(x, y, torch.device(device))
+        settings = TrainConfig(engine=engine, device=device, augment="crop_flip", crop_padding=2)
+        one = Learner([layout], data, data, settings, 4)
+        start = Start(one.initial()[None], np.zeros(N_ROWS, dtype=np.int64))
+        found[device] = [one.train(start, work(**changes, round=number)).delta.cpu() for number in range(4)]
+    for gpu, cpu in zip(found["cuda"], found["cpu"], strict=True):
+        agree(gpu, cpu)
 
 
 def torch_rates(name, settings, n):

@@ -19,6 +19,7 @@ from fedcell.learn.engines import batched, sharded
 from fedcell.learn.engines.common import Job
 from fedcell.learn.learner import Learner
 from fedcell.learn.norms import BatchNorm
+from fedcell.learn.optimiser import Adam, Optimiser
 from fedcell.learn.samples import Samples
 from fedcell.learn.settings import TrainConfig
 from fedcell.learn.statistics import Carried
@@ -88,6 +89,8 @@ def test_shards_change_no_bit(workers):
         ("dense", {"n_points": 3, "batch_size": 0, "momentum": 0.5}),
         ("dense", {"mask": masks, "prox": 0.3}),
         ("dense", {"shift": masks.float() - 0.5}),
+        ("dense", {"optimiser": Optimiser(weight_decay=0.1, clip=0.5, adam=Adam())}),
+        ("convolution", {"augment": True, "settings": {"augment": "crop_flip", "crop_padding": 1}}),
         ("dense", {"settings": {"engine": "sequential"}}),
         ("convolution", {}),
         ("norm", {"n_points": 3}),

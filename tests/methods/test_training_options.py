@@ -7,6 +7,7 @@ import torch
 import fedcell
 from fedcell import methods, radio, world
 from fedcell.errors import BadInput
+from fedcell.learn.learner import Learner
 from fedcell.learn.settings import TrainConfig
 from fedcell.methods.parts.contributions import rows_of
 from fedcell.methods.parts.resources import epoch_steps
@@ -144,7 +145,26 @@ def test_steps_of_a_method_and_epochs_of_the_run_are_refused(small):
         end_of(problem, "fedavg:steps=5")
 
 
+def test_momentum_of_a_method_and_adamw_are_refused(small):
+    problem = small(WORLD | SETTINGS["optimiser"])
+    with pytest.raises(BadInput, match=r"fedavg.momentum = 0.9 does not go with train.optimiser = 'adamw'"):
+        end_of(problem, "fedavg:momentum=0.9")
+
+
 # ---------------------------------------------------------------- masks, records
+
+
+def test_agreed_scores_are_those_of_samples_as_they_are(small, monkeypatch):
+    """FedKD's devices learn the scores of public samples, which belong to unchanged images in their order."""
+    problem, seen, train = small(WORLD | SETTINGS["augment"]), [], Learner.train
+
+    def watched(self, start, work):
+        seen.append((work.objective is not None, work.augment))
+        return train(self, start, work)
+
+    monkeypatch.setattr(Learner, "train", watched)
+    end_of(problem, "fedkd")
+    assert set(seen) == {(True, False), (False, True)}
 
 
 def test_frozen_parts_do_not_decay(small):

@@ -16,7 +16,18 @@ from .frame import Experiment, judge
 from .runs import ids_of
 from .stores import ENDING, PACKED, Row
 
-ALWAYS = ("case", "seed", "diverged", "rounds", "accuracy", "final_accuracy", "best_accuracy", "made_by")
+ALWAYS = (
+    "case",
+    "seed",
+    "diverged",
+    "rounds",
+    "accuracy",
+    "seconds",
+    "joules",
+    "final_accuracy",
+    "best_accuracy",
+    "made_by",
+)
 
 
 class Pack(NamedTuple):

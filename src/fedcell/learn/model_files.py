@@ -1,4 +1,4 @@
-"""Networks in files of one's own: `net.py:function` names the function that builds one.
+"""Networks in files of one's own: `net.py:function` names the function, or the class, that builds one.
 
 The function gets what it asks for by name: `n_classes`, `input_shape` (or `in_shape`), and what `model.args` gives it.
 A run keeps the checksum of the file, so that records tell two files apart and no run resumes with a changed one.
@@ -32,7 +32,7 @@ def split(name: str) -> tuple[Path, str]:
     path, _, function = name.rpartition(":")
     if not path.endswith(".py") or not function.isidentifier():
         raise BadInput(f"model.name = {name!r} names no function of its file: write it as net.py:function")
-    return Path(path), function
+    return Path(path).expanduser(), function
 
 
 def checksum(path: Path) -> str:

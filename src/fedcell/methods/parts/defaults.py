@@ -151,6 +151,12 @@ def work_of(
 ) -> Work:
     """What the selected devices have to train on."""
     device, held = np.flatnonzero(decision.selected), observation.store
+    optimiser = Optimiser.of(problem.train)
+    if optimiser.adam and config.momentum:
+        raise BadInput(
+            f"{name_of(config)}.momentum = {config.momentum:g} does not go with train.optimiser = 'adamw', which has "
+            "averages of its own: leave it at none"
+        )
     return Work(
         device=device,
         store=held.of(device),
@@ -162,7 +168,7 @@ def work_of(
         prox=prox,
         mask=decision.mask,
         objective=objective,
-        optimiser=Optimiser.of(problem.train),
+        optimiser=optimiser,
         augment=problem.train.augment != "none",
     )
 

@@ -10,6 +10,7 @@ from ....types import Ints
 from ..common import Job
 
 COPIES = 4  # weights, start, gradient and velocity of a row
+AVERAGES = 4  # more with AdamW: two averages, before a step and after it
 ACTIVATIONS = 16  # floats kept for the backward pass per input value, a first guess
 SHARE = 0.5  # of the free memory that a cohort may take; updates of this round and the next need some, too
 
@@ -23,7 +24,8 @@ def in_chunks(job: Job, rows: Ints, train: Callable[[Ints], None]) -> None:
     if job.device.type != "cuda":
         return train(rows)
     room, batch = job.replays.room, job.work.batch_size or int(job.work.store.size.max(initial=1))
-    per_row = 4 * (COPIES * job.architecture.n_params + ACTIVATIONS * batch * prod(job.samples.shape))
+    copies = COPIES + AVERAGES * (job.work.optimiser.adam is not None)
+    per_row = 4 * (copies * job.architecture.n_params + ACTIVATIONS * batch * prod(job.samples.shape))
     if job.architecture not in room:
         room[job.architecture] = int(SHARE * free_bytes(job.device))
     pending = equal_parts(rows, room[job.architecture] // per_row)
