@@ -120,15 +120,15 @@ def finished(out):
 class Commands:
     """Shell commands that are ended with all that they started."""
 
-    def __init__(self, folder):
-        self.folder, self.started = folder, []
+    def __init__(self, folder, home):
+        self.folder, self.home, self.started = folder, home, []
 
     def __enter__(self):
         return self.run
 
     def run(self, line):
         log = (self.folder / f"command{len(self.started)}.log").open("w")
-        environment = {**ENVIRONMENT, "FLWR_HOME": str(self.folder / "flwr")}
+        environment = {**ENVIRONMENT, "FLWR_HOME": str(self.home)}
         with log:
             self.started.append(
                 subprocess.Popen(
@@ -153,13 +153,14 @@ class Federation:
     Args:
         folder: of logs and state.
         app: folder of a Flower app.
+        ports: that may be needed in all.
         tls: (flags of the link, flags of every node, connection of the command line) instead of plain HTTP.
     """
 
-    def __init__(self, folder, app, tls=None):
+    def __init__(self, folder, app, tls=None, ports=20):
         self.folder, self.app = Path(folder), Path(app)
         self.link_flags, self.node_flags, self.connection = tls or (["--insecure"], ["--insecure"], {"insecure": True})
-        self.port, *self.spare = free_ports(20)
+        self.port, *self.spare = free_ports(ports)
         self.processes = {}
         home = self.folder / "flwr"
         home.mkdir(parents=True)

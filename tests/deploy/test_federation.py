@@ -113,7 +113,7 @@ def test_bad_late_and_killed_devices_are_told_and_lose_nothing_for_the_others(fe
 
 
 def test_the_example_runs_with_the_commands_that_are_printed(tmp_path, capsys, monkeypatch):
-    """Flower's own processes, nothing forked: every message starts a Python of its own."""
+    """Flower's own processes, nothing forked: every message starts a Python of its own. Three times on one command."""
     port, *_ = consecutive_ports(2)
     monkeypatch.chdir(tmp_path)
     assert main(["deploy", "example", "here", "--devices", "1", "--port", str(port), "--method", "fedprox:mu=0.1"]) == 0
@@ -122,12 +122,20 @@ def test_the_example_runs_with_the_commands_that_are_printed(tmp_path, capsys, m
     ]
     path = tmp_path / "here" / "pyproject.toml"
     path.write_text(path.read_text().replace("rounds=5", "rounds=1"))
-    with Commands(tmp_path / "here") as run:
+    start = start.partition(" --stream")[0]
+    with Commands(tmp_path / "here", example.home_of(tmp_path / "here")) as run:
         run(link)
         until(lambda: listens(port))
         run(node)
-        run(start.removesuffix(" --stream"))
+        run(start)
         found = finished(tmp_path / "here" / "runs" / "digits")
+        for again in range(2):
+            run(start)
+            log = tmp_path / "here" / "runs" / "digits" / flower.NOTICES
+            until(lambda: log.read_text().count("nothing to do") > again)  # noqa: B023 - called at once
+        sizes = {path.stat().st_size for path in example.home_of(tmp_path / "here").rglob("*.fab")}
+        assert len(sizes) <= 1, "what a run leaves behind is not bundled into the next"
+    assert main(["deploy", "ended", str(tmp_path / "here" / "runs" / "digits")]) == 0
     assert found.status.state == "finished"
     assert found.columns["outcome"] == ["D"]
     assert found.columns["accuracy"][0] > 0.2
