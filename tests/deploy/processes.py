@@ -214,12 +214,12 @@ class Federation:
             f"{name}-exec", "prefork", "--insecure", "--runtime-api-address", f"127.0.0.1:{port}", "--parent-pid", node
         )
 
-    def run(self, **config):
-        """Start the app with a run configuration; returns at once."""
+    def run(self, app=None, **config):
+        """Start the app, or another one, with a run configuration; returns at once."""
         changes = [
             part for key, value in config.items() for part in ("-c", f"{key.replace('_', '-')}={json.dumps(value)}")
         ]
-        self.start("flwr", "flwr", "run", str(self.app), "here", *changes)
+        self.start("flwr", "flwr", "run", str(app or self.app), "here", *changes)
 
     def log(self, name):
         return (self.folder / f"{name}.log").read_text(errors="replace")

@@ -93,6 +93,44 @@ def test_a_server_killed_in_mid_round_goes_on_and_ends_where_the_simulation_ends
     assert report.text([found])
 
 
+STOCK = """[project]
+name = "stock"
+version = "1.0.0"
+dependencies = []
+license = "Apache-2.0"
+
+[build-system]
+requires = ["setuptools"]
+build-backend = "setuptools.build_meta"
+
+[tool.flwr.app]
+publisher = "engineer"
+
+[tool.flwr.app.components]
+serverapp = "stock:server"
+clientapp = "stock:client"
+
+[tool.flwr.app.config]
+strategy = "cafe:quorum=3"
+n-devices = 4
+rounds = 3
+result = ""
+"""
+
+
+def test_a_stock_flower_app_takes_a_strategy_of_fedcell(federation, tmp_path):
+    """Its ClientApp knows nothing of fedcell; the same nodes run it as they run any app."""
+    app = tmp_path / "stock"
+    app.mkdir()
+    (app / "pyproject.toml").write_text(STOCK)
+    shutil.copy(Path(__file__).parent / "stock.py", app / "stock.py")
+    federation.run(app, result=str(tmp_path / "result.json"))
+    until((tmp_path / "result.json").exists)
+    found = until(lambda: json.loads((tmp_path / "result.json").read_text() or "0"))
+    assert [one["heard"] for one in found["told"].values()] == [4] * 3
+    assert found["accuracy"][-1] > found["accuracy"][0] + 0.1, "it learns"
+
+
 def test_bad_late_and_killed_devices_are_told_and_lose_nothing_for_the_others(federation, trouble, tmp_path):
     """At once: one sends NaN, one a wrong shape, one is late, the node of one is killed. Last, as that node is lost."""
     trouble(**{"0:0": "nan", "1:0": "shape", "2:0": 60, "3:0": 60})

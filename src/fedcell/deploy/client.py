@@ -35,6 +35,7 @@ from .cache import DiskCache
 from .calls import function_of
 from .coded import payload_of
 from .kept import Kept, keep, kept_in
+from .meters import Meter, Metering
 from .settings import read
 from .tasks import Task, Vector
 from .wire import Facts
@@ -60,6 +61,7 @@ def client_app(
     cache: CacheSettings | None = None,
     model: Network | None = None,
     test: Data | None = None,
+    meter: Meter | None = None,
 ) -> ClientApp:
     """A ClientApp that trains for a server of `fedcell.deploy.flower`.
 
@@ -72,6 +74,7 @@ def client_app(
         cache: how samples that stream in are kept, in the folder `state-dir` of the node configuration.
         model: network instead of the one that the server's settings name; it must have as many parameters, unless
             devices keep models of their own.
+        meter: joules that this device has used so far, from any beginning; None: RAPL or `nvidia-smi`, if there is one.
         test: samples that a device judges a model of its own on, and says how many it has right.
     """
     app = ClientApp()
@@ -92,6 +95,7 @@ def client_app(
         samples, labels = held(data, cache, context, task.round)
         begun_s = time.perf_counter()
         learner = learner_of(task, samples, labels, model)
+        metering = Metering(meter, gpu=learner.device.type == "cuda")
         right, tested = 0, 0
         if train is not None:
             update, own = own_loop(task, learner, train), None
@@ -102,9 +106,9 @@ def client_app(
             x = apply(task.scaling, np.asarray(x, dtype=np.float32), "the test set of this device")
             right, tested = right_of(learner, own, Samples(x, y, learner.device)), len(y)
         payload = payload_of(task, update, state_folder(context)) if task.coding else None
-        compute_s = time.perf_counter() - begun_s
+        compute_s, used = time.perf_counter() - begun_s, metering.used()
         counts, name = counted(labels, task.n_classes), identity(context)
-        facts = Facts(device_of(context), task.round, counts, compute_s, name, right, tested)
+        facts = Facts(device_of(context), task.round, counts, compute_s, name, right, tested, *used)
         content = wire.pack_facts(facts, update, task.mask, payload)
         return Message(sealed.closed(content, key, sealed.about_task(task.round, task.device)), reply_to=message)
 
