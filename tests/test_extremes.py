@@ -79,6 +79,15 @@ SNR = {  # 1e20 per watt and far beyond
 }
 
 
+def test_a_channel_without_any_signal():
+    """The SNR is below rounding, and so is what a share of the band changes."""
+    place = {"world.noise_dbm_per_hz": "1e-30", "world.response": "exponential", "world.deadline_s": "0.8"}
+    one = FUZZ["Configuration"](
+        "representativity:start=round", SMALL | place | {"world.clock": "deadline", "rounds": "2"}
+    )
+    assert FUZZ["attempt"](one) == "ran", one.command()
+
+
 @pytest.mark.parametrize("method", ["osafl:solver=exact", "osafl:solver=sca", "rawhfl:allocation=exact", "knowledge"])
 @pytest.mark.parametrize("gain_db", ["60", "300", "-300"])
 def test_solvers_with_channels_that_nobody_has(method, gain_db):

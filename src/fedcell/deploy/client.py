@@ -38,6 +38,7 @@ from .cache import DiskCache
 from .calls import function_of
 from .coded import payload_of
 from .kept import Kept, keep, kept_in
+from .meters import Meter, Metering
 from .settings import read
 from .tasks import Task, Vector
 from .wire import Facts
@@ -64,6 +65,7 @@ def client_app(
     cache: CacheSettings | None = None,
     model: Network | str | None = None,
     test: Data | None = None,
+    meter: Meter | None = None,
 ) -> ClientApp:
     """A ClientApp that trains for a server of `fedcell.deploy.flower`.
 
@@ -77,6 +79,7 @@ def client_app(
         model: network instead of the one that the server's settings name; it must have as many parameters, unless
             devices keep models of their own. Or `net.py:function`, this device's copy of the server's model file, which
             must be the same; the server never says which file is executed here.
+        meter: joules that this device has used so far, from any beginning; None: RAPL or `nvidia-smi`, if there is one.
         test: samples that a device judges a model of its own on, and says how many it has right.
     """
     app = ClientApp()
@@ -97,6 +100,7 @@ def client_app(
         samples, labels = held(data, cache, context, task.round)
         begun_s = time.perf_counter()
         learner = learner_of(task, samples, labels, model)
+        metering = Metering(meter, gpu=learner.device.type == "cuda")
         right, tested = 0, 0
         done = trained(task, learner, state_folder(context)) if train is None else own_loop(task, learner, train)
         if done.own is not None and test is not None:
@@ -105,9 +109,9 @@ def client_app(
             right, tested = right_of(learner, done.own, Samples(x, y, learner.device)), len(y)
         update = done.update
         payload = payload_of(task, update, state_folder(context)) if task.coding else None
-        compute_s = time.perf_counter() - begun_s
+        compute_s, used = time.perf_counter() - begun_s, metering.used()
         counts, name = counted(labels, task.n_classes), identity(context)
-        facts = Facts(device_of(context), task.round, counts, compute_s, name, right, tested)
+        facts = Facts(device_of(context), task.round, counts, compute_s, name, right, tested, *used)
         content = wire.pack_facts(facts, update, task.mask, payload, done.tail)
         return Message(sealed.closed(content, key, sealed.about_task(task.round, task.device)), reply_to=message)
 

@@ -195,7 +195,8 @@ class Exchange:
             return bad
         self.roster.learn(facts)
         compute_s = min(facts.compute_s, took_s)
-        return Answer(task.device, Outcome.DELIVERED, update, compute_s, took_s, sent.down_bit, up_bit, tail=tail)
+        heard = Answer(task.device, Outcome.DELIVERED, update, compute_s, took_s, sent.down_bit, up_bit)
+        return heard._replace(joule=facts.joule, meter=facts.meter, tail=tail)
 
     def _content(self, sent: OpenMessage, reply: Message) -> RecordDict:
         """What a device answered, opened if answers are sealed."""

@@ -15,14 +15,15 @@ from torch import nn
 
 from .. import options
 from ..data import Dataset
-from ..errors import BadInput
+from ..errors import BadInput, Diverged
 from ..methods.parts.robust import robust
+from ..record import read as read_record
 from ..record.drive import Progress, Watch, run_real
 from ..record.files import plain
 from .accepting import Accepting
 from .exchange import Exchange
 from .refusals import deployable
-from .roster import Roster
+from .roster import Roster, read_known
 from .rounds import Federation, play, remote
 from .sealed import read_key
 from .settings import SECTION, FederationConfig, FederationRequest, longest_s, read, robust_rule, with_model
@@ -41,7 +42,11 @@ def server_app(dataset: Dataset | None = None, model: nn.Module | str | None = N
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        run(grid, read(context.run_config), dataset=dataset, model=model)
+        asked = read(context.run_config)
+        run(grid, asked, dataset=dataset, model=model)
+        status = read_record(asked.out).status
+        if status.state == "diverged":  # for Flower, a run fails by raising
+            raise Diverged(status.message)
 
     return app
 
@@ -69,14 +74,14 @@ def run(
         raise BadInput("out names no folder for the record: set it in the run configuration, as an absolute path")
     if isinstance(model, str):
         asked, model = with_model(asked, model), None
-    key = read_key(asked.federation.seal_key)
+    key, known = read_key(asked.federation.seal_key), read_known(asked.federation.known_nodes)
     problem, choice = deployable(asked, dataset, model)
     if rule := robust_rule(asked.federation.robust):
         robust(choice.build(), rule, asked.method)
     notices = Notices(Path(asked.out))
     told = options.differences(FederationConfig(), asked.federation, SECTION)
     notices.say(f"settings: {', '.join(f'{key} = {options.written(now)}' for key, _, now in told) or 'as by default'}")
-    roster = Roster(problem.world.n_devices, remote(problem).n_classes, notices.say)
+    roster = Roster(problem.world.n_devices, remote(problem).n_classes, notices.say, known)
     federation = Federation(
         exchange=Exchange(grid, roster, asked.federation, notices.say, key=key, note=notices.note),
         settings=asked.federation,

@@ -269,6 +269,8 @@ def columns(federation: Federation, answers: Sequence[Answer]) -> dict[str, floa
         "n_refused": float(sum(one.strike for one in answers)),
         "n_left_out": float(left_out(federation.settings, federation.exchange.watched).sum()),
     }
+    if metered := [one for one in heard if one.meter]:
+        found["measured_joule"], found["n_metered"] = sum(one.joule for one in metered), float(len(metered))
     if heard:
         found["compute_s"] = float(np.mean([one.compute_s for one in heard]))
         found["transfer_s"] = float(np.mean([one.response_s - one.compute_s for one in heard]))

@@ -36,6 +36,11 @@ class FederationConfig:
     seal_key: str = option(
         "", "file, on the server, with the private key that devices seal their answers for; empty: they do not"
     )
+    known_nodes: str = option(
+        "",
+        "file, on the server, with a line `DEVICE NODE` for each device: the node that its registered key belongs to; "
+        "empty: any node may say that it is any device",
+    )
     max_norm: float = option(
         10.0,
         "an update longer than so many times the median of the other updates of its round is refused (with three or "

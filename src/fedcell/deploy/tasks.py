@@ -70,6 +70,8 @@ class Answer(NamedTuple):
     down_bit: float
     up_bit: float
     strike: bool = False  # refused for what it sent
+    joule: float = 0.0  # that training used, as the device says
+    meter: str = ""  # what measured them; empty: nothing did
     tail: Vector | None = None  # running statistics after training, if the device was sent some
 
 

@@ -16,6 +16,7 @@ from ..data.scaling import SCALINGS, UNIT, Scaling
 from ..types import Bools, Ints
 from .calls import Call
 from .coded import Arrays, decoded
+from .meters import METERS
 from .tasks import MessageError, Task, Vector
 
 TRAIN, HELLO = "train", "query"  # types of messages
@@ -36,6 +37,8 @@ class Facts(NamedTuple):
     identity: str  # the same after a restart; empty where nothing is kept on disk
     right: int = 0  # test samples that its own model has right
     tested: int = 0  # of so many
+    joule: float = 0.0  # that training used
+    meter: str = ""  # what measured them; empty: nothing did
 
 
 # ---------------------------------------------------------------- to the device
@@ -131,6 +134,8 @@ def unpack_facts(content: RecordDict, n_classes: int) -> Facts:
             identity=str(values["identity"])[:64],
             right=int(values["right"]),
             tested=int(values["tested"]),
+            joule=float(values.get("joule", 0.0)),
+            meter=str(values.get("meter", "")),
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise MessageError(f"the answer lacks a fact ({type(error).__name__}: {error})") from None
@@ -143,6 +148,8 @@ def unpack_facts(content: RecordDict, n_classes: int) -> Facts:
         )
     if not 0 <= facts.right <= facts.tested < 2**40:
         raise MessageError(f"the answer has {facts.right} of {facts.tested} test samples right")
+    if not 0 <= facts.joule < 1e12 or facts.meter not in METERS:
+        raise MessageError(f"the answer says that training used {facts.joule:g} J by {facts.meter[:20]!r}")
     if not 0 <= facts.compute_s < 1e9:
         raise MessageError(f"the answer says that computing took {facts.compute_s:g} s")
     return facts
