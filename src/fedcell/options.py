@@ -20,6 +20,7 @@ from .errors import BadInput, choose_one
 from .types import Floats
 
 FEW = 12  # keys that an error message may list
+LARGE, TINY = 1e38, 1e-38  # no setting is larger, or nearer to 0 without being 0: learning is in float32
 UNIT = re.compile(r"\d\s*(?![eE][-+]?\d)[A-Za-zµ]")  # a letter behind a number that is no exponent
 MEASURE = re.compile(r"(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*([A-Za-zµ]+)")
 BASES = {
@@ -52,7 +53,8 @@ def option(
 ) -> Any:
     """A documented dataclass field. `above` is an exclusive lower limit, `least` and `most` inclusive ones.
 
-    Limits hold for every number of a list or law. Numbers are finite unless `infinite` allows `inf` within the limits.
+    Limits hold for every number of a list or law. Numbers are finite unless `infinite` allows `inf` within the limits,
+    and no larger than float32 can hold.
     `needs` says when the option counts, by another one of its class: `access=block|own_band`, or `scheduler!=all`.
     `before` is what records from before the option meant, if that is not the default.
     """
@@ -318,8 +320,12 @@ def _check_value(entry: Field[Any], value: Any, key: str) -> None:
             continue
         low_open, low, high = (nan if rule[name] is None else rule[name] for name in ("above", "least", "most"))
         endless = abs(number) == inf and not rule["infinite"]
-        if number <= low_open or number < low or number > high or number != number or endless:
-            must = f"{'each' if isinstance(value, tuple) else 'it'} must be {'finite' if endless else _limits(rule)}"
+        extreme = isinstance(number, float) and (LARGE < abs(number) < inf or 0 < abs(number) < TINY)
+        if number <= low_open or number < low or number > high or number != number or endless or extreme:
+            words = (
+                "finite" if endless else f"0 or between {TINY:g} and {LARGE:g} in size" if extreme else _limits(rule)
+            )
+            must = f"{'each' if isinstance(value, tuple) else 'it'} must be {words}"
             raise BadInput(f"{key} = {written(value)} is out of range: {must} ({rule['help']})")
 
 

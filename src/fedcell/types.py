@@ -39,6 +39,16 @@ class Store(NamedTuple):
     items: Ints  # [n_devices, capacity]
     size: Ints  # [n_devices]
 
+    def of(self, device: Ints) -> "Store":
+        """What some devices hold."""
+        return type(self)(self.items[device], self.size[device])
+
+
+class Tally(Store):
+    """What real devices hold, of which labels alone are known: `items[k, c]` counts the samples of label `c`."""
+
+    __slots__ = ()
+
 
 class Arrived(NamedTuple):
     """What a stream is told once the samples of a round have arrived."""
@@ -355,7 +365,7 @@ class Method(NamedTuple):
     `statistics` says how the method goes with running statistics of a network (batch norm). `apart`: it has parameters
     alone, and `methods.parts.statistics` does the rest; `refused`: it does not; `within`: its vectors have them.
     `shares(observation, device)` weighs the devices heard, `[n_heard]`, in the mean of their statistics; None: by
-    samples.
+    samples. `clean(rows)` gives the rows of statistics as a robust rule leaves them, and which of them count.
 
     `personal(problem, params, state, device)` gives the models of some devices, `[n, n_params]`, if devices use any but
     the global one: those that users take home (`fedcell export --device-id`).
@@ -379,6 +389,7 @@ class Method(NamedTuple):
     foretell: "Callable[[Problem, Tensor, Any, Tensor], Floats] | None" = None
     statistics: str = "apart"
     shares: Callable[[Observation, Ints], Floats] | None = None
+    clean: "Callable[[Tensor], tuple[Tensor, Bools]] | None" = None
     personal: "Callable[[Problem, Tensor, Any, Ints], Tensor] | None" = None
     needs_labels: bool = False
 

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
+from zlib import crc32
 
 from ..metrics import BY_NAME, CLASSIFICATION, leading
 from ..record import rows, served
-from ..record.folder import ROWS
+from ..record.folder import ROWS, RowsSum
 from ..types import Outcome, Row
 from .downsample import Downsampled
 
@@ -60,7 +61,7 @@ class Follower:
     def _restart(self) -> None:
         points, letters, total, eval_every = self._sizes
         self.epoch += 1
-        self.done, self._offset = 0, 0
+        self.done, self._offset, self.crc32 = 0, 0, 0
         self._seen = (0, 0)
         self.points = Downsampled(points, total, eval_every)
         self.letters = Downsampled(letters, total)
@@ -76,11 +77,12 @@ class Follower:
         for line in lines:
             try:
                 row = rows.decode(line) if line.endswith(b"\n") else None
-            except (ValueError, KeyError, TypeError, AttributeError):
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 return False
             if row is None or row.round != self.done:
                 return False
             self._offset += len(line)
+            self.crc32 = crc32(line, self.crc32)
             self._add(row)
         return bool(lines)
 
@@ -102,6 +104,12 @@ class Follower:
             self._served = tuple(map(sum, zip(self._served or (0.0,) * len(more), more, strict=True)))
         self.points.put(self.done, CurvePoint(totals, dict(row.metrics)))
         self.letters.put(self.done, row.outcome)
+
+    def damage(self, kept: RowsSum | None) -> str:
+        """What is wrong if the rows so far are as many bytes as were summed up, and others; else nothing."""
+        if kept is None or kept.byte != self._offset or kept.crc32 == f"{self.crc32:08x}":
+            return ""
+        return f"{self.path} is damaged (it has checksum {self.crc32:08x} and was written with {kept.crc32})"
 
     def totals(self) -> dict[str, Any]:
         """Exact sums over all rounds so far, and the mean of every metric."""

@@ -173,8 +173,8 @@ class StreamConfig:
     cache: str = option(
         "drsr", "what a full cache keeps (markov, binomial)", choices=("fifo", "srsr", "drsr", "lazy", "full")
     )
-    capacity: Law = option(Law((300.0,)), "samples a device can keep", least=1)
-    batch: Law = option(Law((150.0,)), "samples that arrive in a round; at most so many (binomial)", least=0)
+    capacity: Law = option(Law((300.0,)), "samples a device can keep", least=1, most=1e7)
+    batch: Law = option(Law((150.0,)), "samples that arrive in a round; at most so many (binomial)", least=0, most=1e7)
     activity: Law = option(
         Law((1.0,)), "probability that each of the batch arrives (binomial)", least=0, most=1, needs="kind=binomial"
     )

@@ -90,4 +90,6 @@ def share_of_density(compute_s: Floats, payload_bit: Floats, snr: Floats, bandwi
     low, high = np.max(compute_s + whole_s), np.max(compute_s + equal_s)
     end_s = convex_minimum(lambda t: 1.0 - needs(t).sum(keepdims=True), np.array([low]), np.array([high]))
     share = needs(end_s)
+    if not np.isfinite(share).all():  # an SNR below rounding: the rate is the same in any share
+        return np.full(n, 1 / n)
     return np.asarray(share / share.sum())
