@@ -66,6 +66,7 @@ def main(grid: Grid, context: Context) -> None:
         str(context.run_config["strategy"]),
         int(context.run_config["n-devices"]),
         fraction_evaluate=0.0,
+        min_available_nodes=min(int(context.run_config["n-devices"]), 4),
         settings={"train.steps": 20},
     )
     found = strategy.start(

@@ -292,3 +292,34 @@ def test_a_rule_that_does_not_exist_or_does_not_fit_is_refused_before_anything_i
     with pytest.raises(BadInput, match="does not go with pruning"):
         play(run_config("pruning:keep=0.5", tmp_path / "run") | {"robust": "median"})
     assert not (tmp_path / "run").exists()
+
+
+# ---------------------------------------------------------------- samples times lengths
+
+
+def test_a_long_update_that_is_turned_around_is_shortened(tmp_path):
+    """Eight times as long passes the bound on lengths; with it the model is lost, shortened it is not."""
+    ends = {}
+    for most in (1, 0.3):
+        config = run_config("fedavg:weights=equal", tmp_path / str(most), rounds="6") | {"max-pull": most}
+        found = play(config, federation(config, attacker(lambda values: -8 * values)))
+        assert set(found.columns["outcome"]) <= {"DDDD", "DXDD"}
+        ends[most] = found.columns["loss"][-1]
+    assert ends[0.3] < ends[1]
+
+
+def test_pulls_are_capped_and_honest_rounds_stay_as_they_are():
+    from types import SimpleNamespace
+
+    from fedcell.types import Round, Updates
+
+    rows = torch.tensor([[3.0, 4.0], [0.0, 5.0], [50.0, 0.0], [0.0, 0.0]])
+    store = Tally(np.array([[2], [2], [2], [2]]), np.full(4, 2))
+    uplink = SimpleNamespace(delivered=np.array([True, True, True, False]))
+    sent = Round(SimpleNamespace(store=store), None, Updates(np.arange(4), rows), uplink)
+    found = bounds.shortened(sent, 0.4).updates.delta
+    lengths = torch.linalg.vector_norm(found, dim=1)
+    assert lengths[2] == pytest.approx(0.4 * float(lengths[:3].sum()), rel=1e-6)
+    assert torch.equal(found[[0, 1, 3]], rows[[0, 1, 3]])
+    assert bounds.shortened(sent, 1.0) is sent
+    assert bounds.shortened(sent, 0.9) is sent, "below the bound already"

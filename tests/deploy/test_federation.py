@@ -1,6 +1,7 @@
 """Real processes on 127.0.0.1: a SuperLink and SuperNodes; some are killed, late, wrong or unknown."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -250,12 +251,15 @@ def test_nodes_with_known_keys_train_over_tls_and_an_unknown_one_is_refused(tmp_
             secret = node_key(tmp_path, f"key{device}")
             made.start(f"register{device}", "flwr", "supernode", "register", f"{secret}.pub", "here")
             until(lambda: "success" in made.log(f"register{device}").lower())  # noqa: B023 - called at once
+            (node,) = set(re.findall(r"\d{12,}", made.log(f"register{device}")))
+            with (tmp_path / "nodes").open("a") as file:
+                file.write(f"{device} {node}\n")
             made.start_node(device, *trust, "--auth-supernode-private-key", secret)
         stranger = node_key(tmp_path, "stranger")
         made.start_node(2, *trust, "--auth-supernode-private-key", stranger)
         made.start_node(3, "--insecure", "--max-retries", "0")
         asked = config(tmp_path / "run", rounds=1)
-        made.run(**asked, **{"min-devices": 2})
+        made.run(**asked, **{"min-devices": 2, "known-nodes": str(tmp_path / "nodes")})
         found = finished(tmp_path / "run")
         assert found.status.state == "finished"
         assert found.columns["outcome"] == ["DD.."]

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
-from ..types import Bools, Floats, Ints, Outcome, Store, Tally
+from ..types import Bools, Floats, Ints, Outcome, Round, Store, Tally
 from .settings import FederationConfig
 from .tasks import Answer, MessageError, Task, Vector
 
@@ -116,6 +117,28 @@ def capped(store: Store, devices: Ints, most: float) -> Store:
         items[device] = np.floor(items[device] * (limit / sizes[device]) + 1e-9)
         sizes[device] = items[device].sum()
     return Tally(items, sizes)
+
+
+def shortened(sent: Round, most: float) -> Round:
+    """The round with long updates shortened, so that none has more than a share of samples times lengths of all heard.
+
+    With every device of equal weight and length, one whose update is eight times as long and turned around would decide
+    where the mean goes.
+    """
+    heard = sent.heard()
+    if most >= 1 or len(heard) < FEW:
+        return sent
+    rows = sent.updates.delta.clone()
+    place = np.searchsorted(sent.updates.device, heard)
+    norms = torch.linalg.vector_norm(rows[place].double(), dim=1).cpu().numpy()
+    pull = sent.observation.store.size[heard] * norms
+    most = max(most, 1 / len(heard))
+    if not pull.sum() or pull.max() <= most * pull.sum():
+        return sent
+    limit = level(pull, most)
+    for row in np.flatnonzero(pull > limit):
+        rows[place[row]] *= limit / pull[row]
+    return sent._replace(updates=sent.updates._replace(rows=rows))
 
 
 def level(size: Floats, most: float) -> float:

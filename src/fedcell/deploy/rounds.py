@@ -31,7 +31,7 @@ from ..types import (
     as_is,
 )
 from .accepting import PATIENCE, Accepting, judge
-from .bounds import after, capped, left_out
+from .bounds import after, capped, left_out, shortened
 from .remote import Remote, Reported, measured, tally
 from .settings import FederationConfig, robust_rule
 from .tasks import Answer, MessageError, Task
@@ -135,6 +135,8 @@ def accepted(federation: Federation, problem: Problem, method: Method, before: S
     learner, exchange, settings = remote(problem), federation.exchange, federation.settings
     held = capped(sent.observation.store, sent.heard(), settings.max_share)
     sent = sent._replace(observation=sent.observation._replace(store=held))
+    if method.sends == "updates":
+        sent = shortened(sent, settings.max_pull)
     made = federation.accepting.trial(problem, method, before, settings.max_loss, learner.n_classes)
     found = judge(made, sent)
     round, whose = sent.observation.round, {one.device: row for row, one in enumerate(learner.answers)}

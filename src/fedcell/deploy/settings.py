@@ -57,6 +57,13 @@ class FederationConfig:
     max_share: float = option(
         0.5, "most that one device counts for among the samples of three or more devices heard; 1: any", above=0, most=1
     )
+    max_pull: float = option(
+        1.0,
+        "most that one device counts for among samples times lengths of three or more updates heard; a longer one is "
+        "shortened; 1: any",
+        above=0,
+        most=1,
+    )
     max_growth: float = option(
         10.0,
         "a device that says it holds more than so many times what it said before, and what the median device holds, is "

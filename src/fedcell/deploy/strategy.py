@@ -5,6 +5,7 @@ method decides who trains and what becomes of the answers. What it needs beyond 
 losses of its own, only devices of `fedcell.deploy.client_app` have.
 """
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import Any, NamedTuple
@@ -117,14 +118,15 @@ class Strategy(FedAvg):
         radio.check_decision(self.problem.world, observation, decision)
         tasks = self._tasks(before, observation, decision)
         self.pending = Pending(observation, world, decision, {task.device: task for task in tasks})
-        node_of = {device: node for node, device in self.device_of.items()}
+        node_of, messages = {device: node for node, device in self.device_of.items()}, []
         for task in tasks:
             said: dict[str, Any] = {"lr": task.lr, "steps": task.steps, "batch-size": task.batch_size}
             said |= {"momentum": task.momentum, "proximal-mu": task.prox, **config, "server-round": server_round}
             content = RecordDict(
                 {self.arrayrecord_key: self._arrays(task.start), self.configrecord_key: ConfigRecord(said)}
             )
-            yield Message(content, node_of[task.device], MessageType.TRAIN)
+            messages.append(Message(content, node_of[task.device], MessageType.TRAIN))
+        return messages
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
@@ -184,6 +186,9 @@ class Strategy(FedAvg):
         return self.before
 
     def _meet(self, grid: Grid) -> None:
+        """Number new nodes; wait until as many are there as Flower's FedAvg would wait for."""
+        while len(list(grid.get_node_ids())) < self.min_available_nodes:
+            time.sleep(1)
         for node in sorted(set(grid.get_node_ids()) - set(self.device_of)):
             if len(self.device_of) < self.config.world.n_devices:
                 self.device_of[node] = len(self.device_of)
