@@ -3,6 +3,7 @@
 import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
 import test_method_contract as contract
 import torch
@@ -68,6 +69,16 @@ def test_resnet18(capsys):
     out = capsys.readouterr().out
     assert "model.buffers=average" in out
     assert "model.buffers=local" in out
+
+
+def test_lora(capsys):
+    out = runpy.run_path(str(EXAMPLES / "lora.py"), run_name="__main__")
+    whole, lora = out["whole"], out["lora"]
+    assert "adapters" in capsys.readouterr().out
+    n_adapted = 2 * 4 * (48 + 3 * 48 + 48 + 48)  # of two blocks: rank times what goes in and out of two layers
+    np.testing.assert_allclose(lora.columns["uplink_bit"], 32 * n_adapted * lora.columns["n_selected"])
+    assert lora.columns["perplexity"][-1] < lora.columns["perplexity"][0] < 0.5 * lora.chance
+    assert 10 * lora.columns["uplink_bit"].sum() < whole.columns["uplink_bit"].sum()
 
 
 def test_request_path(capsys):

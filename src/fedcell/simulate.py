@@ -18,8 +18,6 @@ from .screening import aggregate
 from .tiers.hierarchy import relayed
 from .types import Decision, Environment, Method, Observation, Problem, Round, Row, Snapshot, Start, Uplink
 
-HOPELESS_LOSS = 1e6  # nats per sample; guessing costs a few
-
 
 def carry_out(
     problem: Problem, method: Method, state: object, start: Start, observation: Observation, decision: Decision
@@ -83,7 +81,7 @@ def measure(problem: Problem, method: Method, after: Snapshot, decision: Decisio
     metrics = {**relayed(problem, decision, uplink), **decision.info}
     if after.round % problem.eval_every == 0 or after.round == problem.n_rounds:
         metrics |= method.evaluate(problem, after.params, after.method)
-        if not metrics.get("loss", 0.0) < HOPELESS_LOSS:
+        if not metrics.get("loss", 0.0) < problem.hopeless_loss:
             raise Diverged(f"round {round}: the test loss is {metrics['loss']:.3g}: lower the learning rate")
     return Row(
         round=round,

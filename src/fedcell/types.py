@@ -298,7 +298,7 @@ class Row(NamedTuple):
     radio_joule: float
     uplink_bit: float
     outcome: str  # one letter per device, see Outcome
-    metrics: Mapping[str, float]  # accuracy and loss when evaluated, and a method's own columns
+    metrics: Mapping[str, float]  # those of the task when evaluated, and a method's own columns
 
 
 class Snapshot(NamedTuple):
@@ -323,6 +323,7 @@ class Problem(NamedTuple):
     n_rounds: int
     eval_every: int = 1
     scaling: "Scaling | None" = None  # what was done to every sample; None: nothing
+    hopeless_loss: float = 1e6  # a test loss from which on a run has diverged, by the task
 
 
 def as_is(problem: Problem, state: Any, updates: Updates, observation: Observation, decision: Decision) -> Updates:
@@ -361,6 +362,8 @@ class Method(NamedTuple):
 
     `foretell(problem, params, state, x)` gives class probabilities `[n_devices, n_classes]` for one input per device. A
     method says so only if devices predict by anything but the model that `broadcast` gives them.
+
+    `needs_labels` says that the method looks at class labels: runs of other tasks than classification refuse it.
     """
 
     init: Callable[[Problem, "Tensor"], Any]
@@ -377,6 +380,7 @@ class Method(NamedTuple):
     statistics: str = "apart"
     shares: Callable[[Observation, Ints], Floats] | None = None
     personal: "Callable[[Problem, Tensor, Any, Ints], Tensor] | None" = None
+    needs_labels: bool = False
 
 
 Seam = TypeVar("Seam", bound=Callable[..., Any])

@@ -76,7 +76,14 @@ def test_rank_in_class_equals_a_plain_count():
         ("mnits", ["'mnits'", "did you mean 'mnist'?"]),
         ("Fashion-MNIST", ["did you mean 'fashion-mnist'?"]),
         ("cifar-10", ["did you mean 'cifar10'?"]),
-        ("qqq", ["data.name = 'qqq' is unknown", "digits, mnist, fashion-mnist, cifar10, cifar100", ".npz"]),
+        (
+            "qqq",
+            [
+                "data.name = 'qqq' is unknown",
+                "digits, diabetes, tags, mnist, fashion-mnist, cifar10, cifar100",
+                ".npz",
+            ],
+        ),
         ("mnist", ["'mnist' is not in", "fedcell data get mnist"]),
         ("nowhere.npz", ["data.name = 'nowhere.npz' is no file"]),
     ],

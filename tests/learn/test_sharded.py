@@ -74,6 +74,18 @@ def both(name, shards, n_points=1, n_rows=N_ROWS, settings=None, **changes):
     return found
 
 
+def test_shards_train_other_tasks(workers):
+    rng = np.random.default_rng(5)
+    x, y = (rng.standard_normal((N_SAMPLES, *shape)).astype(np.float32) for shape in ((1, 6, 6), (5,)))
+    data, found = Samples(x, y, CPU), []
+    for shards in (0, 2):
+        config = TrainConfig(device="cpu", shards=shards)
+        made = Learner([Architecture.of(networks()["convolution"])], data, data, config, seed=4, task="regression")
+        found.append(made.train(start(made, 1, 6), work(6)).delta.clone())
+    assert torch.equal(*found)
+    assert found[0].abs().max() > 1e-4
+
+
 @pytest.fixture(scope="module")
 def workers(ray_cluster):
     """A cluster; its CPUs are free again after these tests."""

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
+import fedcell
 from fedcell.record import read
 from fedcell.web.follow import Follower
 from fedcell.web.report import write
@@ -138,6 +139,19 @@ def test_the_report_draws_and_answers(visit, recorded, tmp_path):
     page.get_by_role("button", name="dark").click()
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
     assert colours(page, ".chart canvas") > 5
+
+
+def test_pages_show_the_metric_of_a_task(visit, site, tmp_path):
+    settings = {"rounds": 3, "world.n_devices": 3, "train.steps": 2}
+    (run,) = fedcell.run("fedavg", "diabetes", settings, out=tmp_path / "runs" / "one")
+    page = visit(write(tmp_path / "runs", tmp_path / "report.html").as_uri())
+    assert page.evaluate("fedcell.parts.scores.chart().getOption().yAxis[0].name") == "test RMSE"
+    text = page.locator("main").inner_text()
+    assert "best, final: test RMSE (less is better)." in text
+    assert "achieve, in RMSE, seconds and joules?" in text
+    assert f"{run.columns['rmse'].min():.3g}" in text
+    board = visit(site(tmp_path / "runs").address)
+    assert "3 of 3, RMSE " in board.locator("li.run .where").first.inner_text()
 
 
 def test_the_report_of_hostile_texts_runs_none_of_them(visit, runs):

@@ -22,11 +22,12 @@ def flags(sub: ArgumentParser) -> None:
     sub.add_argument("--against", metavar="LABEL", help="the reference, by its label (default: the first group)")
     sub.add_argument(
         "--target",
-        metavar="ACCURACY",
+        metavar="VALUE",
         type=float,
         action="append",
         default=[],
-        help="say what it takes to reach this, such as 0.9; repeatable (default: 95 %% of the smallest best accuracy)",
+        help="say what it takes to reach this value of the leading metric, such as an accuracy of 0.9; repeatable "
+        "(default: 95 %% of the smallest best accuracy, or what is as easy by another metric)",
     )
     sub.add_argument(
         "--only", metavar="TEXT", action="append", default=[], help="groups with this text in their label; repeatable"

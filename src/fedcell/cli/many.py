@@ -61,7 +61,7 @@ class ManyLines(Many):
         self.next_s = time.monotonic() + LINE_EVERY_S
 
     def end(self, name: str, state: str) -> None:
-        facts = f", {self.facts(name, self.rows[name], 'accuracy ')}" if name in self.rows else ""
+        facts = f", {self.facts(name, self.rows[name], named=True)}" if name in self.rows else ""
         self.say(f"[{self.stopped}/{self.n_runs}] {name}: {state}{facts}")
 
     def tick(self) -> None:

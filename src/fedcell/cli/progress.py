@@ -7,6 +7,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from ..metrics import Metric, leading
 from ..record import Progress
 from ..report.table import TIMES, human
 from ..types import Row
@@ -23,12 +24,13 @@ class Quiet:
 
     def __init__(self) -> None:
         self.again = ""  # how to go on after an interruption; empty while nothing is written
-        self.accuracy: dict[str, float] = {}  # newest of each method
+        self.scores: dict[str, tuple[Metric, float]] = {}  # newest of each method
 
     def __call__(self, progress: Progress) -> None:
         self.again = progress.again or self.again
-        if progress.row and "accuracy" in progress.row.metrics:
-            self.accuracy[progress.label] = progress.row.metrics["accuracy"]
+        metric = leading(progress.task)
+        if progress.row and metric.name in progress.row.metrics:
+            self.scores[progress.label] = metric, progress.row.metrics[metric.name]
         if progress.note:
             self.say(f"fedcell: {progress.label}: {progress.note}")
         self.step(progress)
@@ -41,9 +43,13 @@ class Quiet:
     def step(self, progress: Progress) -> None:
         """Show how far a run is."""
 
-    def facts(self, label: str, row: Row, word: str = "") -> str:
-        """The newest numbers of a run in a few words."""
-        score = f"{word}{100 * self.accuracy[label]:.1f} %, " if label in self.accuracy else ""
+    def facts(self, label: str, row: Row, named: bool = False) -> str:
+        """The newest numbers of a run in a few words; a metric that is no share has its name in any case."""
+        score = ""
+        if label in self.scores:
+            metric, value = self.scores[label]
+            word = f"{metric.title} " if named or not metric.share else ""
+            score = f"{word}{metric.shown(value)}{' %' * metric.share}, "
         return f"{score}{human(row.clock_s, TIMES)} simulated"
 
     def __enter__(self) -> Self:
@@ -66,7 +72,7 @@ class Lines(Quiet):
         last = progress.done == progress.total
         if progress.row and (last or time.monotonic() >= self.next_s):
             self.next_s = time.monotonic() + LINE_EVERY_S
-            facts = self.facts(progress.label, progress.row, "accuracy ")
+            facts = self.facts(progress.label, progress.row, named=True)
             self.say(f"{progress.label}: round {progress.done} of {progress.total}, {facts}")
 
 

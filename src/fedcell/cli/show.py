@@ -15,20 +15,18 @@ from ..record.folder import COMPARISON, ROWS, RUN
 if TYPE_CHECKING:
     from ..record import RunInfo
 
-HEADER = ("run", "method", "scenario", "seed", "state", "rounds", "best", "final", "time", "energy", "uplink")
+HEADER = ("run", "method", "scenario", "seed", "state", "rounds")  # then scores and costs
+COSTS = ("time", "energy", "uplink")
 TEXTS = ("run", "method", "scenario", "state")  # columns of words, the others hold numbers
-MEANING = (
-    "best, final: test accuracy in %. time: {}. energy: of all devices, computing and sending. "
-    "uplink: bits of all devices."
-)
+MEANING = "{} time: {}. energy: of all devices, computing and sending. uplink: bits of all devices."
 SORTS: dict[str, Callable[["RunInfo"], Any]] = {
     "name": lambda info: 0,  # as they are found
     "method": lambda info: info.label,
     "scenario": lambda info: info.scenario,
     "seed": lambda info: info.seed,
     "state": lambda info: info.state,
-    "best": lambda info: _downwards(info.totals.accuracy_best),
-    "final": lambda info: _downwards(info.totals.accuracy_final),
+    "best": lambda info: _by_score(info, info.totals.best),
+    "final": lambda info: _by_score(info, info.totals.final),
     "time": lambda info: info.totals.simulated_s,
     "energy": lambda info: _upwards(info.totals.joule),
     "uplink": lambda info: info.totals.uplink_bit,
@@ -97,7 +95,10 @@ def print_runs(infos: Sequence["RunInfo"], folder: Path, as_json: bool) -> None:
         runs = [as_values(info) for info in infos]
         print(json.dumps({"folder": str(folder), "runs": runs}, indent=1, allow_nan=False))
         return
-    rows = [list(HEADER), *(_cells(info, folder) for info in infos)]
+    from ..report.scores import heads, shared
+
+    named = shared(infos) is None
+    rows = [[*HEADER, *heads(infos), *COSTS], *(_cells(info, folder, named) for info in infos)]
     if any(info.served for info in infos):
         from ..report.table import SERVED, served_cells
 
@@ -116,21 +117,22 @@ def remarks(infos: Sequence["RunInfo"]) -> list[str]:
     return [f"{info.folder}: {info.state}: {info.message}" for info in infos if info.message]
 
 
-def _cells(info: "RunInfo", folder: Path) -> list[str]:
+def _cells(info: "RunInfo", folder: Path, named: bool) -> list[str]:
+    from ..report.scores import score_cells
     from ..report.table import BITS, JOULES, TIMES, human
 
     place = info.folder.relative_to(folder) if info.folder.is_relative_to(folder) else info.folder
     rounds = str(info.rounds) if info.rounds == info.total_rounds else f"{info.rounds}/{info.total_rounds}"
-    found = info.totals
-    scores = [f"{100 * one:.1f}" if isfinite(one) else "-" for one in (found.accuracy_best, found.accuracy_final)]
+    found, scores = info.totals, score_cells(info, named)
     costs = [human(found.simulated_s, TIMES), human(found.joule, JOULES), human(found.uplink_bit, BITS)]
     return [str(place), info.label, info.scenario, str(info.seed), info.state, rounds, *scores, *costs]
 
 
 def _meaning(infos: Sequence["RunInfo"]) -> str:
+    from ..report.scores import score_meaning
     from ..report.table import SERVED_MEANING
 
-    text = MEANING.format(" or ".join(dict.fromkeys(info.clock for info in infos)))
+    text = MEANING.format(score_meaning(infos), " or ".join(dict.fromkeys(info.clock for info in infos)))
     return text + SERVED_MEANING * any(info.served for info in infos)
 
 
@@ -163,8 +165,9 @@ def _upwards(cost: float) -> float:
     return cost if isfinite(cost) else inf
 
 
-def _downwards(score: float) -> float:
-    return -score if isfinite(score) else 1.0
+def _by_score(info: "RunInfo", score: float) -> float:
+    """Good scores first, runs without one last."""
+    return (-score if info.metric.rises else score) if isfinite(score) else inf
 
 
 def _changed(info: "RunInfo") -> float:

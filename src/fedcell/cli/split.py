@@ -7,6 +7,7 @@ import numpy as np
 
 from .. import scenarios, world
 from ..data import histogram
+from ..metrics import CLASSIFICATION
 from ..report.table import columns
 from ..resolve import read_pairs, resolve
 from ..types import Ints
@@ -14,16 +15,19 @@ from .run import add_flags, print_notice
 
 
 def show(args: Namespace) -> int:
-    """Print the label histogram of every device."""
+    """Print the label histogram of every device, or how many samples it holds where there are no labels."""
     settings = read_pairs(args.set, "--set")
     add_flags(settings, args, "seed")
     asked = resolve(scenarios.get(args.scenario), (), settings)
     for line in asked.notices:
         print_notice(line)
     problem = scenarios.build_problem(asked.config)
-    labels = problem.learner.train_samples.labels
-    counts = histogram(world.start(problem.world, problem.seed).store, labels, int(labels.max()) + 1)
-    print(json.dumps({"counts": counts.tolist()}) if args.json else text(counts))
+    labels, store = problem.learner.train_samples.labels, world.start(problem.world, problem.seed).store
+    if problem.learner.task.name == CLASSIFICATION:
+        counts = histogram(store, labels, int(labels.max()) + 1)
+        print(json.dumps({"counts": counts.tolist()}) if args.json else text(counts))
+    else:
+        print(json.dumps({"samples": store.size.tolist()}) if args.json else samples_text(store.size))
     return 0
 
 
@@ -43,3 +47,17 @@ def text(counts: Ints) -> str:
         f"\n{len(counts)} devices hold {held.min()} to {held.max()} samples ({np.sum(held)} in all) "
         f"of {classes.min()} to {classes.max()} classes"
     )
+
+
+def samples_text(held: Ints) -> str:
+    """A row per device, and what they add up to.
+
+    >>> print(samples_text(np.array([3, 1])))
+    device  samples
+         0        3
+         1        1
+    2 devices hold 1 to 3 samples (4 in all)
+    """
+    rows = [["device", "samples"], *([str(device), str(size)] for device, size in enumerate(held))]
+    total = f"{len(held)} devices hold {held.min()} to {held.max()} samples ({held.sum()} in all)"
+    return "\n".join([*columns(rows, ">>"), total])

@@ -114,7 +114,7 @@ def labels(values: Any, what: str) -> Ints:
     return out
 
 
-def check_pair(x: NDArray[np.float32], y: Ints, part: str, name: str) -> None:
+def check_pair(x: NDArray[np.float32], y: NDArray[Any], part: str, name: str) -> None:
     """Raise BadInput unless there is one label per sample."""
     if len(x) != len(y):
         raise BadInput(

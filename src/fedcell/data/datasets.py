@@ -13,12 +13,15 @@ from numpy.typing import NDArray
 
 from ..errors import BadInput
 from ..labels import rank_in_class
+from ..metrics import CLASSIFICATION
+from ..rng import SETUP, stream
 from ..types import Ints
 from .catalog import CATALOG, CIFAR_TEST, CIFAR_TRAIN, IDX_FILES
-from .checks import as_array, check_labels, check_pair, features, labels
+from .checks import as_array, check_pair, features
 from .checks import owners as check_owners
 from .fetch import BY_HAND, EMBEDDED, cache_dir, hint, is_fetched
 from .scaling import UNIT, Scaling
+from .targets import Targets, n_outputs, resolve_task, targets, tokens
 
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
 OWNERS = ("owners", "test_owners")  # arrays that a file may have, too
@@ -26,19 +29,26 @@ UNREADABLE = (OSError, EOFError, ValueError, RuntimeError, BadZipFile, zlib.erro
 DIGITS = "datasets/data/digits.csv.gz"  # inside scikit-learn
 CIFAR100_FILES, CIFAR100_BYTES = ("train.bin", "test.bin"), 2 + 3 * 32 * 32
 OTHERS = ", video, the path of an .npz file, leaf:FOLDER, or hf:NAME#column"
+DIABETES = "datasets/data/diabetes_data_raw.csv.gz", "datasets/data/diabetes_target.csv.gz"
+TAGGED = 2000  # documents of the multi-label data
 TEST_EVERY = 5  # every fifth sample of a class of the embedded data is a test sample
 
 
 class Dataset(NamedTuple):
-    """Samples and labels; images are channels first, and in [0, 1] unless `scaling` says otherwise."""
+    """Samples and what is learned of them; images are channels first, and in [0, 1] unless `scaling` says otherwise.
+
+    Targets are class labels `[n]`, 0 .. n_classes - 1; of the task `multi-label` 0 or 1 `[n, n_classes]`, of
+    `regression` numbers `[n, n_classes]`, both float32; of `next-token` the tokens that follow each of `x`, as `x`.
+    """
 
     name: str
     x_train: NDArray[np.float32]  # [n_train, ...]
-    y_train: Ints  # [n_train], 0 .. n_classes - 1
+    y_train: Targets  # [n_train, ...]
     x_test: NDArray[np.float32]  # [n_test, ...]
-    y_test: Ints  # [n_test]
-    n_classes: int
+    y_test: Targets  # [n_test, ...]
+    n_classes: int  # or labels, targets or tokens: outputs of a network
     scaling: Scaling = UNIT  # of all samples
+    task: str = CLASSIFICATION
     owners: Ints | None = None  # [n_train], whose each sample is, 0 .. n_owners - 1; None: nobody's
     test_owners: Ints | None = None  # [n_test], numbered alike
 
@@ -47,20 +57,36 @@ class Dataset(NamedTuple):
         shape = "x".join(map(str, self.x_train.shape[1:]))
         sizes = f"{len(self.x_train)} train and {len(self.x_test)} test samples of {shape}"
         whose = "" if self.owners is None else f", {int(self.owners.max()) + 1} owners"
-        return f"<Dataset {self.name}: {sizes}, {self.n_classes} classes{whose}>"
+        what = f"{self.n_classes} classes" if self.task == CLASSIFICATION else self.task
+        return f"<Dataset {self.name}: {sizes}, {what}{whose}>"
 
 
-def load(name: str) -> Dataset:
+def load(name: str, task: str = "auto") -> Dataset:
     """A data set by name, or from an .npz file with `x_train, y_train, x_test, y_test`.
 
     Args:
-        name: `digits`, a fetched `mnist`, `fashion-mnist` or `cifar10`, `cifar100` whose files a user has, a path that
-            ends in `.npz` (looked up as given, then in the cache folder), `leaf:FOLDER` or `hf:NAME#column`.
+        name: `digits`, `diabetes`, `tags`, a fetched `mnist`, `fashion-mnist` or `cifar10`, `cifar100` whose files a
+            user has, a path that ends in `.npz` (looked up as given, then in the cache folder), `leaf:FOLDER` or
+            `hf:NAME#column`.
+        task: what is learned, as of `from_arrays`.
     """
+    return retasked(_load(name, task), task)
+
+
+def retasked(dataset: Dataset, task: str) -> Dataset:
+    """The same samples for another task; as it is for its own one, and for `auto`."""
+    if task in ("auto", dataset.task):
+        return dataset
+    parts = dataset.x_train, dataset.y_train, dataset.x_test, dataset.y_test
+    other = from_arrays(*parts, name=dataset.name, task=task)
+    return other._replace(scaling=dataset.scaling, owners=dataset.owners, test_owners=dataset.test_owners)
+
+
+def _load(name: str, task: str) -> Dataset:
     if name in EMBEDDED:
-        return _digits()
+        return {"digits": _digits, "diabetes": _diabetes, "tags": _tags}[name]()
     if name.endswith(".npz"):
-        return _npz(name)
+        return _npz(name, task)
     if read := adapter(name):
         return read(name)
     if name in BY_HAND:
@@ -78,6 +104,7 @@ def from_arrays(
     x_test: Any,
     y_test: Any,
     name: str = "arrays",
+    task: str = "auto",
     *,
     owners: Any = None,
     test_owners: Any = None,
@@ -89,10 +116,13 @@ def from_arrays(
 
     Args:
         x_train: Training samples, `[n_train, ...]`.
-        y_train: Their labels, whole numbers from 0, `[n_train]`.
+        y_train: Their labels, whole numbers from 0, `[n_train]`; or the targets of another task.
         x_test: Test samples, as `x_train`.
-        y_test: Their labels, each of which also occurs in training.
+        y_test: Their labels, each of which also occurs in training; or targets, as `y_train`.
         name: What messages call the data.
+        task: `classification`, `multi-label` (0 or 1 per label, `[n, n_labels]`), `regression` (numbers, `[n]` or
+            `[n, n_targets]`), `next-token` (whole-number tokens, x and y `[n, length]`); `auto`: whichever the arrays
+            are, labels if they may be.
         owners: Whose each training sample is, for `data.partition=given`: texts, or whole numbers from 0, `[n_train]`.
         test_owners: Whose each test sample is, `[n_test]`, each of which also owns training samples.
 
@@ -100,10 +130,12 @@ def from_arrays(
     >>> data.x_train.shape, data.n_classes
     ((4, 1, 8, 8), 2)
     """
-    known = labels(y_train, f"y_train of {name!r}")
-    asked = labels(y_test, f"y_test of {name!r}")
-    train = features(x_train, f"x_train of {name!r}")
-    test = features(x_test, f"x_test of {name!r}")
+    task = resolve_task(task, x_train, y_train, y_test)
+    known, asked = targets(task, y_train, f"y_train of {name!r}"), targets(task, y_test, f"y_test of {name!r}")
+    train, test = (
+        features(tokens(x, f"{part} of {name!r}") if task == "next-token" else x, f"{part} of {name!r}")
+        for x, part in ((x_train, "x_train"), (x_test, "x_test"))
+    )
     check_pair(train, known, "train", name)
     check_pair(test, asked, "test", name)
     if train.shape[1:] != test.shape[1:]:
@@ -111,7 +143,8 @@ def from_arrays(
             f"x_test of {name!r} has samples of shape {test.shape[1:]} but x_train has {train.shape[1:]}: "
             "prepare both in the same way"
         )
-    found = Dataset(name, train, known, test, asked, check_labels(known, asked, name))
+    n = n_outputs(task, train, known, test, asked, name)
+    found = Dataset(name, train, known, test, asked, n, task=task)
     return found if owners is None and test_owners is None else owned(found, owners, test_owners)
 
 
@@ -144,27 +177,57 @@ def _digits() -> Dataset:
 
 
 def _digits_table() -> NDArray[np.float64]:
-    """Pixels 0 to 16 and the label of every digit, `[n, 65]`, as scikit-learn has them.
-
-    Read from its file where that lies as usual: importing scikit-learn takes longer than a short run.
-    """
-    package = find_spec("sklearn")
-    for folder in (package and package.submodule_search_locations) or ():
-        if (path := Path(folder) / DIGITS).is_file():
-            with gzip.open(path, "rt") as file:
-                return np.loadtxt(file, delimiter=",")
+    """Pixels 0 to 16 and the label of every digit, `[n, 65]`, as scikit-learn has them."""
+    if (found := _table(DIGITS, ",")) is not None:
+        return found
     from sklearn.datasets import load_digits
 
     bunch = load_digits()
     return np.column_stack([bunch.data, bunch.target])
 
 
+def _table(name: str, delimiter: str | None) -> NDArray[np.float64] | None:
+    """A table of scikit-learn, read from its file: importing scikit-learn takes longer than a short run.
+
+    None where the file does not lie as usual.
+    """
+    package = find_spec("sklearn")
+    for folder in (package and package.submodule_search_locations) or ():
+        if (path := Path(folder) / name).is_file():
+            with gzip.open(path, "rt") as file:
+                return np.loadtxt(file, delimiter=delimiter)
+    return None
+
+
+def _diabetes() -> Dataset:
+    """Ten measurements of patients, and how far the disease went a year later, in its own units."""
+    x, y = (_table(file, None) for file in DIABETES)
+    if x is None or y is None:
+        from sklearn.datasets import load_diabetes
+
+        bunch = load_diabetes(scaled=False)
+        x, y = bunch.data, bunch.target
+    is_test = np.arange(len(y)) % TEST_EVERY == TEST_EVERY - 1
+    return from_arrays(x[~is_test], y[~is_test], x[is_test], y[is_test], "diabetes", "regression")
+
+
+def _tags() -> Dataset:
+    """Word counts of made-up documents, and which of eight topics each is about."""
+    from sklearn.datasets import make_multilabel_classification
+
+    seed = int(stream(0, SETUP, "tags").integers(2**31))
+    x, y = make_multilabel_classification(TAGGED, 40, n_classes=8, n_labels=2, length=200, random_state=seed)
+    is_test = np.arange(len(x)) % TEST_EVERY == TEST_EVERY - 1
+    return from_arrays(x[~is_test], y[~is_test], x[is_test], y[is_test], "tags", "multi-label")
+
+
 def _fetched(name: str, folder: Path) -> Dataset:
     try:
-        parts = _cifar(folder) if name == "cifar10" else [_idx(folder / file) for file in IDX_FILES]
+        parts: list[Any] = [*(_cifar(folder) if name == "cifar10" else (_idx(folder / file) for file in IDX_FILES))]
     except UNREADABLE as error:
         raise BadInput(f"{folder} is damaged ({error}): delete it and run `fedcell data get {name}` again") from None
-    return from_arrays(**dict(zip(ARRAYS, parts, strict=True)), name=name)
+    x_train, y_train, x_test, y_test = parts
+    return from_arrays(x_train, y_train, x_test, y_test, name)
 
 
 def _idx(path: Path) -> NDArray[np.uint8]:
@@ -200,7 +263,8 @@ def _cifar100(name: str) -> Dataset:
             raise BadInput(f"{what}: copy it anew from the binary version of CIFAR-100")
         records = content.reshape(-1, CIFAR100_BYTES)
         parts += [records[:, 2:].reshape(-1, 3, 32, 32), records[:, column]]
-    return from_arrays(**dict(zip(ARRAYS, parts, strict=True)), name=name)
+    x_train, y_train, x_test, y_test = parts
+    return from_arrays(x_train, y_train, x_test, y_test, name=name)
 
 
 def adapter(name: str) -> Callable[[str], Dataset] | None:
@@ -213,12 +277,12 @@ def adapter(name: str) -> Callable[[str], Dataset] | None:
     return huggingface.load if prefix == "hf" else leaf.load
 
 
-def _npz(name: str) -> Dataset:
+def _npz(name: str, task: str) -> Dataset:
     given = Path(name).expanduser()
     path = next((p for p in (given, cache_dir() / given) if p.is_file()), None)
     if path is None:
         raise BadInput(f"data.name = {name!r} is no file, here or in {cache_dir()}: give the path of an .npz file")
-    return from_arrays(**_read_npz(path), name=name)
+    return from_arrays(**_read_npz(path), name=name, task=task)
 
 
 def _read_npz(path: Path) -> dict[str, NDArray[Any]]:

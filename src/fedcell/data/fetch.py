@@ -11,7 +11,11 @@ from ..errors import BadInput, FedcellError, did_you_mean
 from .catalog import CATALOG, Entry
 from .sources import Files, SourceError
 
-EMBEDDED = {"digits": "handwritten digits, 8 x 8 grey, 10 classes, 1,442 train / 355 test"}
+EMBEDDED = {
+    "digits": "handwritten digits, 8 x 8 grey, 10 classes, 1,442 train / 355 test",
+    "diabetes": "ten measurements of patients and the course of their disease, regression, 354 train / 88 test",
+    "tags": "word counts of made-up documents and their topics, multi-label, 8 labels, 1,600 train / 400 test",
+}
 
 BY_HAND = {  # files that a user has; see `datasets`
     "cifar100": "photographs, 32 x 32 colour, 100 classes, 50,000 train / 10,000 test (184 MB)",

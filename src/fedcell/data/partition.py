@@ -15,6 +15,8 @@ from ..types import Ints, Store
 from .settings import DataConfig
 from .skews import NOBODY, dirichlet_device, given, quantity
 
+BY_LABEL = ("dirichlet", "shards", "classes", "dirichlet-device")  # rules that look at class labels
+
 
 def partition(
     settings: DataConfig, labels: Ints, n_devices: int, n_classes: int, seed: int, owners: Ints | None = None

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from ..metrics import TASKS
 from ..options import option
 from .scaling import SCALINGS
 
@@ -12,8 +13,13 @@ class DataConfig:
 
     name: str = option(
         "digits",
-        "digits, mnist, fashion-mnist, cifar10, cifar100 (whose files you bring), video (see the video section), the "
-        "path of an .npz file, leaf:FOLDER, or hf:NAME#label of Hugging Face",
+        "digits, diabetes, tags, mnist, fashion-mnist, cifar10, cifar100 (whose files you bring), characters or video "
+        "(see their sections), the path of an .npz file, leaf:FOLDER, or hf:NAME#label of Hugging Face",
+    )
+    task: str = option(
+        "auto",
+        "what is learned; auto: what the targets look like, class labels if they may be",
+        choices=("auto", *TASKS),
     )
     scaling: str = option(
         "unit",

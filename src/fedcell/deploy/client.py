@@ -22,7 +22,7 @@ from ..data import load, partition, skewed
 from ..data.scaling import apply
 from ..errors import BadInput
 from ..learn import models
-from ..learn.architecture import Architecture
+from ..learn.architecture import Architecture, choose
 from ..learn.learner import Learner, check_fits, initialise, pick_device
 from ..learn.model_files import checksum, split
 from ..learn.optimiser import Optimiser
@@ -115,7 +115,8 @@ def learner_of(task: Task, samples: np.ndarray, labels: Ints, model: Network | s
     here = Samples(inputs, labels, pick_device(settings.device))
     build = partial(_named, task, model) if isinstance(model, str | None) else model
     named: ModelConfig = from_dict(ModelConfig(), task.model)
-    architecture = Architecture.of(initialise(lambda: build(here.shape, task.n_classes), task.seed), named.buffers)
+    network = initialise(lambda: build(here.shape, task.n_classes), task.seed)
+    architecture = Architecture.of(choose(network, named.train), named.buffers)
     check_fits(architecture, here, task.n_classes)
     if architecture.n_params != task.n_params and task.report is None:
         raise BadInput(

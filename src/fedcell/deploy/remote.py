@@ -22,6 +22,7 @@ from ..errors import BadInput
 from ..learn.learner import Extracted, Learner
 from ..learn.model_files import placeless
 from ..learn.samples import Samples
+from ..learn.tasks import refuse_without_labels
 from ..learn.work import Work
 from ..scenarios import Config, build_problem
 from ..types import Floats, Ints, Outcome, Problem, Start, Store, Stream, Updates, Uplink
@@ -176,7 +177,8 @@ def federated_problem(config: Config, dataset: Dataset | None = None, model: nn.
         dataset: to test on instead; its training samples give the statistics of `data.scaling=standard` alone.
         model: network instead of `model.name`; its present weights are the start.
     """
-    found = dataset or load(config.data.name)
+    found = dataset or load(config.data.name, config.data.task)
+    refuse_without_labels(found.task, "a federation of real devices", "simulate it, or deploy a classification")
     if dataset is None:  # whose test samples are as devices see theirs
         found = skewed(config.data, found, config.world.n_devices, config.seed)
     found = scaled(found, config.data.scaling, reuse=dataset is None)

@@ -4,6 +4,7 @@ The canonical order is that of `module.parameters()`, each parameter flattened r
 behind them (`statistics`). Methods and engines have the parameters alone, snapshots and messages the whole vector.
 """
 
+import re
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import pairwise
@@ -117,6 +118,10 @@ class Architecture:
         kept = whole[places(self.tail.kept, whole.device)]
         return torch.cat([kept, whole[self.n_params :]])
 
+    def frozen(self) -> list[Tensor]:
+        """The parameters that nothing trains or sends."""
+        return [parameter.detach() for parameter in self.module.parameters() if not parameter.requires_grad]
+
     def views(self, vector: Tensor) -> list[Tensor]:
         """The parameters as views into one flat vector in canonical order."""
         return [
@@ -172,6 +177,28 @@ def _counted_by_torch(module: nn.Module, sample: Tensor) -> float:
 def trainable(module: nn.Module) -> list[nn.Parameter]:
     """The parameters that training moves, in canonical order."""
     return [parameter for parameter in module.parameters() if parameter.requires_grad]
+
+
+def choose(module: nn.Module, names: str) -> nn.Module:
+    """Freeze every parameter whose name does not match, as `model.train` says; `all` leaves the module as it is.
+
+    Args:
+        module: changed in place.
+        names: `all`, or a regular expression that is searched for in names such as `0.weight`.
+    """
+    if names == "all":
+        return module
+    try:
+        pattern = re.compile(names)
+    except re.error as error:
+        raise BadInput(f"model.train = {names!r} is no regular expression ({error}): write one, or all") from None
+    found = dict(module.named_parameters())
+    for name, parameter in found.items():
+        parameter.requires_grad_(parameter.requires_grad and pattern.search(name) is not None)
+    if not any(parameter.requires_grad for parameter in found.values()):
+        some = ", ".join([*found][:6]) + ", ..." * (len(found) > 6)
+        raise BadInput(f"model.train = {names!r} matches no parameter that could be trained: names are {some}")
+    return module
 
 
 def unroll(module: nn.Module) -> None:

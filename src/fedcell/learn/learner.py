@@ -8,10 +8,10 @@ from typing import Any, Self
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from ..errors import BadInput
 from ..machine import cores, one_thread
+from ..metrics import CLASSIFICATION
 from ..rng import SETUP, stream
 from ..types import Ints, Start, Store, Updates
 from .architecture import Architecture
@@ -29,6 +29,7 @@ from .samples import Samples
 from .settings import TrainConfig
 from .statistics import OwnRows
 from .statistics import places as kept_places
+from .tasks import LEARNED, LearningTask, refuse_without_labels
 from .work import Report, Work, rows_of
 
 Extracted = Callable[[Start, Work], Updates]
@@ -53,10 +54,12 @@ class Learner(Carrier):
         settings: TrainConfig,
         seed: int,
         of_device: Ints | None = None,
+        task: str = CLASSIFICATION,
     ) -> None:
         self.architectures = tuple(architectures)
         self.train_samples, self.test_samples = train, test
         self.settings, self.seed = settings, seed
+        self.task: LearningTask = LEARNED[task]
         self.of_device = of_device  # [n_devices] architecture of each device; None: all have the first
         self.n_params = max(architecture.n_params for architecture in self.architectures)
         self.device = train.y.device
@@ -66,6 +69,9 @@ class Learner(Carrier):
         self._probe = self.architectures[0].replica(self.device).eval()
         self._mixes = self.architectures[0].mixes_samples  # scores of a sample depend on its batch
         self._at_once = 0  # samples of an evaluation that are put to the network together; 0: not looked at yet
+        for name in ("top", "spread"):
+            if getattr(settings, name):
+                refuse_without_labels(task, f"train.{name}", "leave it out")
         if settings.shards:
             sharded.check(settings.shards, self.device)
 
@@ -181,6 +187,8 @@ class Learner(Carrier):
         out = delta if alone else torch.empty(len(rows), architecture.n_params, device=self.device)
         points = start.points[:, : architecture.n_params]
         part = work if alone else rows_of(work, rows, architecture.n_params)
+        if part.objective is None:
+            part = part._replace(objective=self.task.objective)
         job = Job(
             architecture=architecture,
             samples=self._augmented if part.augment and self._augmented is not None else self.train_samples,
@@ -228,22 +236,21 @@ class Learner(Carrier):
 
     @torch.no_grad()
     def evaluate(self, params: Tensor, samples: Samples | None = None) -> dict[str, float]:
-        """Accuracy and mean cross-entropy of one vector on the test samples (or the given ones).
+        """The metrics of the task for one vector on the test samples (or the given ones).
 
         `train.top` and `train.spread` add columns.
         """
         if self.judged is not None and samples is None:
             return self.judged(params)
         samples = samples or self.test_samples
-        right, loss, order, found = 0.0, 0.0, [], []
+        sums, order, found = np.zeros(1), [], []
         for index, scores in self.scores(params, samples):
             y = samples.y[torch.from_numpy(index).to(self.device)]
-            hit = scores.argmax(1) == y
-            right += float(hit.sum())
-            loss += float(functional.cross_entropy(scores, y, reduction="sum"))
-            order.append(index)
-            found.append((hit, places(scores, y) if self.settings.top else hit))
-        columns = {"accuracy": right / len(samples), "loss": loss / len(samples)}
+            sums = sums + self.task.tally(scores, y).cpu().numpy()
+            if self.settings.top or self.settings.spread:
+                order.append(index)
+                found.append((scores.argmax(1) == y, places(scores, y)))
+        columns = self.task.columns(sums, len(samples))
         if self.settings.top:
             columns |= top_columns(torch.cat([place for _, place in found]).cpu().numpy(), self.settings.top)
         if self.settings.spread:
@@ -254,7 +261,7 @@ class Learner(Carrier):
 
     @torch.no_grad()
     def scores(self, params: Tensor, samples: Samples) -> Iterator[tuple[Ints, Tensor]]:
-        """What one vector says of samples, batch by batch: their numbers, and class scores `[n, n_outputs]`."""
+        """What one vector says of samples, batch by batch: their numbers, and scores `[n, ..., n_outputs]`."""
         self.architectures[0].load(self._probe, params, None if len(params) > self.n_params else self.own_of())
         for index in self._judged_together(samples):
             with precision(self.settings.tf32):
@@ -315,9 +322,9 @@ def initialise(build: Callable[[], nn.Module], seed: int, purpose: str = "model"
         return build()
 
 
-def check_fits(architecture: Architecture, samples: Samples, n_classes: int) -> None:
-    """Refuse a model that cannot read the samples or has too few outputs for the labels."""
-    x, _ = samples.take(np.arange(min(2, len(samples))))
+def check_fits(architecture: Architecture, samples: Samples, n_outputs: int, task: str = CLASSIFICATION) -> None:
+    """Refuse a model that cannot read the samples or has too few outputs for the labels, targets or tokens."""
+    x, y = samples.take(np.arange(min(2, len(samples))))
     try:
         with torch.no_grad(), one_thread():  # threads take longer to start than two samples to pass
             scores = architecture.replica(samples.y.device).eval()(x)
@@ -326,10 +333,16 @@ def check_fits(architecture: Architecture, samples: Samples, n_classes: int) -> 
             f"the model cannot read samples of shape {samples.shape} ({str(error).splitlines()[0]}): "
             "change the model or the data"
         ) from None
-    if not isinstance(scores, Tensor) or scores.dim() != 2:
+    rows = "one row of class scores per sample" if task == CLASSIFICATION else "one row of numbers per sample"
+    if task == "next-token":
+        rows = "one row of scores per token of a sample"
+    n_axes = LEARNED[task].n_axes
+    if not isinstance(scores, Tensor) or scores.dim() != n_axes or scores.shape[:-1] != y.shape[: n_axes - 1]:
         shape = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
-        raise BadInput(f"the model gives {shape} for 2 samples: it must give one row of class scores per sample")
-    if scores.shape[1] < n_classes:
+        raise BadInput(f"the model gives {shape} for {len(x)} samples: it must give {rows}")
+    if scores.shape[-1] < n_outputs:
+        named = {CLASSIFICATION: "labels name {} classes", "multi-label": "data has {} labels"}
+        named |= {"regression": "data has {} targets", "next-token": "data has {} tokens"}
         raise BadInput(
-            f"the model has {scores.shape[1]} outputs but the labels name {n_classes} classes: widen its last layer"
+            f"the model has {scores.shape[-1]} outputs but the {named[task].format(n_outputs)}: widen its last layer"
         )

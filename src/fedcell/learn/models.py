@@ -158,6 +158,58 @@ class TokenLSTM(nn.Module):
         return inputs[-1]
 
 
+def transformer(settings: ModelConfig, input_shape: Shape, n_classes: int) -> nn.Module:
+    """Scores of the next token at every place of a token sequence: `model.layers` blocks of causal attention."""
+    if len(input_shape) != 1:
+        raise BadInput(f"model.name = 'transformer' needs token sequences, not samples of shape {input_shape}: use cnn")
+    if settings.width % settings.heads:
+        raise BadInput(
+            f"model.width = {settings.width} is no multiple of model.heads = {settings.heads}: choose one that is"
+        )
+    vocabulary = settings.vocabulary or n_classes
+    return Transformer(vocabulary, input_shape[0], settings.width, settings.layers, settings.heads, n_classes)
+
+
+class Transformer(nn.Module):
+    """Embeddings of tokens and places, blocks, and a dense output at every place, `[n, length, n_classes]`."""
+
+    def __init__(self, vocabulary: int, length: int, width: int, layers: int, heads: int, n_classes: int) -> None:
+        super().__init__()
+        self.token, self.place = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
+        self.blocks = nn.Sequential(*(AttentionBlock(width, heads) for _ in range(layers)))
+        self.norm, self.output = nn.LayerNorm(width), nn.Linear(width, n_classes)
+        for embedding in (self.token, self.place):
+            nn.init.normal_(embedding.weight, std=width**-0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        places = torch.arange(x.shape[1], device=x.device)
+        return self.output(self.norm(self.blocks(self.token(x.long()) + self.place(places))))
+
+
+class AttentionBlock(nn.Module):
+    """Every place looks at itself and the places before it, then passes two dense layers; both add to what was there.
+
+    Attention is written as matrix products, which batch over models.
+    """
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.mix, self.out = nn.LayerNorm(width), nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.norm2, self.up, self.down = nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self._attend(self.norm1(x))
+        return x + self.down(functional.gelu(self.up(self.norm2(x))))
+
+    def _attend(self, x: Tensor) -> Tensor:
+        n, length, width = x.shape
+        query, key, value = self.mix(x).view(n, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        later = torch.ones(length, length, dtype=torch.bool, device=x.device).triu(1)
+        scores = (query @ key.transpose(2, 3) * (width // self.heads) ** -0.5).masked_fill(later, -torch.inf)
+        return self.out((scores.softmax(3) @ value).transpose(1, 2).reshape(n, length, width))
+
+
 def _start_deep(net: nn.Module) -> None:
     """Convolutions that keep the size of signals: from the default start ten layers without norms stall."""
     for layer in net.modules():
@@ -183,5 +235,5 @@ def _image(settings: ModelConfig, input_shape: Shape) -> tuple[int, int, int]:
 
 
 BUILDERS: dict[str, Callable[[ModelConfig, Shape, int], nn.Module]] = {
-    build.__name__: build for build in (logistic, mlp, cnn, vgg11, squeezenet, lstm)
+    build.__name__: build for build in (logistic, mlp, cnn, vgg11, squeezenet, lstm, transformer)
 }

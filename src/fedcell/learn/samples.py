@@ -29,7 +29,7 @@ class Samples:
             warnings.simplefilter("ignore", UserWarning)  # of read-only arrays, such as mapped files: nobody writes
             self._rows = torch.from_numpy(np.ascontiguousarray(rows)).to(device)
         self.y = torch.from_numpy(np.ascontiguousarray(y)).to(device)
-        self.labels = y
+        self.labels = y  # or the targets of another task, as they came
 
     def __len__(self) -> int:
         return len(self.y)

@@ -54,10 +54,23 @@ class ModelConfig:
     channels: tuple[int, ...] = option((6, 16), "output channels of the convolutions (cnn)", least=1, needs="name=cnn")
     kernel: int = option(5, "kernel size of the convolutions (cnn)", least=1, needs="name=cnn")
     padding: int = option(0, "padding of the convolutions (cnn)", least=0, needs="name=cnn")
-    vocabulary: int = option(0, "number of tokens; 0: as many as classes (lstm)", least=0, needs="name=lstm")
+    vocabulary: int = option(
+        0, "number of tokens; 0: as many as classes (lstm, transformer)", least=0, needs="name=lstm|transformer"
+    )
     embedding: int = option(64, "width of the token embedding (lstm)", least=1, needs="name=lstm")
-    width: int = option(256, "width of the recurrent layers (lstm)", least=1, needs="name=lstm")
-    layers: int = option(3, "recurrent layers (lstm)", least=1, needs="name=lstm")
+    width: int = option(
+        256,
+        "width of the recurrent layers, or of the blocks (lstm, transformer)",
+        least=1,
+        needs="name=lstm|transformer",
+    )
+    layers: int = option(3, "recurrent layers, or blocks (lstm, transformer)", least=1, needs="name=lstm|transformer")
+    heads: int = option(4, "heads of the attention (transformer)", least=1, needs="name=transformer")
+    train: str = option(
+        "all",
+        "which parameters are trained and sent: all, or those whose names match this regular expression; the others "
+        "stay as they start",
+    )
 
     def __post_init__(self) -> None:
         if self.widths and (self.name not in ("mlp", "cnn") or len(self.hidden) < 2):

@@ -100,5 +100,6 @@ def newest(history: list[Any]) -> int:
 def parameters(run: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Label, method settings and the settings of world, data, model and training, as flat texts."""
     yield "label", str(run["label"])
+    yield "task", str(run.get("task", "classification"))
     for key, value in (flat(run["settings"], "method.") | flat(run["config"])).items():
         yield key, str(value)[:LONGEST]

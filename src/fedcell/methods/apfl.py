@@ -74,6 +74,7 @@ def build(config: Config) -> Method:
         foretell=partial(foretell, config),
         statistics="refused",
         personal=partial(mixtures, config),
+        needs_labels=True,
     )
 
 

@@ -59,6 +59,7 @@ def build(config: Config) -> Method:
         own_networks=True,
         sends="scores of public samples",
         personal=own_models,
+        needs_labels=True,
     )
 
 

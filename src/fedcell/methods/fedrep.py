@@ -55,6 +55,7 @@ def build(config: Config) -> Method:
         evaluate=partial(evaluate, config),
         sends="the body of a model",
         personal=partial(personal, config),
+        needs_labels=True,
     )
 
 

@@ -38,7 +38,7 @@ class State(NamedTuple):
 
 
 def build(config: Config) -> Method:
-    return m_fedavg.build(config)._replace(init=init, aggregate=partial(aggregate, config))
+    return m_fedavg.build(config)._replace(init=init, aggregate=partial(aggregate, config), needs_labels=True)
 
 
 def init(problem: Problem, params: Tensor) -> State:

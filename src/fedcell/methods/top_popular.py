@@ -41,6 +41,7 @@ def build(config: Config) -> Method:
         foretell=foretell,
         scope="server",
         sends="nothing",
+        needs_labels=True,
     )
 
 

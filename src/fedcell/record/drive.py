@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from .. import methods as library
 from ..errors import BadInput, Diverged, FedcellError
 from ..methods import Choice
+from ..metrics import CLASSIFICATION
 from ..scenarios import Config, build_problem
 from ..simulate import begin, simulate
 from ..types import Method, Problem, Row, Snapshot
@@ -46,6 +47,7 @@ class Progress(NamedTuple):
     note: str = ""
     again: str = ""  # the command that goes on after an interruption
     folder: Path | None = None  # of the run
+    task: str = CLASSIFICATION  # what is learned
 
 
 Watch = Callable[[Progress], None]
@@ -262,7 +264,7 @@ def _run(job: PreparedRun, problem: Problem, top: Path, watch: Watch, period: Pe
             requests = StopRequests(job.folder)
             journal = Journal(job.folder, say)
         with closing(journal), closing(requests):
-            recorder = Recorder(job.folder, journal, template, period, total, again, spec.scaling)
+            recorder = Recorder(job.folder, journal, template, period, total, again, spec.scaling, spec.task)
             start = checkpoint.newest(job.folder, template, len(journal.lines), say) or first
             if FEDERATION in spec.own and (dropped := journal.cut(start.round)):
                 say(f"{dropped} rows of {job.folder} had no state any more: their rounds are played again")
@@ -292,7 +294,8 @@ def _play(
     try:
         for row, after in rounds:
             recorder.put(row, after)
-            watch(Progress(label, after.round, total, row=row, again=recorder.resume, folder=job.folder))
+            told = Progress(label, after.round, total, row=row, again=recorder.resume, folder=job.folder)
+            watch(told._replace(task=job.spec.task))
             if after.round < total:
                 requests.check()
     except Diverged as error:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import BadInput, FedcellError, did_you_mean
+from ..metrics import CLASSIFICATION, SCORES, Metric, leading
 from ..version import __version__
 from .files import in_use, present, read_json, write_json
 from .served import COLUMNS as SERVED
@@ -27,7 +28,6 @@ COMPARISON, RUN, STATUS, SWEEP = "comparison.json", "run.json", "status.json", "
 ROWS = "rounds.jsonl"
 DEPTH = {COMPARISON: 1, SWEEP: 2}  # folders from such a file down to a run
 ENDED = ("finished", "diverged")  # nothing is left to simulate
-SCORES = ("accuracy", "loss")  # metrics that a run may not have yet
 FEDERATION = "federation"  # among the caller's own objects: the run is of real devices
 
 
@@ -45,6 +45,8 @@ class Spec(NamedTuple):
     start: str  # checksum of the state before round 0
     scaling: Mapping[str, Any] = {}  # kind, shift and scale of all inputs; empty: as they were loaded
     network: Mapping[str, Any] = {}  # input_shape and n_classes that it was built for; empty in records from before
+    task: str = CLASSIFICATION  # what was learned
+    chance: float | None = None  # the leading metric of the best constant answer; None: not known
 
 
 class Status(NamedTuple):
@@ -70,6 +72,13 @@ class Record(NamedTuple):
     sha256: str = ""  # of the method's file; empty for a built-in method
     made_by: Mapping[str, str] = {}  # versions and machine; empty before the run began
     scaling: Mapping[str, Any] = {}  # kind, shift and scale of all inputs; empty: as they were loaded
+    task: str = CLASSIFICATION  # what was learned
+    chance: float | None = None  # the leading metric of the best constant answer; None: not known
+
+    @property
+    def metric(self) -> Metric:
+        """The metric that stands for the run."""
+        return leading(self.task)
 
     @property
     def clock(self) -> str:
@@ -265,6 +274,8 @@ def _record(folder: Path, spec: Spec, wanted: Collection[str] | None = None) -> 
         own=spec.own,
         sha256=spec.sha256,
         scaling=spec.scaling,
+        task=spec.task,
+        chance=spec.chance,
     )
 
 

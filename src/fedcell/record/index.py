@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import FedcellError
+from ..metrics import CLASSIFICATION, Metric, leading
 from . import served
 from .files import in_use, natural, nulled, read_json
 from .folder import (
@@ -47,6 +48,13 @@ class RunInfo(NamedTuple):
     config: Mapping[str, Any]  # every option of world, data, model and training
     clock: str = "simulated"  # or measured, on real devices
     served: Mapping[str, float] = {}  # what edge servers brought, where there are any
+    task: str = CLASSIFICATION  # what was learned
+    chance: float | None = None  # the leading metric of the best constant answer; None: not known
+
+    @property
+    def metric(self) -> Metric:
+        """The metric that stands for the run."""
+        return leading(self.task)
 
 
 def find(folder: str | Path) -> list[RunInfo]:
@@ -112,7 +120,8 @@ def _look(folder: Path, spec: Mapping[str, Any]) -> RunInfo:
     state = str(status.get("state", "waiting"))
     if state == "running" and not in_use(folder):
         state = "interrupted"
-    rounds, totals, brought = _totals(folder, status)
+    task = str(spec.get("task", CLASSIFICATION))
+    rounds, totals, brought = _totals(folder, status, leading(task))
     n_rounds = int(config["rounds"])
     if short := shortage(folder, Status(state, int(status.get("rounds", 0)), n_rounds), rounds):
         raise FedcellError(short)
@@ -132,6 +141,8 @@ def _look(folder: Path, spec: Mapping[str, Any]) -> RunInfo:
         config=config,
         clock=clock,
         served=brought,
+        task=task,
+        chance=spec.get("chance"),
     )
 
 
@@ -148,35 +159,37 @@ def summarise(record: Record) -> RunInfo:
         message=status.message,
         rounds=status.rounds,
         total_rounds=status.total,
-        totals=total(record.columns).of(record.clock),
+        totals=total(record.columns, record.metric).of(record.clock),
         settings=record.settings,
         config=config,
         clock=record.clock,
         served=served.served(record.columns),
+        task=record.task,
+        chance=record.chance,
     )
 
 
 def as_json(info: RunInfo) -> dict[str, Any]:
     """Plain values without the settings, totals among them; numbers that JSON lacks become null."""
-    values = info._asdict() | {"folder": str(info.folder)} | info.totals._asdict() | dict(info.served)
+    values = info._asdict() | {"folder": str(info.folder)} | info.totals.by_name(info.metric) | dict(info.served)
     dropped = ("totals", "settings", "config", "served")
     found: dict[str, Any] = nulled({key: values[key] for key in values if key not in dropped})
     return found
 
 
-def _totals(folder: Path, status: Mapping[str, Any]) -> tuple[int, Totals, Mapping[str, float]]:
+def _totals(folder: Path, status: Mapping[str, Any], metric: Metric) -> tuple[int, Totals, Mapping[str, float]]:
     """Rounds, totals and what edge servers brought: on file if they belong to these rows, or made from the rows."""
     size = _size(folder / ROWS)
     kept = status.get("totals")
     if kept is not None and kept["rows_byte"] == size:
         brought = {name: float(value) for name, value in status.get("served", {}).items()}
-        return int(status["rounds"]), Totals(*(float(kept[name]) for name in Totals._fields)), brought
+        return int(status["rounds"]), Totals.read(kept, metric), brought
     if not size:
         return 0, Totals(), {}
     from . import rows  # with NumPy
 
-    columns, rounds = rows.load(folder, (*COLUMNS, *served.COLUMNS))
-    return rounds, total(columns), served.served(columns)
+    columns, rounds = rows.load(folder, (*COLUMNS, metric.name, *served.COLUMNS))
+    return rounds, total(columns, metric), served.served(columns)
 
 
 def _damaged(folder: Path, message: str) -> RunInfo:

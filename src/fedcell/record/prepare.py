@@ -13,6 +13,7 @@ from .. import methods as library
 from .. import options, scenarios
 from ..errors import BadInput, FedcellError
 from ..learn.model_files import pinned, placeless
+from ..learn.tasks import refuse_without_labels
 from ..methods import Choice
 from ..methods.parts.pairing import absolute, files
 from ..scenarios import Config, build_problem
@@ -53,11 +54,14 @@ def prepare(
     if problem is not None:
         own = (FEDERATION,)
     problem = problem or build_problem(config, dataset, model)
+    task, chance = problem.learner.task.name, None if FEDERATION in own else _chance(problem)
     jobs: list[PreparedRun] = []
     for one in asked:
         spec, method = _one(one, config)
         if spec.label in (job.spec.label for job in jobs):
             raise BadInput(f"method {spec.label!r} is named twice: drop one or give it other settings")
+        if method.needs_labels:
+            refuse_without_labels(task, f"method {spec.label!r}", "choose another method or task")
         first = begin(problem, method)
         folder = _free(_slug(spec.label), [job.spec.folder for job in jobs])
         start, written = fingerprint(problem, first), options.to_dict(config)
@@ -68,18 +72,21 @@ def prepare(
             start=start,
             scaling=_scaling(problem),
             network=network_facts(problem),
+            task=task,
+            chance=chance,
         )
         jobs.append(PreparedRun(Path(folder), spec, method, first))
     return problem, jobs
 
 
 def fingerprint(problem: Problem, first: Snapshot) -> str:
-    """A checksum of what a run starts from: the first state, samples from all over the training set, their scaling."""
+    """A checksum of what a run starts from: first state, frozen parameters, samples from all over, their scaling."""
     samples = problem.learner.train_samples
     x, y = samples.take(np.linspace(0, len(samples) - 1, PROBED).astype(np.int64))
     template = Template.of(first)
-    scaling = _scaling(problem)
-    return tree.digest(*tree.pack((first, x, y, samples.y, *([scaling] if scaling else [])), *template))
+    scaling, frozen = _scaling(problem), [one for net in problem.learner.architectures for one in net.frozen()]
+    more = ([scaling] if scaling else []) + ([frozen] if frozen else [])
+    return tree.digest(*tree.pack((first, x, y, samples.y, *more), *template))
 
 
 def _scaling(problem: Problem) -> dict[str, Any]:
@@ -91,6 +98,12 @@ def network_facts(problem: Problem) -> dict[str, Any]:
     """What a network is built from, for those who take it home without the data."""
     learner = problem.learner
     return {"input_shape": list(learner.train_samples.shape), "n_classes": learner.n_classes}
+
+
+def _chance(problem: Problem) -> float:
+    """What the best constant answer achieves, in the leading metric of the task."""
+    learner = problem.learner
+    return learner.task.constant(learner.train_samples.labels, learner.test_samples.labels)
 
 
 def rebuild(spec: Spec, own: Mapping[str, Method]) -> Method:

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..metrics import CLASSIFICATION, leading
 from ..types import Row, Snapshot
 from . import checkpoint
 from .files import explained, write_json
@@ -39,7 +40,9 @@ class Recorder:
         total: int,
         resume: str,
         scaling: Mapping[str, Any] | None = None,
+        task: str = CLASSIFICATION,
     ) -> None:
+        self.metric = leading(task)
         self.folder, self.journal, self.template = folder, journal, template
         self.period, self.total, self.resume, self.scaling = period, total, resume, scaling
         self.last: Snapshot | None = None
@@ -70,7 +73,7 @@ class Recorder:
         values: dict[str, Any] = Status(state, len(self.journal.lines), self.total, message)._asdict()
         if state != "running":
             table = columns([decode(line) for line in self.journal.lines])
-            values["totals"] = {"rows_byte": self.journal.size, **total(table)._asdict()}
+            values["totals"] = {"rows_byte": self.journal.size, **total(table, self.metric).by_name(self.metric)}
             if found := served(table):
                 values["served"] = found
         with self._explained():

@@ -4,18 +4,30 @@ from collections.abc import Mapping
 from math import nan
 from typing import Any, NamedTuple
 
+from ..metrics import Metric
+
 
 class Totals(NamedTuple):
     """Costs are sums over all rounds and devices; what was never measured is NaN."""
 
-    accuracy_best: float = nan
-    accuracy_final: float = nan
+    best: float = nan  # of the metric that leads the run's task
+    final: float = nan
     simulated_s: float = 0.0
     compute_joule: float = 0.0
     radio_joule: float = 0.0
     uplink_bit: float = 0.0
     delivered_per_round: float = 0.0  # devices, mean over rounds
     selected_per_round: float = 0.0
+
+    @property
+    def accuracy_best(self) -> float:
+        """`best`, by its name in classification."""
+        return self.best
+
+    @property
+    def accuracy_final(self) -> float:
+        """`final`, by its name in classification."""
+        return self.final
 
     @property
     def joule(self) -> float:
@@ -26,21 +38,32 @@ class Totals(NamedTuple):
         """The same without energy where the clock is measured: nobody measures the joules of real devices."""
         return self._replace(compute_joule=nan, radio_joule=nan) if clock == "measured" else self
 
+    def by_name(self, metric: Metric) -> dict[str, float]:
+        """The totals as they stand in files: scores by the name of their metric, as in `accuracy_best`."""
+        values = self._asdict()
+        scores = {f"{metric.name}_best": values.pop("best"), f"{metric.name}_final": values.pop("final")}
+        return scores | values
 
-COLUMNS = ("clock_s", "compute_joule", "radio_joule", "uplink_bit", "n_delivered", "n_selected", "accuracy")
+    @staticmethod
+    def read(values: Mapping[str, Any], metric: Metric) -> "Totals":
+        """The totals of a file."""
+        return Totals(*(float(values[name]) for name in Totals().by_name(metric)))
 
 
-def total(columns: Mapping[str, Any]) -> Totals:
-    """The totals of a run from its columns, `COLUMNS` or more."""
+COLUMNS = ("clock_s", "compute_joule", "radio_joule", "uplink_bit", "n_delivered", "n_selected")
+
+
+def total(columns: Mapping[str, Any], metric: Metric) -> Totals:
+    """The totals of a run from its columns: `COLUMNS`, the metric that leads, or more."""
     import numpy as np  # totals on file are read without it
 
     if not len(columns["clock_s"]):
         return Totals()
-    accuracy = columns.get("accuracy", np.empty(0))
-    accuracy = accuracy[np.isfinite(accuracy)]
+    scores = columns.get(metric.name, np.empty(0))
+    scores = scores[np.isfinite(scores)].tolist()
     return Totals(
-        accuracy_best=float(accuracy.max()) if len(accuracy) else nan,
-        accuracy_final=float(accuracy[-1]) if len(accuracy) else nan,
+        best=metric.best(scores),
+        final=scores[-1] if scores else nan,
         simulated_s=float(columns["clock_s"][-1]),
         compute_joule=float(columns["compute_joule"].sum()),
         radio_joule=float(columns["radio_joule"].sum()),

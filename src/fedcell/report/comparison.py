@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from math import floor
+from math import ceil, floor, isfinite, log10
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import BadInput, FedcellError, did_you_mean
+from ..metrics import SCORES, Metric
 from ..record import Record, find, read, served
 from ..types import Floats
 from .groups import Repeats, cautions, common_seeds, few, repeats
@@ -17,10 +18,10 @@ from .quantities import Quantity, Value, measure, quantities
 
 COLUMNS = (
     *("round", "clock_s", "n_selected", "n_delivered", "compute_joule", "radio_joule", "uplink_bit"),
-    *("accuracy", "loss"),
+    *SCORES,
     *served.COLUMNS,
 )
-EASY = 0.95  # of the smallest best accuracy: a target that every run reaches
+EASY = 0.95  # of the smallest best score, or by which the largest is divided: a target that every run reaches
 
 
 class Measure(NamedTuple):
@@ -55,6 +56,7 @@ class Comparison(NamedTuple):
     targets: tuple[float, ...]
     confidence: float
     quantities: tuple[Quantity, ...]
+    metric: Metric  # that leads all runs
     notes: tuple[str, ...]  # what was left out, and what makes numbers less comparable
 
 
@@ -71,13 +73,15 @@ def compare(
     Args:
         runs: folders of runs, comparisons or sweeps, or records that were read already.
         against: label of the reference; None: the first group.
-        targets: accuracies, in (0, 1], to say the cost of; none: 95 % of the smallest best accuracy.
+        targets: accuracies, in (0, 1], or values of whatever metric leads, to say the cost of; none: 95 % of the
+            smallest best accuracy, or what is as easy by another metric.
         only: keep groups whose label holds any of these texts; none: all.
         confidence: of the intervals.
 
     Raises BadInput for runs that cannot be compared; what is merely less comparable is said in `notes`.
     """
-    _check(targets, confidence)
+    if not 0 < confidence < 1:
+        raise BadInput(f"confidence {confidence:g} is not between 0 and 1: give a share such as 0.95")
     notes: list[str] = []
     asked = [runs] if isinstance(runs, str | Path | Record) else runs
     if not asked:
@@ -86,11 +90,13 @@ def compare(
     found = _chosen(repeats(records, notes), only, notes)
     reference = _reference(found, against)
     seeds = common_seeds(found, notes)
-    goals = tuple(dict.fromkeys(targets)) or _easy_target(found, seeds)
-    _refuse_unlike(found, seeds, goals)
+    metric = _metric(found, seeds)
+    _check(targets, metric)
+    goals = tuple(dict.fromkeys(targets)) or _easy_target(found, seeds, metric)
+    _refuse_unlike(found, seeds, goals, metric)
     notes += [*cautions(found, reference), *_endings(found, seeds)]
     brought = any(served.MARK in one.by_seed[seed].columns for one in found for seed in seeds)
-    columns = quantities(goals, brought)
+    columns = quantities(metric, goals, brought)
     tables = {one.label: [measure(one.by_seed[seed], goals) for seed in seeds] for one in found}
     base = tables[reference.label]
     groups = [
@@ -105,7 +111,7 @@ def compare(
         )
         for one in found
     ]
-    return Comparison(tuple(groups), reference.label, seeds, goals, confidence, columns, tuple(notes))
+    return Comparison(tuple(groups), reference.label, seeds, goals, confidence, columns, metric, tuple(notes))
 
 
 def gather(runs: Sequence[str | Path | Record], notes: list[str]) -> list[Record]:
@@ -140,12 +146,21 @@ def _sound(folder: Path, left: list[str]) -> list[Record]:
         return []
 
 
-def _check(targets: Sequence[float], confidence: float) -> None:
+def _check(targets: Sequence[float], metric: Metric) -> None:
     for target in targets:
-        if not 0 < target <= 1:
-            raise BadInput(f"target {target:g} is no accuracy: give a share above 0 and up to 1, such as 0.9")
-    if not 0 < confidence < 1:
-        raise BadInput(f"confidence {confidence:g} is not between 0 and 1: give a share such as 0.95")
+        if metric.share and not 0 < target <= 1:
+            raise BadInput(f"target {target:g} is no {metric.title}: give a share above 0 and up to 1, such as 0.9")
+        if not isfinite(target):
+            raise BadInput(f"target {target:g} is no {metric.title}: give a number")
+
+
+def _metric(groups: Sequence[Repeats], seeds: Sequence[int]) -> Metric:
+    """The metric that leads all runs; refuses runs of different tasks."""
+    first, *others = [(one.label, one.by_seed[seed]) for one in groups for seed in seeds]
+    for label, run in others:
+        if run.task != first[1].task:
+            raise BadInput(f"{first[0]!r} learns {first[1].task} and {label!r} {run.task}: compare runs of one task")
+    return first[1].metric
 
 
 def _chosen(groups: list[Repeats], only: Sequence[str], notes: Sequence[str]) -> list[Repeats]:
@@ -175,22 +190,29 @@ def _named(labels: Sequence[str]) -> str:
     return f" (groups: {few(labels)})" if labels else ""
 
 
-def _refuse_unlike(groups: Sequence[Repeats], seeds: Sequence[int], goals: Sequence[float]) -> None:
+def _refuse_unlike(groups: Sequence[Repeats], seeds: Sequence[int], goals: Sequence[float], metric: Metric) -> None:
     """Refuse runs that were not judged by the same metric."""
-    scored = {one.label: any("accuracy" in one.by_seed[seed].columns for seed in seeds) for one in groups}
+    scored = {one.label: any(metric.name in one.by_seed[seed].columns for seed in seeds) for one in groups}
     without = next((label for label, has in scored.items() if not has), None)
     having = next((label for label, has in scored.items() if has), None)
     if without and having:
-        raise BadInput(f"{having!r} was evaluated by accuracy and {without!r} was not: compare runs of one metric")
+        by = metric.title
+        raise BadInput(f"{having!r} was evaluated by {by} and {without!r} was not: compare runs of one metric")
     if without and goals:
-        raise BadInput(f"{without!r} was not evaluated by accuracy: drop the target")
+        raise BadInput(f"{without!r} was not evaluated by {metric.title}: drop the target")
 
 
-def _easy_target(groups: Sequence[Repeats], seeds: Sequence[int]) -> tuple[float, ...]:
-    """An accuracy that every run which did not diverge reaches, to three digits."""
+def _easy_target(groups: Sequence[Repeats], seeds: Sequence[int], metric: Metric) -> tuple[float, ...]:
+    """A score that every run which did not diverge reaches, to three digits."""
     records = [one.by_seed[seed] for one in groups for seed in seeds]
-    best = [measure(one, ())["accuracy_best"].value for one in records if one.status.state == "finished"]
-    target = floor(1000 * EASY * min(best, default=0.0)) / 1000 if not np.isnan(best).any() else 0.0
+    best = [measure(one, ())[f"{metric.name}_best"].value for one in records if one.status.state == "finished"]
+    if not best or np.isnan(best).any():
+        return ()
+    if metric.rises:
+        target = floor(1000 * EASY * min(best)) / 1000
+    else:
+        step = 10.0 ** (floor(log10(max(best))) - 2) if max(best) > 0 else 1.0
+        target = float(f"{ceil(max(best) / EASY / step) * step:.6g}")
     return (target,) if target > 0 else ()
 
 

@@ -1,4 +1,4 @@
-"""Figures: accuracy by round, simulated time, energy and uplink traffic, of single runs or of means over seeds.
+"""Figures: the leading metric by round, time, energy and uplink traffic, of single runs or of means over seeds.
 
 Curves differ in colour, line style and marker, so that they are told apart in grey as well. PDF files embed their fonts
 (TrueType), SVG files hold texts as texts, and both are free of dates.
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadInput, did_you_mean
+from ..metrics import BY_NAME, LOSS
 from ..record import Record
 from ..record.files import refuse_folder, write_asked
 from ..types import Floats
@@ -82,7 +83,7 @@ def draw(records: Sequence[Record]) -> "Figure":
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    metric = "accuracy" if any("accuracy" in record.columns for record in records) else "loss"
+    metric = _leads(records)
     down = 3 if have_servers(records) else 2
     figure = Figure(figsize=(WIDTH_INCH, 3.7 * down), layout=ConstrainedLayoutEngine(wspace=0.05, hspace=0.05))
     axes = figure.subplots(down, 2).ravel()
@@ -113,7 +114,7 @@ def draw_comparison(comparison: Comparison, width_inch: float = PAGE_INCH, axes:
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     records = [record for group in comparison.groups for record in group.records]
-    metric = "accuracy" if any("accuracy" in record.columns for record in records) else "loss"
+    metric = _leads(records)
     shown = [(cost, metric) for cost in _chosen(axes)]
     if have_servers(records) and not axes:
         shown += [(COSTS[0], name) for name in SERVED]
@@ -139,12 +140,18 @@ def _seeds_title(n: int, confidence: float) -> str:
     return f"mean and {100 * confidence:g} % interval over {n} seeds" if n > 1 else "one seed"
 
 
+def _leads(records: Sequence[Record]) -> str:
+    """The metric that is drawn: what leads all runs, or the loss if they have different tasks or no such column."""
+    found = {record.metric.name for record in records}
+    return found.pop() if len(found) == 1 and any(found & record.columns.keys() for record in records) else LOSS.name
+
+
 def _metric_title(metric: str) -> str:
-    return SERVED.get(metric) or ("test accuracy (%)" if metric == "accuracy" else "test loss")
+    return SERVED.get(metric) or BY_NAME[metric].heading
 
 
 def _factor(metric: str) -> float:
-    return 1.0 if metric == "loss" else 100.0  # shares are drawn in %
+    return BY_NAME[metric].factor if metric in BY_NAME else 100.0  # shares are drawn in %
 
 
 def _chosen(names: Sequence[str]) -> list[Cost]:
@@ -183,7 +190,7 @@ def _draw_bands(ax: "Axes", cost: Cost, comparison: Comparison, metric: str) -> 
             _draw_band(ax, shorten(group.label, 100), found, style, cost.name != "round", totals[index] == 0)
     records = [one for group in comparison.groups for one in group.records]
     _dress(ax, titled(cost, records) + (f" ({unit})" if unit else ""), max(paid) > LOG_RATIO * min(paid))
-    if metric != "loss":  # an interval may leave what a share can be; the figure need not
+    if _factor(metric) > 1:  # an interval may leave what a share can be; the figure need not
         bottom, top = ax.get_ylim()
         ax.set_ylim(bottom if metric == "saved_share" else max(bottom, 0.0), min(top, 100.0))
 

@@ -16,7 +16,7 @@ from ..record import Record
 
 OPEN = ("waiting", "running", "interrupted", "failed")  # states of a run without a result
 CAUTIONS = {  # settings that may differ, at the price of a sentence
-    "data.name": ("data set", "accuracies are those of different test sets"),
+    "data.name": ("data set", "scores are those of different test sets"),
     "rounds": ("rounds", "totals and final values are those of runs of different lengths"),
     "eval_every": ("rounds between evaluations", "the best of more evaluations tends to be higher"),
 }

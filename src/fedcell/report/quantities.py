@@ -1,10 +1,11 @@
-"""What is compared: the totals of a run, and what it took to reach an accuracy."""
+"""What is compared: the totals of a run, and what it took to reach a target of its leading metric."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from ..metrics import CLASSIFICATION, Metric, leading
 from ..record import Record
 from ..record.served import served
 from .costs import COSTS, measured
@@ -28,7 +29,7 @@ class Quantity(NamedTuple):
     title: str  # of a column
     unit: str  # of the numbers in JSON and CSV; empty for shares and counts
     units: Units  # for people
-    target: float | None = None  # the accuracy to be reached; None: a total of the run
+    target: float | None = None  # the score to be reached; None: a total of the run
 
 
 class Value(NamedTuple):
@@ -39,8 +40,6 @@ class Value(NamedTuple):
 
 
 TOTALS = (
-    Quantity("accuracy_best", "best", "", PERCENT),
-    Quantity("accuracy_final", "final", "", PERCENT),
     Quantity("loss_final", "loss", "", PLAIN),
     Quantity("simulated_s", "time", "s", TIMES),
     Quantity("energy_joule", "energy", "J", JOULES),
@@ -58,14 +57,22 @@ BROUGHT = (  # by edge servers
 )
 
 
-def quantities(targets: Sequence[float], brought: bool = False) -> tuple[Quantity, ...]:
-    """The totals, those of edge servers if a run has any, then four costs for every target."""
+def scores_of(metric: Metric) -> tuple[Quantity, Quantity]:
+    """The best and the final value of the metric that leads; its name is left out if it is the accuracy."""
+    units = PERCENT if metric.share else PLAIN
+    named = "" if metric == leading(CLASSIFICATION) else f" {metric.title}"
+    best, final = (Quantity(f"{metric.name}_{which}", which + named, "", units) for which in ("best", "final"))
+    return best, final
+
+
+def quantities(metric: Metric, targets: Sequence[float], brought: bool = False) -> tuple[Quantity, ...]:
+    """Scores and totals, those of edge servers if a run has any, then four costs for every target."""
     reached = (
         Quantity(f"{REACH[cost.name][0]}_to_{target}", REACH[cost.name][1], cost.unit, cost.units, target)
         for target in targets
         for cost in COSTS
     )
-    return (*TOTALS, *BROUGHT * brought, *reached)
+    return (*scores_of(metric), *TOTALS, *BROUGHT * brought, *reached)
 
 
 def measure(record: Record, targets: Sequence[float]) -> dict[str, Value]:
@@ -76,13 +83,14 @@ def measure(record: Record, targets: Sequence[float]) -> dict[str, Value]:
     spent in all.
     """
     spent = {cost.name: cost.total(record) for cost in COSTS}
-    rounds, accuracy = measured(record, "accuracy")
+    metric = record.metric
+    rounds, scores = measured(record, metric.name)
     loss = measured(record, "loss")[1]
     ended = record.status.state == "finished"
     last = {name: float(total[-1]) if len(total) else 0.0 for name, total in spent.items()}
     found = {
-        "accuracy_best": float(accuracy.max()) if len(accuracy) else NAN,
-        "accuracy_final": float(accuracy[-1]) if ended and len(accuracy) else NAN,
+        f"{metric.name}_best": metric.best(scores.tolist()),
+        f"{metric.name}_final": float(scores[-1]) if ended and len(scores) else NAN,
         "loss_final": float(loss[-1]) if ended and len(loss) else NAN,
         "simulated_s": last["time"] if ended else NAN,
         "energy_joule": last["energy"] if ended else NAN,
@@ -93,7 +101,7 @@ def measure(record: Record, targets: Sequence[float]) -> dict[str, Value]:
     }
     out = {key: Value(value, value) for key, value in found.items()}
     for target in targets:
-        there = rounds[accuracy >= target]
+        there = rounds[metric.reaches(scores, target)]
         for name, (key, _) in REACH.items():
             value = float(spent[name][there[0]]) if len(there) else NAN
             out[f"{key}_to_{target}"] = Value(value, value if len(there) else last[name])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..metrics import Metric
 from ..record.files import nulled
 from .comparison import Comparison, Group, Measure
 from .groups import spans
@@ -36,7 +37,7 @@ def sections(comparison: Comparison) -> list[Section]:
     out = []
     for target in (None, *comparison.targets):
         columns = [one for one in comparison.quantities if one.target == target]
-        title = "mean over seeds" if target is None else f"to reach {100 * target:g} % accuracy"
+        title = "mean over seeds" if target is None else f"to reach {_goal(comparison.metric, target)}"
         out.append(Section(title, _values(comparison, columns, target)))
         gaps = [group.measures[one.key].difference for group in comparison.groups for one in columns]
         if any(gap.n for gap in gaps if gap):
@@ -44,11 +45,18 @@ def sections(comparison: Comparison) -> list[Section]:
     return out
 
 
+def _goal(metric: Metric, target: float) -> str:
+    """A target for people: `90 % accuracy`, or `perplexity 8`."""
+    return f"{100 * target:g} % {metric.title}" if metric.share else f"{metric.title} {target:g}"
+
+
 def comparison_lines(comparison: Comparison) -> list[str]:
     """What is compared, how to read it, and what to keep in mind."""
     n, share = len(comparison.seeds), f"{100 * comparison.confidence:g} %"
     brought = any(one.key == "hit_ratio" for one in comparison.quantities)
-    out = [f"seeds: {spans(comparison.seeds)} (n = {n}); best, final, delivered{', hits, saved' * brought} in %"]
+    metric, shares = comparison.metric, f"delivered{', hits, saved' * brought} in %"
+    scores = "best, final, " if metric.share else f"best, final: test {metric.title}{metric.direction}; "
+    out = [f"seeds: {spans(comparison.seeds)} (n = {n}); {scores}{shares}"]
     if n > 1:
         out[0] += f"; ± is half the {share} Student t interval of the mean over seeds"
     if n > 1 and len(comparison.groups) > 1:
@@ -97,6 +105,8 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         "seeds": list(comparison.seeds),
         "reference": comparison.reference,
         "confidence": comparison.confidence,
+        "metric": comparison.metric.name,
+        "more_is_better": comparison.metric.rises,
         "targets": list(comparison.targets),
         "notes": list(comparison.notes),
         "quantities": quantities,

@@ -5,15 +5,13 @@ from math import isfinite, isnan, nan
 from typing import TYPE_CHECKING
 
 from ..record import Record, RunInfo, summarise
+from .scores import heads, score_cells, score_meaning, shared
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-HEADER = ("method", "best", "final", "time", "compute", "radio", "uplink", "delivered")
-MEANING = (
-    "best, final: test accuracy in %. time: {}. compute, radio: energy of all devices. "
-    "delivered: devices heard of those selected, per round."
-)
+HEADER = ("method", "best", "final", "time", "compute", "radio", "uplink", "delivered")  # scores by name if need be
+MEANING = "{} time: {}. compute, radio: energy of all devices. delivered: devices heard of those selected, per round."
 SERVED = ("hits", "backhaul", "saved")
 SERVED_MEANING = (
     " hits: requests served by edge servers, in %. backhaul: requested files that it carried, those fetched ahead "
@@ -49,7 +47,8 @@ def human(value: float, units: Units) -> str:
 
 def grid(summaries: Sequence[RunInfo]) -> list[list[str]]:
     """The texts of the table: the header, then one list per run."""
-    rows = [list(HEADER), *map(_cells, summaries)]
+    named = shared(summaries) is None
+    rows = [["method", *heads(summaries), *HEADER[3:]], *(_cells(one, named) for one in summaries)]
     if any(one.served for one in summaries):
         added = [SERVED, *(served_cells(one.served) for one in summaries)]
         rows = [[*row, *more] for row, more in zip(rows, added, strict=True)]
@@ -58,7 +57,7 @@ def grid(summaries: Sequence[RunInfo]) -> list[list[str]]:
 
 def meaning(summaries: Sequence[RunInfo]) -> str:
     """How to read the table."""
-    text = MEANING.format(" or ".join(dict.fromkeys(one.clock for one in summaries)))
+    text = MEANING.format(score_meaning(summaries), " or ".join(dict.fromkeys(one.clock for one in summaries)))
     return text + SERVED_MEANING * any(one.served for one in summaries)
 
 
@@ -124,7 +123,7 @@ def columns(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
 
 
 def rich_table(summaries: Sequence[RunInfo]) -> "Table":
-    """The table for a terminal: only the method folds, and the best final accuracy stands out."""
+    """The table for a terminal: only the method folds, and the best final score stands out."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -133,19 +132,18 @@ def rich_table(summaries: Sequence[RunInfo]) -> "Table":
     table.add_column(header[0], min_width=12, overflow="fold")
     for name in header[1:]:
         table.add_column(name, justify="right", no_wrap=True)
-    final = [one.totals.accuracy_final for one in summaries]
-    best = max(filter(isfinite, final), default=None)
+    metric, final = shared(summaries), [one.totals.final for one in summaries]
+    best = metric.best(final) if metric else nan
     for score, row in zip(final, rows, strict=True):
         table.add_row(*row, style="bold" if score == best else "")
     return table
 
 
-def _cells(one: RunInfo) -> list[str]:
+def _cells(one: RunInfo, named: bool) -> list[str]:
     found = one.totals
     return [
         one.label,
-        _percent(found.accuracy_best),
-        _percent(found.accuracy_final),
+        *score_cells(one, named),
         human(found.simulated_s, TIMES),
         human(found.compute_joule, JOULES),
         human(found.radio_joule, JOULES),

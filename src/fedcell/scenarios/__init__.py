@@ -6,6 +6,7 @@ method) and `COMPARE` (the methods a bare `fedcell run` compares).
 
 import importlib
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pkgutil import iter_modules
 from typing import Any, NamedTuple
@@ -16,17 +17,22 @@ from torch import nn
 
 from .. import rng
 from ..data import Dataset, devices_of_test, load, partition, scaled, skewed
+from ..data.characters import CharactersConfig
+from ..data.datasets import retasked
 from ..data.generated import GENERATORS, Drawn
+from ..data.partition import BY_LABEL
 from ..data.settings import DataConfig
 from ..data.video import VideoConfig
 from ..errors import BadInput, did_you_mean
 from ..learn import models
-from ..learn.architecture import Architecture
+from ..learn.architecture import Architecture, choose
 from ..learn.learner import Learner, check_fits, initialise, pick_device
 from ..learn.samples import Samples
 from ..learn.settings import ModelConfig, TrainConfig
 from ..learn.steadiness import check_steady
+from ..learn.tasks import LEARNED, refuse_without_labels
 from ..machine import cores
+from ..metrics import CLASSIFICATION
 from ..options import check, keys, option, written
 from ..types import Ints, Problem, Stream
 from ..unused_settings import unused_settings
@@ -46,6 +52,7 @@ class Config:
     data: DataConfig = field(default_factory=DataConfig)
     stream: StreamConfig = field(default_factory=StreamConfig)
     video: VideoConfig = field(default_factory=VideoConfig)
+    characters: CharactersConfig = field(default_factory=CharactersConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
 
@@ -89,14 +96,14 @@ def build_problem(config: Config, dataset: Dataset | None = None, model: nn.Modu
     _check_used(config, dataset)
     cores()  # refuses a FEDCELL_CORES that is no number before anything is done
     device = pick_device(config.train.device)
-    train, test, stream, n_classes, scaling = _samples(config, dataset, device)
-    own = [Architecture.of(model, config.model.buffers)] if model else None
+    train, test, stream, n_classes, scaling, task = _samples(config, dataset, device)
+    own = [Architecture.of(choose(deepcopy(model), config.model.train), config.model.buffers)] if model else None
     architectures = own or _architectures(config, train.shape, n_classes)
     for architecture in architectures:
-        check_fits(architecture, train, n_classes)
+        check_fits(architecture, train, n_classes, task)
         check_steady(architecture, train, config.model.buffers)
     of_device = _of_device(config, len(architectures))
-    learner = Learner(architectures, train, test, config.train, config.seed, of_device)
+    learner = Learner(architectures, train, test, config.train, config.seed, of_device, task)
     learner.n_classes = n_classes
     flops = np.zeros(len(architectures))
     if 0 in config.world.cycles_per_sample.values:  # counting is slow to start, so only where it is asked for
@@ -104,7 +111,8 @@ def build_problem(config: Config, dataset: Dataset | None = None, model: nn.Modu
         flops = np.array([one.flops_per_sample(sample, config.model.flops) for one in architectures])
     each = flops[0] if of_device is None else flops[of_device]
     world = build_world(config.world, stream, learner.n_sent, each, config.seed)
-    return Problem(world, learner, config.train, config.seed, config.rounds, config.eval_every, scaling)
+    hopeless = LEARNED[task].hopeless(train.labels)
+    return Problem(world, learner, config.train, config.seed, config.rounds, config.eval_every, scaling, hopeless)
 
 
 def _check_own(dataset: object, model: object) -> None:
@@ -143,10 +151,11 @@ def _unused(config: Config, dataset: Dataset | None) -> dict[str, str]:
     """Sections that nothing looks at, and for which cause; keys without one are looked at."""
     name, kind = f"data.name = {config.data.name}", f"stream.kind = {config.stream.kind}"
     if dataset is None and config.data.name in GENERATORS:
-        return {"data": name, "data.name": "", "stream": name}
+        others = dict.fromkeys(GENERATORS.keys() - {config.data.name}, name)
+        return {"data": name, "data.name": "", "stream": name, **others}
     unused = dict.fromkeys(GENERATORS, name if dataset is None else "a data set of your own")
     if config.stream.kind == "markov":  # draws labels itself
-        unused |= {"data": kind, "data.name": "", "data.scaling": ""}
+        unused |= {"data": kind, "data.name": "", "data.scaling": "", "data.task": ""}
     return unused | {"stream": kind} if config.stream.kind == "static" else unused
 
 
@@ -155,7 +164,7 @@ def _architectures(config: Config, shape: tuple[int, ...], n_classes: int) -> li
     return [
         Architecture.of(
             initialise(
-                lambda one=one: models.build(one, shape, n_classes),  # type: ignore[misc]
+                lambda one=one: choose(models.build(one, shape, n_classes), one.train),  # type: ignore[misc]
                 config.seed,
                 f"model {one.hidden[-2]}" if config.model.widths else "model",
             ),
@@ -178,23 +187,38 @@ def _samples(config: Config, dataset: Dataset | None, device: torch.device) -> D
         settings = getattr(config, config.data.name)
         return generate(settings, config.world.n_devices, config.rounds, config.seed, device)
     own = dataset is None  # nobody else holds what is loaded here
-    dataset = dataset or load(config.data.name)
+    found = retasked(dataset, config.data.task) if dataset else load(config.data.name, config.data.task)
+    if found.task == "next-token" and config.data.scaling != "unit":
+        raise BadInput(f"data.scaling = {config.data.scaling!r} would change the tokens of {found.name!r}: use unit")
     test_owner = None
     if config.stream.kind != "markov":  # which knows no devices' own samples
-        dataset = skewed(config.data, dataset, config.world.n_devices, config.seed)
-        test_owner = devices_of_test(config.data, dataset, config.world.n_devices, config.seed)
-    dataset = scaled(dataset, config.data.scaling, reuse=own)
-    train, test = Samples(dataset.x_train, dataset.y_train, device), Samples(dataset.x_test, dataset.y_test, device)
+        found = skewed(config.data, found, config.world.n_devices, config.seed)
+        test_owner = devices_of_test(config.data, found, config.world.n_devices, config.seed)
+    found = scaled(found, config.data.scaling, reuse=own)
+    train, test = Samples(found.x_train, found.y_train, device), Samples(found.x_test, found.y_test, device)
     test.owner = test_owner
-    return train, test, build_stream(config, dataset), dataset.n_classes, dataset.scaling
+    return Drawn(train, test, build_stream(config, found), found.n_classes, found.scaling, found.task)
 
 
 def build_stream(config: Config, dataset: Dataset) -> Stream:
     """How samples reach the devices, as the `stream` and `data` settings say."""
     settings, n_devices, labels = config.stream, config.world.n_devices, dataset.y_train
+    _refuse_label_rules(config, dataset.task)
     if settings.kind == "markov":
         return markov_stream(settings, labels, dataset.n_classes, n_devices, config.seed)
     store = partition(config.data, labels, n_devices, dataset.n_classes, config.seed, dataset.owners)
     if settings.kind == "binomial":
+        if dataset.task != CLASSIFICATION:  # the rules that are left look at nothing but the order of arrival
+            return binomial_stream(settings, store, np.zeros(len(labels), np.int64), 1, config.seed)
         return binomial_stream(settings, store, labels, dataset.n_classes, config.seed)
     return static_stream(store)
+
+
+def _refuse_label_rules(config: Config, task: str) -> None:
+    """Refuse splits, streams and cache rules that look at class labels where there are none."""
+    if config.stream.kind == "markov":
+        refuse_without_labels(task, "stream.kind = 'markov'", "use static or binomial")
+    elif config.data.partition in BY_LABEL:
+        refuse_without_labels(task, f"data.partition = {config.data.partition!r}", "use iid or counts")
+    if config.stream.kind == "binomial" and config.stream.cache in ("srsr", "drsr"):
+        refuse_without_labels(task, f"stream.cache = {config.stream.cache!r}", "use fifo or lazy")

@@ -58,7 +58,7 @@ class Followed:
         if status.state != "waiting":
             reader = self.open()
             reader.read()
-            now |= {"rounds": reader.done, "accuracy": number(reader.final.get("accuracy"))}
+            now |= {"rounds": reader.done, "score": number(reader.final.get(self.info.metric.name))}
             if short := shortage(self.info.folder, status, reader.done):
                 now |= {"state": "damaged", "message": short}
         return now
@@ -163,7 +163,7 @@ class Board:
         if not _inside(info.folder, self.root):
             return
         run = Followed(info._replace(folder=info.folder.resolve()), self.root)
-        run.facts |= {"rounds": info.rounds, "accuracy": number(info.totals.accuracy_final)}
+        run.facts |= {"rounds": info.rounds, "score": number(info.totals.final)}
         if info.state in ENDED:  # its totals are on file, so that its rows are read when somebody looks at them
             run.changed = _changed(info.folder / STATUS)
         self._runs[run.facts["id"]] = run

@@ -7,6 +7,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..metrics import BY_NAME, CLASSIFICATION, leading
 from ..record import rows, served
 from ..record.folder import ROWS
 from ..types import Outcome, Row
@@ -31,7 +32,7 @@ class Follower:
     def __init__(
         self, folder: Path, total: int, eval_every: int, n_devices: int, points: int = POINTS, letters: int = LETTERS
     ) -> None:
-        self.path = folder / ROWS
+        self.path, self.metric = folder / ROWS, leading(CLASSIFICATION)  # whose best and final value stand in `totals`
         self._sizes = (points, letters // max(n_devices, 1), total, eval_every)
         self._seen = (0, 0)  # number and size of the file at the last look
         self.epoch = 0  # counts how often reading began anew, because another file took the place of this one
@@ -94,7 +95,8 @@ class Follower:
                 self._sums[name][0] += value
                 self._sums[name][1] += 1
                 self.final[name] = value
-                self.best[name] = max(value, self.best.get(name, value))
+                pick = max if BY_NAME.get(name, self.metric).rises else min
+                self.best[name] = pick(value, self.best.get(name, value))
         if served.MARK in row.metrics:
             more = served.weighed(row.metrics)
             self._served = tuple(map(sum, zip(self._served or (0.0,) * len(more), more, strict=True)))
@@ -106,8 +108,8 @@ class Follower:
         return {
             "rounds": self.done,
             **{name: number(value) for name, value in zip(TOTALS, self._totals, strict=True)},
-            "best": number(self.best.get("accuracy")),
-            "final": number(self.final.get("accuracy")),
+            "best": number(self.best.get(self.metric.name)),
+            "final": number(self.final.get(self.metric.name)),
             "outcomes": {one.letter: self.outcomes[one.letter] for one in Outcome},
             "means": {name: number(total / count) for name, (total, count) in self._sums.items()},
             **({name: number(value) for name, value in served.result(*self._served).items()} if self._served else {}),

@@ -15,7 +15,9 @@ def follower(info: RunInfo, points: int = POINTS, letters: int = LETTERS) -> Fol
     """A reader of the rows of a run."""
     config = info.config
     sizes = (int(config["rounds"]), int(config["eval_every"]), int(config["world"]["n_devices"]))
-    return Follower(info.folder, *sizes, points, letters)
+    found = Follower(info.folder, *sizes, points, letters)
+    found.metric = info.metric
+    return found
 
 
 def facts(info: RunInfo, root: Path) -> dict[str, Any]:
@@ -27,6 +29,7 @@ def facts(info: RunInfo, root: Path) -> dict[str, Any]:
         "method": source(info),
         "scenario": info.scenario,
         "seed": info.seed,
+        "metric": info.metric._asdict(),
         "comparison": info.folder.parent.name if path == "." or "/" not in path else path.rpartition("/")[0],
         **state(info),
     }

@@ -50,7 +50,7 @@ def chain(architecture: Architecture) -> list[DenseLayer] | None:
     layers: list[DenseLayer] = []
     parts = [(name, part) for name, part in module.named_modules(remove_duplicate=False) if name and "." not in name]
     for name, part in parts:
-        if isinstance(part, nn.Linear) and f"{name}.weight" in where:
+        if isinstance(part, nn.Linear) and all(f"{name}.{own}" in where for own, _ in part.named_parameters()):
             layers.append(
                 DenseLayer(
                     where[f"{name}.weight"], where.get(f"{name}.bias"), part.in_features, part.out_features, None

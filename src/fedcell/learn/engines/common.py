@@ -162,7 +162,8 @@ class Batches:
 def batch_of(samples: Samples, index: Tensor, share: Tensor, number: Tensor | None) -> Batch:
     """x `[n_rows, width, ...]` of samples, and their `targets`; `index`, `share` and `number` as in a `Feed`."""
     x, y = samples.take(index.reshape(-1))
-    return x.reshape(*index.shape, *x.shape[1:]), *targets(y.view(index.shape), share, number, samples.n_labels)
+    n_labels = 0 if number is None else samples.n_labels
+    return x.reshape(*index.shape, *x.shape[1:]), *targets(y.view(*index.shape, *y.shape[1:]), share, number, n_labels)
 
 
 def targets(y: Tensor, share: Tensor, number: Tensor | None, n_labels: int) -> tuple[Tensor, Tensor]:

@@ -136,6 +136,7 @@ def build(config: Config) -> Method:
         own_networks=True,
         sends="class means of features",
         personal=own_models,
+        needs_labels=True,
     )
 
 

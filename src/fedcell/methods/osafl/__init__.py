@@ -69,7 +69,12 @@ class State(NamedTuple):
 
 
 def build(config: Config) -> Method:
-    return planned(config)._replace(init=partial(init, config), aggregate=partial(aggregate, config), evaluate=evaluate)
+    return planned(config)._replace(
+        init=partial(init, config),
+        aggregate=partial(aggregate, config),
+        evaluate=evaluate,
+        needs_labels=config.score == "kkt" or config.diagnose,
+    )
 
 
 def init(config: Config, problem: Problem, params: Tensor) -> State:

@@ -6,7 +6,6 @@ Not a method itself: it has no `build`.
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from ...learn.work import Work
 from ...types import Floats, Ints, Problem, Start, Store
@@ -17,7 +16,7 @@ BATCH = 2048
 
 @torch.no_grad()
 def client_losses(problem: Problem, params: Tensor, store: Store) -> Floats:
-    """`f_u(w | D_u)`, mean cross-entropy on what each client holds, `[n_devices]`; 0 without data.
+    """`f_u(w | D_u)`, mean loss on what each client holds, `[n_devices]`; 0 without data.
 
     With batch norm a client is one batch.
     """
@@ -32,7 +31,7 @@ def client_losses(problem: Problem, params: Tensor, store: Store) -> Floats:
         if not len(some):
             continue
         x, y = learner.train_samples.take(some)
-        parts.append(functional.cross_entropy(module(x), y, reduction="none").double().cpu().numpy())
+        parts.append(learner.task.loss(module(x), y).double().cpu().numpy())
     total = np.bincount(owner, weights=np.concatenate(parts), minlength=len(store.size))
     return np.asarray(total / np.maximum(store.size, 1))
 

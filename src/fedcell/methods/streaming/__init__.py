@@ -36,7 +36,7 @@ class Config(fedavg.Config):
 
 
 def build(config: Config) -> Method:
-    return fedavg.build(config)._replace(decide=partial(decide, config), evaluate=evaluate)
+    return fedavg.build(config)._replace(decide=partial(decide, config), evaluate=evaluate, needs_labels=True)
 
 
 def decide(config: Config, problem: Problem, state: Any, observation: Observation) -> Decision:

@@ -155,6 +155,19 @@ const fedcell = {};
     for (const group of groups) group.name = [group.label, ...(keys.length ? [text(group, keys)] : [])].join(", ");
   }
 
+  // A value of a leading metric: shares in %, others by name.
+  fedcell.score = (metric, value) => (metric.share ? `${(100 * value).toFixed(1)} %` : `${metric.title} ${fedcell.digits(value)}`);
+
+  // The leading metric of all runs; null if they learn different things.
+  fedcell.leading = (runs) => (new Set(runs.map((run) => run.metric.name)).size === 1 ? runs[0].metric : null);
+
+  // How to read the columns best and final.
+  fedcell.scoreMeaning = (runs) => {
+    const metric = fedcell.leading(runs);
+    if (!metric) return "best, final: of the test metric that is named.";
+    return metric.share ? `best, final: test ${metric.title} in %.` : `best, final: test ${metric.title} (${metric.rises ? "more" : "less"} is better).`;
+  };
+
   // A <select> of one run; at first one that goes on, or one in which devices took part.
   fedcell.chooseRun = (select, runs, chosen) => {
     const first = runs.find((run) => run.state === "running" && run.totals.selected) ?? runs.find((run) => run.totals.selected);

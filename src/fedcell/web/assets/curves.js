@@ -19,8 +19,12 @@
     radio_joule: ["energy for sending, per round", "J"], uplink_bit: ["uplink traffic per round", "bit"],
     selected: ["devices selected per round", ""], delivered: ["devices delivered per round", ""],
   };
-  const SCORES = {
-    accuracy: ["test accuracy", "%"], loss: ["test loss", ""],
+  fedcell.SCORES = { // columns of evaluations, those that lead first
+    accuracy: ["test accuracy", "%"], f1: ["test F1", "%"], rmse: ["test RMSE", ""], perplexity: ["test perplexity", ""],
+    label_accuracy: ["test accuracy of single labels", "%"], subset_accuracy: ["test accuracy of all labels of a sample", "%"],
+    mae: ["test MAE", ""], r2: ["test R2", ""], token_accuracy: ["test accuracy of tokens", "%"], loss: ["test loss", ""],
+  };
+  const SCORES = { ...fedcell.SCORES,
     hit_ratio: ["hits of edge servers", "%"], delivery_s: ["delivery of a file", "s"],
     video_backhaul_bit: ["requested files on the backhaul, per round", "bit"], fetch_bit: ["files fetched ahead, per round", "bit"],
   };
@@ -64,7 +68,7 @@
 
   // The component: controls and a chart; `kind` is "scores" or "costs".
   fedcell.curves = (kind, redraw) => {
-    const state = { axis: "done", metric: kind === "costs" ? "compute_joule" : "accuracy", seeds: "mean", log: false };
+    const state = { axis: "done", metric: kind === "costs" ? "compute_joule" : "", seeds: "mean", log: false };
     const set = (name) => (value) => { state[name] = value; redraw(); };
     const axis = fedcell.choice("over", AXIS_OPTIONS, state.axis, set("axis"));
     const metric = fedcell.choice("show", [], state.metric, set("metric"));

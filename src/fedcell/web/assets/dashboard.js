@@ -97,7 +97,7 @@
     row.state.title = run.message;
     row.progress.max = run.total || 1;
     row.progress.value = run.rounds ?? 0;
-    const score = run.accuracy == null ? "" : `, ${(100 * run.accuracy).toFixed(1)} %`;
+    const score = run.score == null ? "" : `, ${fedcell.score(run.metric, run.score)}`;
     row.where.textContent = run.state === "damaged" ? run.message
       : `${run.id === "." ? run.comparison : run.id} · seed ${run.seed} · ${run.rounds ?? 0} of ${run.total}${score}`;
     row.stop.hidden = !(token && run.state === "running");

@@ -27,7 +27,7 @@
     ...question(data.question),
     ...data.notes.map((note) => el("p", { class: "notice" }, note)),
     card("What came out", parts.summary.node,
-      el("p", { class: "faint" }, "best, final: test accuracy in %. time: simulated, or measured on real devices, whose energy is not known and stands as 0. computing, sending: energy of all devices. delivered: devices heard of those selected, per round. With several seeds: means, ± half of the 95 % interval.")),
+      el("p", { class: "faint" }, `${fedcell.scoreMeaning(runs)} time: simulated, or measured on real devices, whose energy is not known and stands as 0. computing, sending: energy of all devices. delivered: devices heard of those selected, per round. With several seeds: means, ± half of the 95 % interval.`)),
     card("Curves", parts.toggles.node, parts.scores.node),
     card("Where energy and time went", parts.bars.node, parts.costs.node),
     card("Who was scheduled when", parts.schedule.node),
@@ -46,7 +46,7 @@
     const range = (values) => (values.length > 6 ? `${values[0]} to ${values.at(-1)}` : values.join(", "));
     const worlds = scenarios.map(({ name, summary }) => el("p", {}, "Scenario ", el("code", {}, name), summary && `: ${summary}`));
     const varied = data.config.filter((row) => row.values.length > 1 && row.key !== "seed").map((row) => row.key);
-    const asked = `What does ${methods.length > 1 ? `each of ${count(methods.length, "method")}` : methods[0]?.label} achieve, in accuracy, seconds and joules? `
+    const asked = `What does ${methods.length > 1 ? `each of ${count(methods.length, "method")}` : methods[0]?.label} achieve, in ${fedcell.leading(runs)?.title ?? "its metric"}, seconds and joules? `
       + `${count(runs.length, "run")}, ${seeds.length > 1 ? "seeds" : "seed"} ${range(seeds)}; ${range(rounds)} rounds each.`
       + (varied.length ? ` Varied: ${varied.slice(0, 8).join(", ")}${varied.length > 8 ? ` and ${varied.length - 8} more` : ""}.` : "");
     const list = el("details", {}, el("summary", {}, "The methods"), el("ul", {}, ...methods.map(({ label, summary }) =>

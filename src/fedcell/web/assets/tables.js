@@ -17,12 +17,13 @@
     const HEADER = ["method", "runs", "state", "best", "final", "time", "computing", "sending", "uplink", "delivered"];
     const SERVED = ["hits", "backhaul", "saved"];
     function draw(view) {
+      const named = view.runs.length > 0 && !fedcell.leading(view.runs);
       const served = view.runs.some((run) => "hit_ratio" in run.totals);
       const brought = (group) => [percent(group, "hit_ratio"), mean(group, "video_backhaul_bit", "bit"), percent(group, "saved_share")];
       const rows = view.groups.map((group) => [
         el("span", { class: "chip" }, fedcell.sample(group.index), group.name),
         String(group.runs.length), states(group.runs),
-        percent(group, "best"), percent(group, "final"),
+        score(group, "best", named), score(group, "final", named),
         mean(group, "clock_s", "s"), mean(group, "compute_joule", "J"), mean(group, "radio_joule", "J"), mean(group, "uplink_bit", "bit"),
         delivered(group), ...(served ? brought(group) : []),
       ]);
@@ -41,6 +42,15 @@
   }
 
   const valuesOf = (group, name) => group.runs.map((run) => run.totals[name]).filter((value) => value != null);
+
+  function score(group, name, named) {
+    const { metric } = group.runs[0];
+    if (metric.share) return percent(group, name) + (named ? ` ${metric.title}` : "");
+    const values = valuesOf(group, name);
+    if (!values.length) return "-";
+    const half = fedcell.halfWidth(values);
+    return fedcell.digits(fedcell.mean(values)) + (half == null ? "" : ` ± ${fedcell.digits(half)}`) + (named ? ` ${metric.title}` : "");
+  }
 
   function percent(group, name) {
     const values = valuesOf(group, name).map((value) => 100 * value);
@@ -78,7 +88,7 @@
     const node = el("div");
     function draw(view) {
       const names = new Set(view.runs.flatMap((run) => Object.keys(run.totals.means)));
-      ["accuracy", "loss", "accuracy_std"].forEach((name) => names.delete(name));
+      [...Object.keys(fedcell.SCORES), "accuracy_std"].forEach((name) => names.delete(name));
       const why = [...names].sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1));
       const groups = view.groups.filter((group) => group.runs.some((run) => why.some((name) => name in run.totals.means)));
       if (!groups.length) { node.replaceChildren(); return; }

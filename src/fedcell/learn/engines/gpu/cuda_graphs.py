@@ -138,7 +138,8 @@ class Cohort:
         self.due = room(shape.n_steps, n_rows, of=torch.bool) if self.tail else room(0)
         self.x, self.y = room(0), room(0, of=job.samples.y.dtype)
         if 4 * self.index.numel() * prod(job.samples.shape) <= AT_HAND:
-            self.x, self.y = room(*self.index.shape, *job.samples.shape), self.index.to(self.y)
+            self.x = room(*self.index.shape, *job.samples.shape)
+            self.y = room(*self.index.shape, *job.samples.y.shape[1:], of=self.y.dtype)
         self.step = room(1, of=torch.int64)
         self.first = room(1, of=torch.int64)
         self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
@@ -244,7 +245,7 @@ class Cohort:
         if not self.x.numel():
             return batch_of(self.samples, self.index.index_select(0, at)[0, :n], self.share[:n], number)
         x, y = (part.index_select(0, at)[0, :n] for part in (self.x, self.y))
-        return x, *targets(y, self.share[:n], number, self.samples.n_labels)
+        return x, *targets(y, self.share[:n], number, 0 if number is None else self.samples.n_labels)
 
 
 def _fill(into: Sequence[Tensor], parts: Sequence[Tensor]) -> None:
