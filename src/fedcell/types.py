@@ -62,14 +62,24 @@ class Stream(NamedTuple):
 
 
 class Devices(NamedTuple):
-    """Hardware limits, each `[n_devices]`."""
+    """Hardware limits, each `[n_devices]`; None stands for zeros."""
 
     cpu_hz: Floats  # highest clock
     cycles_per_sample: Floats  # CPU cycles to train on one sample once
     capacitance: Floats  # effective switched capacitance: joules = capacitance * cycles * hertz**2
     power_watt: Floats  # highest transmit power
     energy_per_round_joule: Floats  # budget of one round
-    battery_joule: Floats  # budget of the whole run
+    battery_joule: Floats  # budget of the whole run; what it holds when full
+    step_cycles: Floats | None = None  # CPU cycles of a local step beside those of its samples
+
+    def some(self, device: Ints) -> "Devices":
+        """Some devices alone."""
+        return Devices._make(None if part is None else part[device] for part in self)
+
+    def cycles_per_step(self, samples_per_step: Floats) -> Floats:
+        """CPU cycles of one local step, `a + b * batch` up to the clock."""
+        cycles = samples_per_step * self.cycles_per_sample
+        return cycles if self.step_cycles is None else cycles + self.step_cycles
 
 
 class Topology(NamedTuple):

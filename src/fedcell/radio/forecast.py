@@ -90,7 +90,9 @@ def _fit(room: Floats, each: Floats) -> Floats:
 
 
 def _cycles(observation: Observation, decision: Decision) -> Floats:
-    return cost.cycles(decision.steps, decision.samples_per_step, observation.devices.cycles_per_sample)
+    devices = observation.devices
+    cycles = cost.cycles(decision.steps, decision.samples_per_step, devices.cycles_per_sample)
+    return cycles if devices.step_cycles is None else cycles + decision.steps * devices.step_cycles
 
 
 def _clock_hz(decision: Decision) -> Floats:

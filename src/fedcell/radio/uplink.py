@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..rng import stream
-from ..types import Bools, Decision, Devices, Floats, Ints, Observation, Outcome, Uplink, World
+from ..types import Bools, Decision, Floats, Ints, Observation, Outcome, Uplink, World
 from ..units import db_to_ratio
 from . import cost, rate
 from .contract import DTYPES, TOLERANCE, check_decision
@@ -92,7 +92,7 @@ def _seen_by(observation: Observation, devices: Ints) -> Observation:
         gain=observation.gain[devices],
         mean_gain=observation.mean_gain[devices],
         response_s=None if response_s is None else response_s[devices],
-        devices=Devices(*(part[devices] for part in observation.devices)),
+        devices=observation.devices.some(devices),
         battery_joule=observation.battery_joule[devices],
     )
 

@@ -18,6 +18,7 @@ from ..errors import ContractError
 from ..learn.learner import Learner
 from ..learn.work import Work
 from ..radio.contract import DTYPES
+from ..tables import File
 from ..types import Decision, Ints, Observation, Problem, Round, Start, Store, Topology, Updates, Uplink, World
 
 Evaluations = list[tuple[tuple[Any, ...], dict[str, float]]]  # what was asked, what was found
@@ -85,7 +86,7 @@ def observed(cell: Cell, observation: Observation) -> Observation:
         mean_gain=observation.mean_gain[at],
         available=observation.available[at],
         response_s=None if seconds is None else seconds[at],
-        devices=_part(observation.devices, at),
+        devices=observation.devices.some(at),
         topology=_topology(observation.topology, cell.number, at),
         store=_part(observation.store, at),
         battery_joule=observation.battery_joule[at],
@@ -128,8 +129,10 @@ def _world(world: World, number: int, device: Ints, seed: int) -> World:
 
     fast = int((device < settings.n_fast).sum())
     return world._replace(
-        settings=replace(settings, n_devices=len(device), n_cells=1, devices_per_cell=(), n_fast=fast),
-        devices=_part(world.devices, device),
+        settings=replace(
+            settings, n_devices=len(device), n_cells=1, devices_per_cell=(), n_fast=fast, device_table=File("")
+        ),
+        devices=world.devices.some(device),
         topology=_topology(world.topology, number, device),
         stream=world.stream._replace(start=start, law=None if law is None else _part(law, device)),
     )

@@ -15,7 +15,7 @@ from ..options import check
 from ..types import Arrived, Devices, Floats, Observation, Stream, Topology, Uplink, World, WorldState
 from ..units import dbm_to_watt
 from .channel import fading, interference_watt, mean_gain
-from .devices import draw_devices, redraw_cpu, switched_on
+from .devices import draw_devices, redraw_cpu, switched_on, table_lines
 from .response import read_trace, response_s
 from .settings import WorldConfig
 from .topology import place
@@ -134,4 +134,4 @@ def _interference_watt(world: World, seed: int, round: int) -> Floats:
 
 def places(settings: WorldConfig, seed: int, round: int) -> Topology:
     """Where everything stands: drawn for a round, or for the whole run at `SETUP`."""
-    return place(settings, rng.stream(seed, round, "world.place"))
+    return place(settings, rng.stream(seed, round, "world.place"), table_lines(settings))

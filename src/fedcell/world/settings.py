@@ -5,6 +5,7 @@ from math import inf
 
 from ..errors import BadInput
 from ..options import Law, option
+from ..tables import File
 
 
 @dataclass(frozen=True)
@@ -12,6 +13,17 @@ class WorldConfig:
     """Radio cells and the devices in them. A number or range such as `1e9..2e9` is drawn per device."""
 
     n_devices: int = option(20, "devices in all cells together", least=1, most=10_000_000)
+
+    device_table: File = option(
+        File(""),
+        "CSV file with one line per device: a column stands for the key of its name, x_m and y_m for its place, cell "
+        "for its base station, class for its device class; empty: none",
+    )
+    device_class: tuple[str, ...] = option(
+        (),
+        "classes that devices are drawn from, such as phone_mid,raspberry_pi_4 (fedcell list devices); they set "
+        "cpu_hz, capacitance, flops_per_cycle, step_cycles, power_dbm and battery_joule; empty: the laws of these keys",
+    )
 
     topology: str = option("disc", "where devices stand", choices=("disc", "square", "cells"))
     radius_m: float = option(
@@ -97,6 +109,13 @@ class WorldConfig:
         least=0,
         most=1e18,
     )
+    backward: float | None = option(
+        None,
+        "work of a backward pass in forward passes, where cycles follow from FLOPs; none: 2 for device classes, else 0",
+        least=0,
+        most=1e3,
+    )
+    step_cycles: Law = option(Law((0.0,)), "CPU cycles of a local step beside those of its samples", least=0, most=1e18)
     flops_per_cycle: float = option(1.0, "floating-point operations per CPU cycle", least=1e-9, most=1e12)
     capacitance: float = option(1e-28, "effective: joules = capacitance * cycles * hertz^2", least=0, most=1)
     power_dbm: Law = option(Law((20.0, 30.0), "uniform"), "highest transmit power", least=-200, most=200)

@@ -93,7 +93,7 @@ def client_problem(problem: Problem, observation: Observation, draft: Decision) 
         snr_per_watt=rate.sinr(1.0, observation.gain, noise),
         bandwidth_hz=draft.bandwidth_hz,
         payload_bit=draft.payload_bit,
-        cycles_per_step=draft.samples_per_step * observation.devices.cycles_per_sample,
+        cycles_per_step=observation.devices.cycles_per_step(draft.samples_per_step),
         capacitance=observation.devices.capacitance,
         most_steps=draft.steps,
         cpu_hz=draft.cpu_hz,
