@@ -4,7 +4,7 @@ import numpy as np
 
 from ..types import Decision, Floats, Ints, Observation, World
 from ..units import db_to_ratio
-from . import cost, rate
+from . import cost, link, rate
 from .contract import TOLERANCE
 
 MOST_STEPS = 10**9  # stands for "no limit"
@@ -20,10 +20,25 @@ def times(world: World, observation: Observation, decision: Decision) -> tuple[F
 
     Returns: `[n_devices]` each.
     """
-    noise, interference = noise_and_interference_watt(world, observation, decision)
-    quality = rate.sinr(decision.power_watt, observation.gain, noise, interference)
-    upload_s = cost.upload_s(decision.payload_bit, rate.rate_bps(decision.bandwidth_hz, quality))
+    quality = sinr(world, observation, decision)
+    upload_s = cost.upload_s(decision.payload_bit, link.rate_bps(world, decision.bandwidth_hz, quality))
     return cost.compute_s(_cycles(observation, decision), _clock_hz(decision)), upload_s
+
+
+def sinr(world: World, observation: Observation, decision: Decision) -> Floats:
+    """The quality of every device's channel, a ratio."""
+    noise, interference = noise_and_interference_watt(world, observation, decision)
+    return rate.sinr(decision.power_watt, observation.gain, noise, interference)
+
+
+def as_on_shannon(world: World, observation: Observation, decision: Decision) -> Decision:
+    """A decision for closed forms, which plan with Shannon's bound: payloads as large as they count on the real link.
+
+    With `link = shannon` it is the decision itself and closed forms are exact. With `link = nr` they assume the mean
+    number of attempts, and that the link loses as much to the bound at any power or share as at those of the decision.
+    """
+    longer = link.over_shannon(world, decision.bandwidth_hz, sinr(world, observation, decision))
+    return decision if longer is None else decision._replace(payload_bit=decision.payload_bit * longer)
 
 
 def compute_joule(observation: Observation, decision: Decision) -> Floats:
@@ -62,7 +77,8 @@ def most_steps(world: World, observation: Observation, decision: Decision) -> In
     """The most local steps with which a device still meets the deadline and its energy budget.
 
     `min((T - t_up) / t_step, (E - e_up) / e_step)`, rounded down, with the clocks, powers and bands of
-    the decision. Where the world draws answer times, work takes no part in the deadline.
+    the decision. Where the world draws answer times, work takes no part in the deadline. With `link = nr` it assumes
+    the mean number of attempts; with `access = tdma` that a device waits for all that its cell selects.
 
     Args:
         world: noise, access, kind of answers.
@@ -76,9 +92,18 @@ def most_steps(world: World, observation: Observation, decision: Decision) -> In
     power, sendable = decision.power_watt, np.isfinite(upload_s)
     radio_joule = cost.upload_joule(power, np.where(sendable, upload_s, 0.0))
     by_energy = _fit(budget_joule(observation) - radio_joule, compute_joule(observation, one))
-    time_left_s = decision.deadline_s - np.where(sendable, upload_s, 0.0)
+    time_left_s = decision.deadline_s - _on_air_s(world, observation, decision, np.where(sendable, upload_s, 0.0))
     by_time = _fit(time_left_s, step_s) if observation.response_s is None else np.full_like(step_s, MOST_STEPS)
     return np.where(sendable, np.minimum(by_energy, by_time), 0.0).astype(np.int64)
+
+
+def _on_air_s(world: World, observation: Observation, decision: Decision, upload_s: Floats) -> Floats:
+    """How long sending keeps a device: its own upload, or with turns those of all that its cell selects."""
+    if world.settings.access != "tdma":
+        return upload_s
+    cell = observation.topology.cell
+    others = np.bincount(cell, weights=np.where(decision.selected, upload_s, 0.0), minlength=world.n_cells)[cell]
+    return np.asarray(others + np.where(decision.selected, 0.0, upload_s), dtype=np.float64)
 
 
 def _fit(room: Floats, each: Floats) -> Floats:

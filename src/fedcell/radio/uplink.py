@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from ..rng import stream
 from ..types import Bools, Decision, Floats, Ints, Observation, Outcome, Uplink, World
 from ..units import db_to_ratio
-from . import cost, rate
+from . import cost, link
 from .contract import DTYPES, TOLERANCE, check_decision
-from .forecast import budget_joule, compute_joule, noise_and_interference_watt, success_probability, times
+from .forecast import budget_joule, compute_joule, sinr, success_probability, times
 
 Number = TypeVar("Number", np.float64, np.int64)
 NEVER_S = 1e15  # an upload this long counts as having no rate at all
@@ -62,14 +62,16 @@ def transmit(world: World, observation: Observation, decision: Decision, seed: i
     if decision.budget_joule is not None:
         budget = np.full_like(budget, decision.budget_joule)
     plan = unhindered(world, observation, decision)
-    finish_s = plan.compute_s + plan.upload_s if observation.response_s is None else observation.response_s
+    plan, repeats, decoded = _with_errors(world, observation, decision, plan, selected, seed)
+    waits_s = _waits_s(world, observation.topology.cell[selected], plan) if observation.response_s is None else None
+    finish_s = _finish_s(observation, plan, waits_s)
     late = finish_s > decision.deadline_s * (1 + TOLERANCE)
     if isfinite(decision.deadline_s):
         late |= plan.silent
-    work = _stop_at_deadline(plan, late, finish_s, decision)
+    work = _stop_at_deadline(plan, late, finish_s, decision, waits_s)
     work, broke = _stop_at_budget(work, budget)
-    lost = plan.silent | ~_heard(world, observation, decision, selected, seed)
-    costs = np.array([*work, _sent_bit(decision, plan, work, broke | late | plan.silent)])
+    lost = plan.silent | ~_heard(world, observation, decision, selected, seed) | ~decoded
+    costs = np.array([*work, _sent_bit(decision, plan, work, broke | late | plan.silent) * repeats])
     compute_s, upload_s, compute_joule, radio_joule, sent_bit = _for_all(costs, selected, n_devices)
     outcome = _for_all(_outcome(broke, late, lost), selected, n_devices)
     round_s = _round_s(world, decision, finish_s)
@@ -117,7 +119,43 @@ def unhindered(world: World, observation: Observation, decision: Decision) -> Un
     return Unhindered(compute_s, upload_s, compute_joule(observation, decision), silent)
 
 
-def _stop_at_deadline(plan: Unhindered, late: Bools, finish_s: Floats, decision: Decision) -> Spent:
+def _with_errors(
+    world: World, observation: Observation, decision: Decision, plan: Unhindered, devices: Ints, seed: int
+) -> tuple[Unhindered, float | Floats, Bools]:
+    """The work with the retransmissions that a round draws, how often each bit was sent, and which were decoded."""
+    if world.settings.link == "shannon":
+        return plan, 1.0, np.ones(len(devices), dtype=np.bool_)
+    quality = sinr(world, observation, decision)
+    band, payload, round = decision.bandwidth_hz, decision.payload_bit, observation.round
+    longer, repeats, decoded = link.played(world, band, quality, payload, devices, seed, round)
+    upload_s = np.where(plan.silent, plan.upload_s, plan.upload_s * longer)
+    return plan._replace(upload_s=upload_s), repeats, decoded
+
+
+def _waits_s(world: World, cell: Ints, plan: Unhindered) -> Floats | None:
+    """How long each device waits for its turn: the first to be ready in a cell sends first; None without turns."""
+    if world.settings.access != "tdma":
+        return None
+    waits = np.zeros(len(cell))
+    for number in np.unique(cell):
+        here = np.flatnonzero((cell == number) & ~plan.silent)
+        here = here[np.argsort(plan.compute_s[here], kind="stable")]
+        ready, upload = plan.compute_s[here], plan.upload_s[here]
+        before = np.cumsum(upload) - upload
+        waits[here] = np.maximum.accumulate(ready - before) + before - ready
+    return waits
+
+
+def _finish_s(observation: Observation, plan: Unhindered, waits_s: Floats | None) -> Floats:
+    if observation.response_s is not None:
+        return observation.response_s
+    busy_s = plan.compute_s + plan.upload_s
+    return busy_s if waits_s is None else busy_s + waits_s
+
+
+def _stop_at_deadline(
+    plan: Unhindered, late: Bools, finish_s: Floats, decision: Decision, waits_s: Floats | None
+) -> Spent:
     """Cut the work of late devices at the deadline, read on each device's own time line."""
     if not late.any():
         return Spent(
@@ -130,8 +168,10 @@ def _stop_at_deadline(plan: Unhindered, late: Bools, finish_s: Floats, decision:
     deadline_s = np.full_like(busy_s, decision.deadline_s)
     done = np.divide(deadline_s, finish_s, out=np.ones_like(busy_s), where=late & (finish_s > deadline_s))
     stop_s = np.where(late, np.multiply(busy_s, done, out=deadline_s, where=np.isfinite(busy_s)), inf)
+    if waits_s is not None:  # turns: a device computes, waits, sends
+        stop_s = np.where(late, decision.deadline_s, inf)
     computing_s = np.minimum(stop_s, plan.compute_s)
-    sending_s = np.clip(stop_s - plan.compute_s, 0.0, plan.upload_s)
+    sending_s = np.clip(stop_s - plan.compute_s - (0.0 if waits_s is None else waits_s), 0.0, plan.upload_s)
     return Spent(
         computing_s,
         sending_s,
@@ -162,9 +202,7 @@ def _heard(world: World, observation: Observation, decision: Decision, devices: 
     if world.settings.outage_threshold_db is None:
         return np.ones(len(devices), dtype=np.bool_)
     if world.settings.outage == "same_fading":
-        noise, interference = noise_and_interference_watt(world, observation, decision)
-        quality = rate.sinr(decision.power_watt, observation.gain, noise, interference)
-        return np.asarray(quality >= db_to_ratio(world.settings.outage_threshold_db))
+        return np.asarray(sinr(world, observation, decision) >= db_to_ratio(world.settings.outage_threshold_db))
     chance = success_probability(world, observation, decision)
     return np.asarray(stream(seed, observation.round, "outage").random(world.n_devices)[devices] < chance)
 

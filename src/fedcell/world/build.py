@@ -12,6 +12,7 @@ import numpy as np
 from .. import rng
 from ..errors import ContractError
 from ..options import check
+from ..radio.cost import open_loop_watt
 from ..types import Arrived, Devices, Floats, Observation, Stream, Topology, Uplink, World, WorldState
 from ..units import dbm_to_watt
 from .channel import fading, interference_watt, mean_gain
@@ -80,7 +81,7 @@ def observe(world: World, state: WorldState, seed: int, round: int) -> tuple[Obs
         interference_watt=_interference_watt(world, seed, round),
         available=switched_on(settings, seed, round) & (state.battery_joule > 0) & (store.size > 0),
         response_s=response_s(settings, world.response_trace_s, seed, round),
-        devices=devices,
+        devices=_powered(settings, devices, mean),
         topology=topology,
         store=store,
         battery_joule=state.battery_joule,
@@ -124,6 +125,14 @@ def _this_round(world: World, seed: int, round: int) -> tuple[Devices, Topology]
     if settings.geometry == "redraw":
         return world.devices, topology
     return redraw_cpu(settings, world.devices, seed, round), topology
+
+
+def _powered(settings: WorldConfig, devices: Devices, mean_gain: Floats) -> Devices:
+    """The devices with the power that this round's path loss allows them."""
+    if settings.power_control == "full":
+        return devices
+    wanted = open_loop_watt(mean_gain, settings.bandwidth_hz, settings.p0_dbm, settings.pathloss_share)
+    return devices._replace(power_watt=np.minimum(devices.power_watt, wanted))
 
 
 def _interference_watt(world: World, seed: int, round: int) -> Floats:

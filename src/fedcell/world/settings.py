@@ -6,11 +6,12 @@ from math import inf
 from ..errors import BadInput
 from ..options import Law, option
 from ..tables import File
+from .link_settings import LinkConfig
 
 
 @dataclass(frozen=True)
-class WorldConfig:
-    """Radio cells and the devices in them. A number or range such as `1e9..2e9` is drawn per device."""
+class CellConfig:
+    """Keys of the `world` section about places, channels, hardware and budgets."""
 
     n_devices: int = option(20, "devices in all cells together", least=1, most=10_000_000)
 
@@ -70,8 +71,9 @@ class WorldConfig:
 
     access: str = option(
         "fdma",
-        "fdma: devices share bandwidth_hz per cell; own_band: each has bandwidth_hz; block: n_blocks of bandwidth_hz",
-        choices=("fdma", "own_band", "block"),
+        "fdma: devices share bandwidth_hz per cell; own_band: each has bandwidth_hz; block: n_blocks of bandwidth_hz; "
+        "tdma: devices of a cell send in turn, each on bandwidth_hz",
+        choices=("fdma", "own_band", "block", "tdma"),
     )
     bandwidth_hz: float = option(10e6, "bandwidth, see access", above=0, most=1e15)
     n_blocks: int = option(10, "resource blocks per cell (access=block)", least=1, most=1_000_000, needs="access=block")
@@ -148,6 +150,11 @@ class WorldConfig:
         needs="response!=computed",
     )
 
+
+@dataclass(frozen=True)
+class WorldConfig(LinkConfig, CellConfig):
+    """Radio cells and the devices in them. A number or range such as `1e9..2e9` is drawn per device."""
+
     def __post_init__(self) -> None:
         if self.n_cells > 1 and self.topology != "cells":
             raise BadInput(f"world.n_cells = {self.n_cells} needs world.topology = 'cells', not {self.topology!r}")
@@ -160,6 +167,11 @@ class WorldConfig:
         if self.n_fast > self.n_devices:
             n = self.n_devices
             raise BadInput(f"world.n_fast = {self.n_fast} but there are {n} devices: lower it to at most {n}")
+        if self.power_control == "open_loop" and self.access == "fdma":
+            raise BadInput(
+                "world.power_control = 'open_loop' needs a band that is known beforehand, and world.access = 'fdma' "
+                "shares one: use own_band, block or tdma"
+            )
 
 
 def _check_cells(per_cell: tuple[int, ...], n_cells: int, n_devices: int) -> None:

@@ -36,6 +36,7 @@ from ..parts.defaults import LocalConfig, setting, work_of
 from ..parts.personal import judge_own, models_of, n_classes_of, own_starts, remembered, starts
 from ..parts.resources import plan
 from ..parts.schedulers import SCHEDULERS, schedule
+from ..parts.turns import refuse_turns
 from . import energy
 from .means import class_mean_report, held, knowledge_width, means_of, merged, payload_bit, pull_strength
 
@@ -155,6 +156,8 @@ def init(config: Config, problem: Problem, params: Tensor) -> State:
 
 def _refuse(config: Config, problem: Problem) -> None:
     settings = problem.world.settings
+    if config.scheduler in ENERGY:
+        refuse_turns(problem, f"knowledge.scheduler = {config.scheduler!r}")
     if config.scheduler in ENERGY and settings.access == "block":
         raise BadInput(
             f"knowledge.scheduler = {config.scheduler!r} shares a band and world.access = {settings.access!r} has "

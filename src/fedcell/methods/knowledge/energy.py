@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ... import radio
-from ...radio.forecast import budget_joule, compute_joule
+from ...radio.forecast import as_on_shannon, budget_joule, compute_joule
 from ...solve.energy_bandwidth import effort, least_energy_shares, least_share
 from ...types import Bools, Decision, Floats, Ints, Observation, Problem
 
@@ -58,7 +58,11 @@ def offer_of(problem: Problem, observation: Observation, draft: Decision, spenda
     send_s = (draft.deadline_s - radio.times(problem.world, observation, draft)[0])[at]
     able = (send_s > 0) & (observation.gain[at] > 0) & observation.available[at]
     time_s, gain = np.where(able, send_s, 1.0), np.where(able, observation.gain[at], 1.0)
-    load = draft.payload_bit[at] * np.log(2.0) / (time_s * settings.bandwidth_hz)
+    load = (
+        as_on_shannon(problem.world, observation, draft).payload_bit[at]
+        * np.log(2.0)
+        / (time_s * settings.bandwidth_hz)
+    )
     noise_watt, power = noise * settings.bandwidth_hz / gain, observation.devices.power_watt[at]
     return Offer(
         compute_joule=compute_joule(observation, draft)[at],

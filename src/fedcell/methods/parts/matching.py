@@ -11,11 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ...radio import bands, cost
-from ...radio.forecast import budget_joule, compute_joule, times
+from ...radio.forecast import as_on_shannon, budget_joule, compute_joule, times
 from ...radio.uplink import NEVER_S
 from ...solve.matching import assign
 from ...types import Bools, Decision, Floats, Ints, Observation, Problem
 from .resources import plan
+from .turns import refuse_turns
 
 
 class Pairs(NamedTuple):
@@ -30,6 +31,7 @@ def draft(
     problem: Problem, observation: Observation, steps: int | Ints, samples_per_step: float | Floats, n_selected: int
 ) -> Decision:
     """Full speed for everyone, with the band that each would have if `n_selected` of its cell were selected."""
+    refuse_turns(problem, "the matching of devices and bands")
     settings, cell = problem.world.settings, observation.topology.cell
     decision = plan(problem, observation, np.ones(len(cell), dtype=np.bool_), steps, samples_per_step)
     in_cell = np.bincount(cell)[cell]
@@ -65,7 +67,8 @@ def highest_power_watt(problem: Problem, observation: Observation, draft: Decisi
     device, column = np.nonzero(~enough & (left > 0)[:, None])  # only these need the closed form
     if len(device):
         g = bands.sinr_per_watt(world, observation, band)[device, column]
-        limit = cost.affordable_power_watt(left[device], draft.payload_bit[device], band[device], g)
+        payload_bit = as_on_shannon(world, observation, draft).payload_bit
+        limit = cost.affordable_power_watt(left[device], payload_bit[device], band[device], g)
         power[device, column] = np.minimum(limit, most[device])
     return power
 

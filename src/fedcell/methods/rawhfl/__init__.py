@@ -34,6 +34,7 @@ from ..parts.client_planning.plan import client_problem
 from ..parts.client_planning.problem import Client, Limit
 from ..parts.defaults import LocalConfig, mean_update
 from ..parts.mini_batches import StepConfig, full_speed, local
+from ..parts.turns import refuse_turns
 from . import diagnostics
 from .allocation import Allocation, allocate, allocate_blocks
 from .diagnostics import Memory
@@ -113,6 +114,7 @@ def init(config: Config, problem: Problem, params: Tensor) -> State:
 
 def slots(config: Config, problem: Problem) -> tuple[int, int]:
     """`z` and `psi` in this world."""
+    refuse_turns(problem, "the allocation of rawhfl")
     settings = problem.world.settings
     blocks = settings.n_blocks if settings.access == "block" else None
     if blocks is not None and config.z is not None and config.z > blocks:

@@ -11,11 +11,13 @@ import numpy as np
 
 from ... import radio
 from ...radio import rate
+from ...radio.forecast import as_on_shannon
 from ...radio.uplink import NEVER_S
 from ...solve.equal_finish import equal_finish
 from ...solve.lambert import log_multiple
 from ...solve.scalar import convex_minimum
 from ...types import Bools, Decision, Floats, Observation, Problem
+from ..parts.turns import refuse_turns
 
 
 class Alone(NamedTuple):
@@ -35,6 +37,7 @@ def alone(problem: Problem, observation: Observation, plan: Decision) -> Alone:
 
     Reference: chen-ch3, Eqs. (3.6), (3.7)
     """
+    refuse_turns(problem, "the band rule of representativity")
     settings = problem.world.settings
     whole = plan._replace(bandwidth_hz=np.full(problem.world.n_devices, settings.bandwidth_hz))
     compute_s, upload_s = radio.times(problem.world, observation, whole)
@@ -58,9 +61,10 @@ def divided(problem: Problem, observation: Observation, plan: Decision, found: A
         if settings.noise_watt is not None:
             share = equal_finish(found.compute_s[here], found.upload_s[here]).share
         else:
+            payload_bit = as_on_shannon(problem.world, observation, plan).payload_bit[here]
             snr = rate.sinr(plan.power_watt[here], observation.gain[here], problem.world.noise_watt_per_hz)
             share = share_of_density(
-                found.compute_s[here], plan.payload_bit[here], snr / settings.bandwidth_hz, settings.bandwidth_hz
+                found.compute_s[here], payload_bit, snr / settings.bandwidth_hz, settings.bandwidth_hz
             )
         band[here] = settings.bandwidth_hz * share
     return plan._replace(bandwidth_hz=band)

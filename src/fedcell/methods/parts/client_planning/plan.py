@@ -15,13 +15,14 @@ import numpy as np
 from ....errors import BadInput
 from ....options import option
 from ....radio import rate
-from ....radio.forecast import budget_joule, noise_and_interference_watt
+from ....radio.forecast import as_on_shannon, budget_joule, noise_and_interference_watt
 from ....types import Bools, Decision, Floats, Method, Observation, Problem
 from .. import defaults
 from ..defaults import LocalConfig, setting
 from ..mini_batches import StepConfig, full_speed, samples_per_step
 from ..mini_batches import local as local
 from ..schedulers import schedule
+from ..turns import refuse_turns
 from .problem import Client, ClientPlan, Limit
 from .solvers import alternate, closed_power, exact, sca_power
 
@@ -52,6 +53,7 @@ def planned(config: ClientConfig) -> Method:
 
 def check_world(problem: Problem) -> None:
     """Refuse a world whose radio leaves a client nothing to plan."""
+    refuse_turns(problem, "the client planner of osafl and the m_* methods")
     if problem.world.settings.access == "block":
         raise BadInput(
             "the client planner of osafl and the m_* methods does not go with world.access = 'block': it plans the "
@@ -92,7 +94,7 @@ def client_problem(problem: Problem, observation: Observation, draft: Decision) 
     return Client(
         snr_per_watt=rate.sinr(1.0, observation.gain, noise),
         bandwidth_hz=draft.bandwidth_hz,
-        payload_bit=draft.payload_bit,
+        payload_bit=as_on_shannon(problem.world, observation, draft).payload_bit,
         cycles_per_step=observation.devices.cycles_per_step(draft.samples_per_step),
         capacitance=observation.devices.capacitance,
         most_steps=draft.steps,
