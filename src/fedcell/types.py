@@ -71,6 +71,7 @@ class Devices(NamedTuple):
     energy_per_round_joule: Floats  # budget of one round
     battery_joule: Floats  # budget of the whole run; what it holds when full
     step_cycles: Floats | None = None  # CPU cycles of a local step beside those of its samples
+    receive_watt: Floats | None = None  # while listening to the base station
 
     def some(self, device: Ints) -> "Devices":
         """Some devices alone."""
@@ -102,6 +103,7 @@ class World(NamedTuple):
     noise_watt_per_hz: float
     payload_bit: float  # one full model update on the air
     response_trace_s: Floats | None = None  # measured seconds to draw answers from (response=trace)
+    model_bit: float = 0.0  # the whole model on the way down
 
     @property
     def n_devices(self) -> int:
@@ -155,6 +157,7 @@ class Decision(NamedTuple):
     mask: "Tensor | None" = None  # [n_selected, n_params] or [n_params], entries that train; others stay
     info: Mapping[str, float] = {}  # extra columns for the row
     budget_joule: float | None = None  # energy at which each device stops; None: its budget of the round or its charge
+    download_bit: Floats | None = None  # [n_devices], what a device is sent before it trains; None: the whole model
 
 
 class Start(NamedTuple):
@@ -230,7 +233,7 @@ DELIVERED = int(Outcome.DELIVERED)  # NumPy compares with a plain number in a th
 
 
 class Uplink(NamedTuple):
-    """What computing and sending cost, and what arrived. All `[n_devices]` but the last."""
+    """What a round cost, and what arrived. All `[n_devices]` but the numbers; None stands for zeros."""
 
     compute_s: Floats
     upload_s: Floats
@@ -239,6 +242,25 @@ class Uplink(NamedTuple):
     sent_bit: Floats
     outcome: Ints  # Outcome codes
     round_s: float  # how long the round lasted
+    receive_joule: Floats | None = None  # of listening to the base station
+    downlink_bit: float = 0.0  # sent by the base stations
+
+    @property
+    def spent_joule(self) -> Floats:
+        """Energy of every device."""
+        spent = self.compute_joule + self.radio_joule
+        return spent if self.receive_joule is None else spent + self.receive_joule
+
+    @property
+    def columns(self) -> dict[str, float]:
+        """What the row of a round says beside the costs that every round has."""
+        if self.receive_joule is None:
+            return {}
+        return {"downlink_bit": self.downlink_bit, "receive_joule": float(self.receive_joule.sum())}
+
+    def some(self, device: Ints) -> "Uplink":
+        """Some devices alone; the numbers of the round stay."""
+        return Uplink._make(part[device] if isinstance(part, np.ndarray) else part for part in self)
 
     @property
     def delivered(self) -> Bools:

@@ -1,11 +1,14 @@
 """What a decision will cost if nothing stops it: uploads are played from it, and methods look ahead with it."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ..types import Decision, Floats, Ints, Observation, World
 from ..units import db_to_ratio
 from . import cost, link, rate
 from .contract import TOLERANCE
+from .downlink import download
 
 MOST_STEPS = 10**9  # stands for "no limit"
 
@@ -73,12 +76,32 @@ def budget_joule(observation: Observation) -> Floats:
     return np.minimum(observation.devices.energy_per_round_joule, observation.battery_joule)
 
 
+class Room(NamedTuple):
+    """What is left of a round's time and energy for computing and sending."""
+
+    deadline_s: float | Floats  # after the way down
+    budget_joule: Floats  # [n_devices], what listening does not take
+
+
+def room(world: World, observation: Observation, decision: Decision) -> Room:
+    """Time and energy of every device after the way down, if the decision's devices are selected or some of them.
+
+    Where the world draws answer times, they hold the way down as well.
+    """
+    down, budget = download(world, observation, decision), budget_joule(observation)
+    if down is None:
+        return Room(decision.deadline_s, budget)
+    deadline_s = decision.deadline_s - down.seconds if observation.response_s is None else decision.deadline_s
+    return Room(deadline_s, np.maximum(budget - down.joule, 0.0))
+
+
 def most_steps(world: World, observation: Observation, decision: Decision) -> Ints:
     """The most local steps with which a device still meets the deadline and its energy budget.
 
     `min((T - t_up) / t_step, (E - e_up) / e_step)`, rounded down, with the clocks, powers and bands of
-    the decision. Where the world draws answer times, work takes no part in the deadline. With `link = nr` it assumes
-    the mean number of attempts; with `access = tdma` that a device waits for all that its cell selects.
+    the decision; `T` and `E` are what the way down leaves. Where the world draws answer times, work takes no part in
+    the deadline. With `link = nr` it assumes the mean number of attempts; with `access = tdma` that a device waits for
+    all that its cell selects.
 
     Args:
         world: noise, access, kind of answers.
@@ -91,8 +114,9 @@ def most_steps(world: World, observation: Observation, decision: Decision) -> In
     step_s, upload_s = times(world, observation, one)
     power, sendable = decision.power_watt, np.isfinite(upload_s)
     radio_joule = cost.upload_joule(power, np.where(sendable, upload_s, 0.0))
-    by_energy = _fit(budget_joule(observation) - radio_joule, compute_joule(observation, one))
-    time_left_s = decision.deadline_s - _on_air_s(world, observation, decision, np.where(sendable, upload_s, 0.0))
+    left = room(world, observation, decision)
+    by_energy = _fit(left.budget_joule - radio_joule, compute_joule(observation, one))
+    time_left_s = left.deadline_s - _on_air_s(world, observation, decision, np.where(sendable, upload_s, 0.0))
     by_time = _fit(time_left_s, step_s) if observation.response_s is None else np.full_like(step_s, MOST_STEPS)
     return np.where(sendable, np.minimum(by_energy, by_time), 0.0).astype(np.int64)
 

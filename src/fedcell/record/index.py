@@ -27,7 +27,7 @@ from .folder import (
     shortage,
     versioned,
 )
-from .totals import COLUMNS, Totals, total
+from .totals import COLUMNS, LATER, Totals, total
 
 
 class RunInfo(NamedTuple):
@@ -170,7 +170,8 @@ def _totals(folder: Path, status: Mapping[str, Any]) -> tuple[int, Totals, Mappi
     kept = status.get("totals")
     if kept is not None and kept["rows_byte"] == size:
         brought = {name: float(value) for name, value in status.get("served", {}).items()}
-        return int(status["rounds"]), Totals(*(float(kept[name]) for name in Totals._fields)), brought
+        known = [name for name in Totals._fields if name in kept or name not in LATER]
+        return int(status["rounds"]), Totals(**{name: float(kept[name]) for name in known}), brought
     if not size:
         return 0, Totals(), {}
     from . import rows  # with NumPy

@@ -16,18 +16,22 @@ class Totals(NamedTuple):
     uplink_bit: float = 0.0
     delivered_per_round: float = 0.0  # devices, mean over rounds
     selected_per_round: float = 0.0
+    downlink_bit: float = 0.0
+    receive_joule: float = 0.0
+    idle_joule: float = 0.0
 
     @property
     def joule(self) -> float:
-        """Energy of all devices for computing and sending."""
-        return self.compute_joule + self.radio_joule
+        """Energy of all devices."""
+        return self.compute_joule + self.radio_joule + self.receive_joule + self.idle_joule
 
     def of(self, clock: str) -> "Totals":
         """The same without energy where the clock is measured: nobody measures the joules of real devices."""
         return self._replace(compute_joule=nan, radio_joule=nan) if clock == "measured" else self
 
 
-COLUMNS = ("clock_s", "compute_joule", "radio_joule", "uplink_bit", "n_delivered", "n_selected", "accuracy")
+LATER = ("downlink_bit", "receive_joule", "idle_joule")  # totals, and metrics of a row, that older runs have not
+COLUMNS = (*LATER, "clock_s", "compute_joule", "radio_joule", "uplink_bit", "n_delivered", "n_selected", "accuracy")
 
 
 def total(columns: Mapping[str, Any]) -> Totals:
@@ -47,4 +51,5 @@ def total(columns: Mapping[str, Any]) -> Totals:
         uplink_bit=float(columns["uplink_bit"].sum()),
         delivered_per_round=float(np.mean(columns["n_delivered"])),
         selected_per_round=float(np.mean(columns["n_selected"])),
+        **{name: float(np.nansum(columns[name])) for name in LATER if name in columns},
     )

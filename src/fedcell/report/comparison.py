@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import BadInput, FedcellError, did_you_mean
 from ..record import Record, find, read, served
+from ..record.totals import LATER
 from ..types import Floats
 from .groups import Repeats, cautions, common_seeds, few, repeats
 from .paired import Difference, Estimate, difference, estimate
@@ -17,6 +18,7 @@ from .quantities import Quantity, Value, measure, quantities
 
 COLUMNS = (
     *("round", "clock_s", "n_selected", "n_delivered", "compute_joule", "radio_joule", "uplink_bit"),
+    *LATER,
     *("accuracy", "loss"),
     *served.COLUMNS,
 )

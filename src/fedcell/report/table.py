@@ -23,6 +23,12 @@ TIMES = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"),
 JOULES = ((1e6, "MJ"), (1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"), (1e-6, "uJ"))
 BITS = ((1e12, "Tbit"), (1e9, "Gbit"), (1e6, "Mbit"), (1e3, "kbit"), (1.0, "bit"))
 Units = tuple[tuple[float, str], ...]
+MORE = (("downlink_bit", "downlink", BITS), ("receive_joule", "receive", JOULES), ("idle_joule", "idle", JOULES))
+MORE_MEANING = {  # of columns that a run has only in some worlds
+    "downlink_bit": " downlink: sent by base stations.",
+    "receive_joule": " receive: energy of listening.",
+    "idle_joule": " idle: energy of standing by.",
+}
 
 
 def scale(value: float, units: Units) -> tuple[float, str]:
@@ -50,15 +56,20 @@ def human(value: float, units: Units) -> str:
 def grid(summaries: Sequence[RunInfo]) -> list[list[str]]:
     """The texts of the table: the header, then one list per run."""
     rows = [list(HEADER), *map(_cells, summaries)]
+    for name, title, units in MORE:
+        if any(getattr(one.totals, name) for one in summaries):
+            added = [title, *(human(getattr(one.totals, name), units) for one in summaries)]
+            rows = [[*row, cell] for row, cell in zip(rows, added, strict=True)]
     if any(one.served for one in summaries):
-        added = [SERVED, *(served_cells(one.served) for one in summaries)]
-        rows = [[*row, *more] for row, more in zip(rows, added, strict=True)]
+        more = [SERVED, *(served_cells(one.served) for one in summaries)]
+        rows = [[*row, *cells] for row, cells in zip(rows, more, strict=True)]
     return rows
 
 
 def meaning(summaries: Sequence[RunInfo]) -> str:
     """How to read the table."""
     text = MEANING.format(" or ".join(dict.fromkeys(one.clock for one in summaries)))
+    text += "".join(MORE_MEANING[name] for name, _, _ in MORE if any(getattr(one.totals, name) for one in summaries))
     return text + SERVED_MEANING * any(one.served for one in summaries)
 
 

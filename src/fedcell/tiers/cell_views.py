@@ -19,7 +19,7 @@ from ..learn.learner import Learner
 from ..learn.work import Work
 from ..radio.contract import DTYPES
 from ..tables import File
-from ..types import Decision, Ints, Observation, Problem, Round, Start, Store, Topology, Updates, Uplink, World
+from ..types import Decision, Floats, Ints, Observation, Problem, Round, Start, Store, Topology, Updates, World
 
 Evaluations = list[tuple[tuple[Any, ...], dict[str, float]]]  # what was asked, what was found
 
@@ -98,17 +98,21 @@ def decided(cell: Cell, decision: Decision) -> Decision:
     mask = decision.mask
     if mask is not None and mask.dim() == 2:
         mask = mask[_rows(np.flatnonzero(decision.selected), cell)]
-    return decision._replace(mask=mask, **{name: getattr(decision, name)[cell.device] for name in DTYPES})
+    down = decision.download_bit
+    return decision._replace(
+        mask=mask,
+        download_bit=None if down is None else down[cell.device],
+        **{name: getattr(decision, name)[cell.device] for name in DTYPES},
+    )
 
 
 def played(cell: Cell, whole: Round) -> Round:
     """A cell's part of a round."""
-    uplink = whole.uplink
     return Round(
         observed(cell, whole.observation),
         decided(cell, whole.decision),
         trained(cell, whole.updates),
-        Uplink._make([*(column[cell.device] for column in uplink[:-1]), uplink.round_s]),
+        whole.uplink.some(cell.device),
     )
 
 
@@ -170,7 +174,16 @@ def merged_decision(cells: Sequence[Cell], decisions: Sequence[Decision]) -> Dec
         mask=_merged_mask(cells, decisions),
         info=averaged(part.info for part in decisions),
         budget_joule=_common("budget_joule", decisions),
+        download_bit=_merged_download(decisions, order),
     )
+
+
+def _merged_download(decisions: Sequence[Decision], order: Ints) -> Floats | None:
+    """What devices are sent if any cell says so; a method that says nothing in a cell sends nothing special in any."""
+    found = [part.download_bit for part in decisions]
+    if any(part is None for part in found):
+        return None
+    return np.concatenate([part for part in found if part is not None])[order]
 
 
 def merged_start(cells: Sequence[Cell], parts: Sequence[Start], decision: Decision) -> Start:

@@ -50,6 +50,7 @@ def build_world(
         interference_watt=interference_watt(settings, seed, rng.SETUP),
         noise_watt_per_hz=float(dbm_to_watt(settings.noise_dbm_per_hz)),
         payload_bit=n_params * settings.bits_per_parameter,
+        model_bit=n_params * settings.bits_per_parameter,
         response_trace_s=read_trace(settings.response_trace) if settings.response == "trace" else None,
     )
 
@@ -111,7 +112,7 @@ def serve(
 
 def settle(world: World, state: WorldState, uplink: Uplink) -> WorldState:
     """Take the joules of a round from the batteries and move the clock by the round's length."""
-    spent = uplink.compute_joule + uplink.radio_joule
+    spent = uplink.spent_joule
     emptied = spent >= state.battery_joule * (1.0 - ROUNDING)
     battery = np.where(emptied, 0.0, state.battery_joule - spent)
     return state._replace(battery_joule=battery, clock_s=state.clock_s + uplink.round_s)

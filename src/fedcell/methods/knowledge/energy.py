@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ... import radio
-from ...radio.forecast import as_on_shannon, budget_joule, compute_joule
+from ...radio.forecast import as_on_shannon, compute_joule, room
 from ...solve.energy_bandwidth import effort, least_energy_shares, least_share
 from ...types import Bools, Decision, Floats, Ints, Observation, Problem
 
@@ -55,7 +55,8 @@ def offer_of(problem: Problem, observation: Observation, draft: Decision, spenda
         at: device numbers.
     """
     settings, noise = problem.world.settings, problem.world.noise_watt_per_hz
-    send_s = (draft.deadline_s - radio.times(problem.world, observation, draft)[0])[at]
+    left = room(problem.world, observation, draft._replace(selected=observation.available))
+    send_s = (left.deadline_s - radio.times(problem.world, observation, draft)[0])[at]
     able = (send_s > 0) & (observation.gain[at] > 0) & observation.available[at]
     time_s, gain = np.where(able, send_s, 1.0), np.where(able, observation.gain[at], 1.0)
     load = (
@@ -71,7 +72,7 @@ def offer_of(problem: Problem, observation: Observation, draft: Decision, spenda
         noise_watt=noise_watt,
         power_watt=power,
         least=np.where(able, least_share(load, power / noise_watt), np.inf),
-        limit_joule=np.minimum(budget_joule(observation), spendable_joule)[at],
+        limit_joule=np.minimum(left.budget_joule, spendable_joule)[at],
         shared=settings.access == "fdma",
     )
 

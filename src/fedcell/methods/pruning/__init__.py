@@ -179,6 +179,7 @@ def decide(config: Config, problem: Problem, state: State, observation: Observat
         block=band if problem.world.settings.access == "block" else np.full_like(band, -1),
         samples_per_step=plan.samples_per_step * share**2,  # chen-ch6 Eqs. (6.5), (6.6)
         payload_bit=plan.payload_bit * share**2,  # chen-ch6 Eqs. (6.4), (6.7)
+        download_bit=plan.payload_bit * share**2,  # the sub-model, as on the way up
         mask=None if keep.all() else entry_masks(units, keep, problem.learner.device),
         info=columns(units, found, plan, counts, share[device]),
     )

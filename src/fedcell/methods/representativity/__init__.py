@@ -32,7 +32,7 @@ from ..parts.defaults import LocalConfig, TrainingConfig, default, local, mean_u
 from ..parts.gradients import client_losses
 from ..parts.resources import plan
 from . import diagnostics
-from .band import Alone, alone, divided
+from .band import Alone, alone, divided, left_s
 from .diagnostics import Errors
 from .memory import Memory, blank, heard, shares
 from .schedule import POLICIES, Asked, error_scale, points_and_sites, within
@@ -176,7 +176,7 @@ def _selected(
     """Who trains, `[n_devices]`."""
     settings, cell = problem.world.settings, observation.topology.cell
     most = settings.n_blocks if settings.access == "block" else len(cell)
-    deadline_s = settings.deadline_s if observation.response_s is None else np.inf
+    deadline_s = left_s(problem, observation) if observation.response_s is None else np.inf
     score = _scores(config, problem, state, observation, known)
     selected = np.zeros(len(cell), dtype=np.bool_)
     for number in np.unique(cell[found.usable]):

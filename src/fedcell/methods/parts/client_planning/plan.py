@@ -15,7 +15,7 @@ import numpy as np
 from ....errors import BadInput
 from ....options import option
 from ....radio import rate
-from ....radio.forecast import as_on_shannon, budget_joule, noise_and_interference_watt
+from ....radio.forecast import as_on_shannon, noise_and_interference_watt, room
 from ....types import Bools, Decision, Floats, Method, Observation, Problem
 from .. import defaults
 from ..defaults import LocalConfig, setting
@@ -89,8 +89,9 @@ def client_problem(problem: Problem, observation: Observation, draft: Decision) 
         draft: bands, payloads, samples per step and, as limits, steps, clocks and powers.
     """
     noise, _ = noise_and_interference_watt(problem.world, observation, draft)
+    left = room(problem.world, observation, draft)
     # Answer times that the world draws do not depend on the work, so the deadline takes no part in the plan.
-    deadline_s = draft.deadline_s if observation.response_s is None else np.inf
+    deadline_s = left.deadline_s if observation.response_s is None else np.inf
     return Client(
         snr_per_watt=rate.sinr(1.0, observation.gain, noise),
         bandwidth_hz=draft.bandwidth_hz,
@@ -100,7 +101,7 @@ def client_problem(problem: Problem, observation: Observation, draft: Decision) 
         most_steps=draft.steps,
         cpu_hz=draft.cpu_hz,
         power_watt=draft.power_watt,
-        budget_joule=budget_joule(observation),
+        budget_joule=left.budget_joule,
         deadline_s=np.full(problem.world.n_devices, deadline_s),
     )
 
