@@ -132,13 +132,14 @@ class Observation(NamedTuple):
     round: int
     gain: Floats  # [n_devices], path loss x shadowing x fading towards the own base station
     mean_gain: Floats  # [n_devices], the same averaged over the fading, which outage is computed from
-    interference_watt: Floats  # [n_blocks]
+    interference_watt: Floats  # [n_blocks]; if devices make it, what is foreseen, [n_devices, n_blocks or 1]
     available: Bools  # [n_devices], switched on and with charge left
     response_s: Floats | None  # [n_devices], time to answer where the world draws it instead of computing it
     devices: Devices  # this round's limits
     topology: Topology  # this round's places
     store: Store
     battery_joule: Floats  # [n_devices]
+    gains: Floats | None = None  # [n_devices, n_cells], to every base station; None: interference is drawn
 
 
 class Decision(NamedTuple):

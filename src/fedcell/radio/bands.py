@@ -22,7 +22,11 @@ def disturbance_watt(world: World, observation: Observation, bandwidth_hz: Float
     settings = world.settings
     band = np.full(world.n_devices, settings.bandwidth_hz) if bandwidth_hz is None else bandwidth_hz
     noise = rate.noise_watt(band, world.noise_watt_per_hz, settings.noise_watt)[:, None]
-    return noise + (observation.interference_watt if settings.access == "block" else np.zeros(1))
+    if settings.access == "block":
+        return noise + observation.interference_watt
+    if observation.interference_watt.ndim == 2:  # made by others, over the whole band
+        return noise + observation.interference_watt * (band / settings.bandwidth_hz)[:, None]
+    return noise + np.zeros(1)
 
 
 def sinr_per_watt(world: World, observation: Observation, bandwidth_hz: Floats | None = None) -> Floats:

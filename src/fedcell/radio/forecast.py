@@ -50,16 +50,34 @@ def compute_joule(observation: Observation, decision: Decision) -> Floats:
 
 
 def noise_and_interference_watt(world: World, observation: Observation, decision: Decision) -> tuple[Floats, Floats]:
-    """Noise and interference in each device's band; only resource blocks carry interference.
+    """Noise and interference in each device's band; only resource blocks carry interference that is drawn.
 
-    A device without a block is given the mean over the blocks.
+    A device without a block is given the mean over the blocks. Of what others make on a shared band, a device meets
+    the part in its share.
     """
     noise = rate.noise_watt(decision.bandwidth_hz, world.noise_watt_per_hz, world.settings.noise_watt)
+    on_block = observation.interference_watt
+    if on_block.ndim == 2:
+        return noise, _of_others(world, decision, on_block)
     if world.settings.access != "block":
         return noise, np.zeros_like(noise)
-    on_block = observation.interference_watt
     assigned = (decision.block >= 0) & (decision.block < len(on_block))
     return noise, np.where(assigned, on_block[np.where(assigned, decision.block, 0)], on_block.mean())
+
+
+def _of_others(world: World, decision: Decision, on_block: Floats) -> Floats:
+    """Interference that others make, in each device's block or share of the band."""
+    if world.settings.access != "block":
+        return np.asarray(on_block[:, 0] * decision.bandwidth_hz / world.settings.bandwidth_hz)
+    block = np.clip(decision.block, 0, on_block.shape[1] - 1)
+    return np.where(decision.block >= 0, on_block[np.arange(len(block)), block], on_block.mean(axis=1))
+
+
+def density_watt_per_hz(world: World, observation: Observation) -> float | Floats:
+    """Noise and what others make, per hertz of a shared band: `[n_devices]`, or one number if there is noise alone."""
+    if observation.interference_watt.ndim < 2:
+        return world.noise_watt_per_hz
+    return np.asarray(world.noise_watt_per_hz + observation.interference_watt[:, 0] / world.settings.bandwidth_hz)
 
 
 def success_probability(world: World, observation: Observation, decision: Decision) -> Floats:

@@ -11,6 +11,7 @@ from ..types import Bools, Decision, Floats, Ints, Observation, Outcome, Uplink,
 from ..units import db_to_ratio
 from . import cost, link
 from .contract import DTYPES, TOLERANCE, check_decision
+from .crosstalk import disturbed
 from .downlink import Download, download
 from .forecast import budget_joule, compute_joule, sinr, success_probability, times
 
@@ -57,6 +58,7 @@ def transmit(world: World, observation: Observation, decision: Decision, seed: i
     Returns: costs as far as each device got; zero for devices that were not selected.
     """
     check_decision(world, observation, decision)
+    observation = disturbed(world, observation, decision)
     down = download(world, observation, decision)
     selected, n_devices = np.flatnonzero(decision.selected), world.n_devices
     observation, decision = _seen_by(observation, selected), _asked_of(decision, selected)  # all that follows: theirs
@@ -103,6 +105,9 @@ def _seen_by(observation: Observation, devices: Ints) -> Observation:
         response_s=None if response_s is None else response_s[devices],
         devices=observation.devices.some(devices),
         battery_joule=observation.battery_joule[devices],
+        interference_watt=observation.interference_watt
+        if observation.interference_watt.ndim == 1
+        else observation.interference_watt[devices],
     )
 
 

@@ -90,6 +90,10 @@ def observed(cell: Cell, observation: Observation) -> Observation:
         topology=_topology(observation.topology, cell.number, at),
         store=_part(observation.store, at),
         battery_joule=observation.battery_joule[at],
+        interference_watt=observation.interference_watt
+        if observation.interference_watt.ndim == 1
+        else observation.interference_watt[at],
+        gains=None,  # a cell knows what is foreseen, and not what others decide
     )
 
 
@@ -134,7 +138,13 @@ def _world(world: World, number: int, device: Ints, seed: int) -> World:
     fast = int((device < settings.n_fast).sum())
     return world._replace(
         settings=replace(
-            settings, n_devices=len(device), n_cells=1, devices_per_cell=(), n_fast=fast, device_table=File("")
+            settings,
+            n_devices=len(device),
+            n_cells=1,
+            devices_per_cell=(),
+            n_fast=fast,
+            device_table=File(""),
+            interference="redraw" if settings.interference == "redraw" else "static",
         ),
         devices=world.devices.some(device),
         topology=_topology(world.topology, number, device),

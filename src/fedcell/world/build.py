@@ -13,9 +13,10 @@ from .. import rng
 from ..errors import ContractError
 from ..options import check
 from ..radio.cost import open_loop_watt
+from ..radio.crosstalk import foreseen
 from ..types import Arrived, Devices, Floats, Observation, Stream, Topology, Uplink, World, WorldState
 from ..units import dbm_to_watt
-from .channel import fading, interference_watt, mean_gain
+from .channel import fading, gains_to_all, interference_watt, mean_gain
 from .devices import draw_devices, redraw_cpu, switched_on, table_lines
 from .response import read_trace, response_s
 from .settings import WorldConfig
@@ -75,9 +76,10 @@ def observe(world: World, state: WorldState, seed: int, round: int) -> tuple[Obs
     store, memory = world.stream.arrive(seed, round, state.store, state.memory)
     devices, topology = _this_round(world, seed, round)
     mean = mean_gain(settings, topology.distance_m, seed, round)
+    rho = fading(settings, world.n_devices, seed, round)
     observation = Observation(
         round=round,
-        gain=mean * fading(settings, world.n_devices, seed, round),
+        gain=mean * rho,
         mean_gain=mean,
         interference_watt=_interference_watt(world, seed, round),
         available=switched_on(settings, seed, round) & (state.battery_joule > 0) & (store.size > 0),
@@ -86,8 +88,9 @@ def observe(world: World, state: WorldState, seed: int, round: int) -> tuple[Obs
         topology=topology,
         store=store,
         battery_joule=state.battery_joule,
+        gains=gains_to_all(settings, topology, mean, rho, seed, round) if settings.interference == "others" else None,
     )
-    return observation, state._replace(store=store, memory=memory)
+    return foreseen(world, observation), state._replace(store=store, memory=memory)
 
 
 def serve(
@@ -137,9 +140,9 @@ def _powered(settings: WorldConfig, devices: Devices, mean_gain: Floats) -> Devi
 
 
 def _interference_watt(world: World, seed: int, round: int) -> Floats:
-    if world.settings.interference == "static":
-        return world.interference_watt
-    return interference_watt(world.settings, seed, round)
+    if world.settings.interference == "redraw":
+        return interference_watt(world.settings, seed, round)
+    return world.interference_watt
 
 
 def places(settings: WorldConfig, seed: int, round: int) -> Topology:

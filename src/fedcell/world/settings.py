@@ -91,7 +91,16 @@ class CellConfig:
         needs="access=block",
     )
     interference: str = option(
-        "static", "interference drawn once, or anew each round", choices=("static", "redraw"), needs="access=block"
+        "static",
+        "interference drawn once, or anew each round (access=block); others: what devices of other cells make, beside "
+        "the drawn one",
+        choices=("static", "redraw", "others"),
+    )
+    forecast: str = option(
+        "full",
+        "what schedulers know of interference that others make: nothing, or all available devices at full power",
+        choices=("none", "full"),
+        needs="interference=others",
     )
     outage_threshold_db: float | None = option(
         None, "an upload is lost when its SINR falls below this; none: never", least=-300, most=300
@@ -167,6 +176,11 @@ class WorldConfig(LinkConfig, CellConfig):
         if self.n_fast > self.n_devices:
             n = self.n_devices
             raise BadInput(f"world.n_fast = {self.n_fast} but there are {n} devices: lower it to at most {n}")
+        if self.interference == "others" and (self.n_cells == 1 or self.access == "own_band"):
+            raise BadInput(
+                f"world.interference = 'others' needs several cells that share a band, not world.n_cells = "
+                f"{self.n_cells} with world.access = {self.access!r}: use topology=cells with fdma, block or tdma"
+            )
         if self.power_control == "open_loop" and self.access == "fdma":
             raise BadInput(
                 "world.power_control = 'open_loop' needs a band that is known beforehand, and world.access = 'fdma' "

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ... import radio
-from ...radio.forecast import as_on_shannon, compute_joule, room
+from ...radio.forecast import as_on_shannon, compute_joule, density_watt_per_hz, room
 from ...solve.energy_bandwidth import effort, least_energy_shares, least_share
 from ...types import Bools, Decision, Floats, Ints, Observation, Problem
 
@@ -54,7 +54,8 @@ def offer_of(problem: Problem, observation: Observation, draft: Decision, spenda
         spendable_joule: `[n_devices]`, beside the limits of round and battery.
         at: device numbers.
     """
-    settings, noise = problem.world.settings, problem.world.noise_watt_per_hz
+    settings = problem.world.settings
+    noise = np.broadcast_to(density_watt_per_hz(problem.world, observation), observation.gain.shape)[at]
     left = room(problem.world, observation, draft._replace(selected=observation.available))
     send_s = (left.deadline_s - radio.times(problem.world, observation, draft)[0])[at]
     able = (send_s > 0) & (observation.gain[at] > 0) & observation.available[at]

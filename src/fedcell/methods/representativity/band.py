@@ -11,7 +11,7 @@ import numpy as np
 
 from ... import radio
 from ...radio import rate
-from ...radio.forecast import as_on_shannon, room
+from ...radio.forecast import as_on_shannon, density_watt_per_hz, room
 from ...radio.uplink import NEVER_S
 from ...solve.equal_finish import equal_finish
 from ...solve.lambert import log_multiple
@@ -73,7 +73,8 @@ def divided(problem: Problem, observation: Observation, draft: Decision, found: 
             share = equal_finish(found.compute_s[here], found.upload_s[here]).share
         else:
             payload_bit = as_on_shannon(problem.world, observation, draft).payload_bit[here]
-            snr = rate.sinr(draft.power_watt[here], observation.gain[here], problem.world.noise_watt_per_hz)
+            density = np.broadcast_to(density_watt_per_hz(problem.world, observation), band.shape)[here]
+            snr = rate.sinr(draft.power_watt[here], observation.gain[here], density)
             share = share_of_density(
                 found.compute_s[here], payload_bit, snr / settings.bandwidth_hz, settings.bandwidth_hz
             )

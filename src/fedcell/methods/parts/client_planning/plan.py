@@ -88,12 +88,12 @@ def client_problem(problem: Problem, observation: Observation, draft: Decision) 
         observation: this round's channels, hardware and charge.
         draft: bands, payloads, samples per step and, as limits, steps, clocks and powers.
     """
-    noise, _ = noise_and_interference_watt(problem.world, observation, draft)
+    noise, interference = noise_and_interference_watt(problem.world, observation, draft)
     left = room(problem.world, observation, draft)
     # Answer times that the world draws do not depend on the work, so the deadline takes no part in the plan.
     deadline_s = left.deadline_s if observation.response_s is None else np.inf
     return Client(
-        snr_per_watt=rate.sinr(1.0, observation.gain, noise),
+        snr_per_watt=rate.sinr(1.0, observation.gain, noise, interference),
         bandwidth_hz=draft.bandwidth_hz,
         payload_bit=as_on_shannon(problem.world, observation, draft).payload_bit,
         cycles_per_step=observation.devices.cycles_per_step(draft.samples_per_step),
