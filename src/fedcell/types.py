@@ -72,6 +72,9 @@ class Devices(NamedTuple):
     battery_joule: Floats  # budget of the whole run; what it holds when full
     step_cycles: Floats | None = None  # CPU cycles of a local step beside those of its samples
     receive_watt: Floats | None = None  # while listening to the base station
+    idle_watt: Floats | None = None  # all the time
+    harvest_watt: Floats | None = None
+    charge_watt: Floats | None = None  # while plugged in
 
     def some(self, device: Ints) -> "Devices":
         """Some devices alone."""
@@ -245,19 +248,23 @@ class Uplink(NamedTuple):
     round_s: float  # how long the round lasted
     receive_joule: Floats | None = None  # of listening to the base station
     downlink_bit: float = 0.0  # sent by the base stations
+    idle_joule: Floats | None = None  # of standing by, as far as batteries went
 
     @property
     def spent_joule(self) -> Floats:
         """Energy of every device."""
         spent = self.compute_joule + self.radio_joule
-        return spent if self.receive_joule is None else spent + self.receive_joule
+        for more in (self.receive_joule, self.idle_joule):
+            spent = spent if more is None else spent + more
+        return spent
 
     @property
     def columns(self) -> dict[str, float]:
         """What the row of a round says beside the costs that every round has."""
-        if self.receive_joule is None:
-            return {}
-        return {"downlink_bit": self.downlink_bit, "receive_joule": float(self.receive_joule.sum())}
+        found: dict[str, float] = {}
+        if self.receive_joule is not None:
+            found |= {"downlink_bit": self.downlink_bit, "receive_joule": float(self.receive_joule.sum())}
+        return found if self.idle_joule is None else found | {"idle_joule": float(self.idle_joule.sum())}
 
     def some(self, device: Ints) -> "Uplink":
         """Some devices alone; the numbers of the round stay."""

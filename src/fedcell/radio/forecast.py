@@ -104,9 +104,14 @@ class Room(NamedTuple):
 def room(world: World, observation: Observation, decision: Decision) -> Room:
     """Time and energy of every device after the way down, if the decision's devices are selected or some of them.
 
+    Charge that standing by will take until the deadline is left in the battery.
+
     Where the world draws answer times, they hold the way down as well.
     """
     down, budget = download(world, observation, decision), budget_joule(observation)
+    idle = observation.devices.idle_watt
+    if idle is not None and np.isfinite(decision.deadline_s):
+        budget = np.minimum(budget, np.maximum(observation.battery_joule - idle * decision.deadline_s, 0.0))
     if down is None:
         return Room(decision.deadline_s, budget)
     deadline_s = decision.deadline_s - down.seconds if observation.response_s is None else decision.deadline_s

@@ -61,6 +61,7 @@ def transmit(world: World, observation: Observation, decision: Decision, seed: i
     observation = disturbed(world, observation, decision)
     down = download(world, observation, decision)
     selected, n_devices = np.flatnonzero(decision.selected), world.n_devices
+    idle_watt, charge = observation.devices.idle_watt, observation.battery_joule
     observation, decision = _seen_by(observation, selected), _asked_of(decision, selected)  # all that follows: theirs
     budget = budget_joule(observation)
     if decision.budget_joule is not None:
@@ -82,9 +83,18 @@ def transmit(world: World, observation: Observation, decision: Decision, seed: i
     outcome = _for_all(_outcome(broke | heard.broke, late, lost), selected, n_devices)
     round_s = _round_s(world, decision, finish_s + heard.seconds)
     uplink = Uplink(compute_s, upload_s, compute_joule, radio_joule, sent_bit, outcome, round_s)
-    if down is None:
+    if down is not None:
+        receive_joule = _for_all(np.asarray(heard.joule), selected, n_devices)
+        uplink = uplink._replace(receive_joule=receive_joule, downlink_bit=down.bit)
+    return _standing_by(uplink, idle_watt, charge)
+
+
+def _standing_by(uplink: Uplink, idle_watt: Floats | None, charge_joule: Floats) -> Uplink:
+    """The round with what every device draws while it lasts, as far as its battery goes."""
+    if idle_watt is None:
         return uplink
-    return uplink._replace(receive_joule=_for_all(np.asarray(heard.joule), selected, n_devices), downlink_bit=down.bit)
+    left = np.maximum(charge_joule - uplink.spent_joule, 0.0)
+    return uplink._replace(idle_joule=np.minimum(idle_watt * uplink.round_s, left))
 
 
 def mark_invalid(uplink: Uplink, devices: Ints) -> Uplink:

@@ -1,11 +1,14 @@
 """The channels of a round: large-scale gain, fading and interference, each from its own random stream."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ..radio.rate import noise_watt
 from ..rng import SETUP, stream
 from ..types import Floats, Topology
 from ..units import db_to_ratio, dbm_to_watt
+from .fields import ar1, correlated_gain, jakes
 from .pathloss import power_law_gain, uma_los_db, uma_los_probability, uma_nlos_db, uma_shadowing_db
 from .settings import WorldConfig
 from .topology import to_stations_m
@@ -21,20 +24,42 @@ def mean_gain(settings: WorldConfig, distance_m: Floats, seed: int, round: int, 
     return uma_gain(settings, distance_m, seed, SETUP if settings.los == "static" else round, which)
 
 
-def gains_to_all(
-    settings: WorldConfig, topology: Topology, own_mean: Floats, own_fading: Floats, seed: int, round: int
-) -> Floats:
+class Channels(NamedTuple):
+    """The channels of a round."""
+
+    topology: Topology  # with the cells that serve
+    mean: Floats  # [n_devices], to the own base station, without fading
+    fading: Floats  # [n_devices]
+    to_all: Floats | None  # [n_devices, n_cells], without fading, if it is known before the own station is
+
+
+def channels(settings: WorldConfig, topology: Topology, seed: int, round: int, clock_s: float) -> Channels:
+    """The channels at the places of a round. With correlated shadowing the strongest base station serves a device."""
+    rho = fading(settings, settings.n_devices, seed, round, clock_s=clock_s)
+    if settings.shadowing != "correlated" or settings.pathloss != "uma":
+        return Channels(topology, mean_gain(settings, topology.distance_m, seed, round), rho, None)
+    away_m = np.maximum(to_stations_m(topology.position_m, topology.station_m), settings.min_distance_m)
+    to_all = correlated_gain(settings, topology.position_m, away_m, seed)
+    cell = topology.cell if settings.geometry == "static" else to_all.argmax(axis=1)
+    row = np.arange(len(cell))
+    return Channels(topology._replace(cell=cell, distance_m=away_m[row, cell]), to_all[row, cell], rho, to_all)
+
+
+def gains_to_all(settings: WorldConfig, found: Channels, seed: int, round: int, clock_s: float) -> Floats:
     """Gain of every device to every base station, `[n_devices, n_cells]`; that to the own one is the given one.
 
     Each further station has draws of its own, so that the channel to the own one is what it would be without them.
     """
+    topology = found.topology
     away_m = np.maximum(to_stations_m(topology.position_m, topology.station_m), settings.min_distance_m)
-    found = np.empty_like(away_m)
+    gains = np.empty_like(away_m)
     for station in range(away_m.shape[1]):
-        mean = mean_gain(settings, away_m[:, station], seed, round, f" {station}")
-        found[:, station] = mean * fading(settings, len(away_m), seed, round, f" {station}")
-    found[np.arange(len(away_m)), topology.cell] = own_mean * own_fading
-    return found
+        which = f" {station}"
+        known = found.to_all
+        mean = mean_gain(settings, away_m[:, station], seed, round, which) if known is None else known[:, station]
+        gains[:, station] = mean * fading(settings, len(away_m), seed, round, which, clock_s)
+    gains[np.arange(len(away_m)), topology.cell] = found.mean * found.fading
+    return gains
 
 
 def uma_gain(settings: WorldConfig, distance_m: Floats, seed: int, round: int, which: str = "") -> Floats:
@@ -59,13 +84,21 @@ def uma_gain(settings: WorldConfig, distance_m: Floats, seed: int, round: int, w
     return db_to_ratio(-(loss_db + normal * uma_shadowing_db(los)))
 
 
-def fading(settings: WorldConfig, n_devices: int, seed: int, round: int, which: str = "") -> Floats:
+def fading(
+    settings: WorldConfig, n_devices: int, seed: int, round: int, which: str = "", clock_s: float = 0.0
+) -> Floats:
     """Small-scale power gain with mean 1: `Exp(1)` (Rayleigh amplitude), or 1 when switched off.
+
+    `ar1` has memory from round to round, `jakes` over the clock.
 
     Reference: chen-ch3, section 2.4
     """
     if settings.fading == "none":
         return np.ones(n_devices)
+    if settings.fading == "ar1":
+        return ar1(n_devices, settings.fading_memory, seed, round, which)
+    if settings.fading == "jakes":
+        return jakes(n_devices, settings.doppler_hz, seed, settings.start_s + clock_s, which)
     return stream(seed, round, f"world.fading{which}").standard_exponential(n_devices)
 
 

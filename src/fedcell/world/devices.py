@@ -29,6 +29,7 @@ OF_CLASS = {  # keys that a device class sets
     "power_dbm": "power_dbm",
     "battery_joule": "battery_joule",
     "receive_watt": "receive_watt",
+    "idle_watt": "idle_watt",
 }
 
 
@@ -124,7 +125,10 @@ def draw_devices(settings: WorldConfig, flops_per_sample: float | Floats, seed: 
         energy_per_round_joule=of.column("energy_per_round_joule", settings.energy_per_round_joule),
         battery_joule=of.column("battery_joule", settings.battery_joule),
         step_cycles=of.maybe("step_cycles", settings.step_cycles),
-        receive_watt=of.maybe("receive_watt", settings.receive_watt),
+        **{
+            name: of.maybe(name, getattr(settings, name))
+            for name in ("receive_watt", "idle_watt", "harvest_watt", "charge_watt")
+        },
     )
 
 

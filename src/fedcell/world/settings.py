@@ -7,6 +7,7 @@ from ..errors import BadInput
 from ..options import Law, option
 from ..tables import File
 from .link_settings import LinkConfig
+from .motion_settings import MotionConfig
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,9 @@ class CellConfig:
     )
     min_distance_m: float = option(10.0, "no device stands nearer to its base station", above=0)
     geometry: str = option(
-        "static", "places are drawn once, or anew each round", choices=("static", "redraw", "redraw_hardware")
+        "static",
+        "places are drawn once, or anew each round; or devices move with the clock, between waypoints or on tracks",
+        choices=("static", "redraw", "redraw_hardware", "waypoints", "tracks"),
     )
 
     pathloss: str = option(
@@ -67,7 +70,12 @@ class CellConfig:
         -30.0, "gain at 1 m (power_law)", least=-300, most=300, needs="pathloss=power_law"
     )
     exponent: float = option(2.0, "path-loss exponent (power_law)", above=0, most=30, needs="pathloss=power_law")
-    fading: str = option("none", "small-scale fading of the power gain", choices=("none", "exponential"))
+    fading: str = option(
+        "none",
+        "small-scale fading of the power gain: Exp(1) anew each round; ar1: with memory from round to round; jakes: "
+        "with the clock",
+        choices=("none", "exponential", "ar1", "jakes"),
+    )
 
     access: str = option(
         "fdma",
@@ -161,7 +169,7 @@ class CellConfig:
 
 
 @dataclass(frozen=True)
-class WorldConfig(LinkConfig, CellConfig):
+class WorldConfig(MotionConfig, LinkConfig, CellConfig):
     """Radio cells and the devices in them. A number or range such as `1e9..2e9` is drawn per device."""
 
     def __post_init__(self) -> None:
@@ -180,6 +188,16 @@ class WorldConfig(LinkConfig, CellConfig):
             raise BadInput(
                 f"world.interference = 'others' needs several cells that share a band, not world.n_cells = "
                 f"{self.n_cells} with world.access = {self.access!r}: use topology=cells with fdma, block or tdma"
+            )
+        if self.geometry in ("waypoints", "tracks") and self.edge_rounds and self.n_cells > 1:
+            raise BadInput(
+                f"world.geometry = {self.geometry!r} lets devices change cells and world.edge_rounds = "
+                f"{self.edge_rounds} ties them to an edge model: set edge_rounds=0, or geometry=static"
+            )
+        if self.shadowing == "correlated" and self.geometry in ("redraw", "redraw_hardware"):
+            raise BadInput(
+                f"world.shadowing = 'correlated' needs places that last, not world.geometry = {self.geometry!r}: use "
+                "static, waypoints or tracks"
             )
         if self.power_control == "open_loop" and self.access == "fdma":
             raise BadInput(
