@@ -14,7 +14,7 @@ from ..units import dbm_to_watt
 from . import link, rate
 
 
-class Download(NamedTuple):
+class WayDown(NamedTuple):
     """What a round's way down costs; `[n_devices]`, zero for devices that are not selected."""
 
     seconds: Floats
@@ -22,7 +22,7 @@ class Download(NamedTuple):
     bit: float  # sent by all stations
 
 
-def download(world: World, observation: Observation, decision: Decision) -> Download | None:
+def download(world: World, observation: Observation, decision: Decision) -> WayDown | None:
     """The way down of a decision; None in a world without one.
 
     Fewer devices never make it longer, so a plan that holds for a draft holds for any part of it.
@@ -46,7 +46,7 @@ def download(world: World, observation: Observation, decision: Decision) -> Down
         sent_bit = float(largest.sum())
     watt = observation.devices.receive_watt
     joule = np.zeros_like(seconds) if watt is None else watt * np.where(np.isfinite(seconds), seconds, 0.0)
-    return Download(seconds, joule, sent_bit)
+    return WayDown(seconds, joule, sent_bit)
 
 
 def rate_down_bps(world: World, observation: Observation, sharing: Floats) -> Floats:

@@ -12,7 +12,7 @@ from ..units import db_to_ratio
 from . import cost, link
 from .contract import DTYPES, TOLERANCE, check_decision
 from .crosstalk import disturbed
-from .downlink import Download, download
+from .downlink import WayDown, download
 from .forecast import budget_joule, compute_joule, sinr, success_probability, times
 
 Number = TypeVar("Number", np.float64, np.int64)
@@ -163,7 +163,7 @@ class Listened(NamedTuple):
     broke: Bools  # ran out of energy before the model was there
 
 
-def _listened(down: Download | None, budget: Floats, devices: Ints, deadline_s: float, timed: bool) -> Listened:
+def _listened(down: WayDown | None, budget: Floats, devices: Ints, deadline_s: float, timed: bool) -> Listened:
     """Listening of the selected devices; `timed`: it takes of the round, and not of an answer time that is drawn."""
     if down is None:
         return Listened(0.0, 0.0, deadline_s, np.zeros(len(devices), dtype=np.bool_))
