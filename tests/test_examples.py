@@ -31,6 +31,15 @@ def momentum():
 # ---------------------------------------------------------------- scripts
 
 
+def test_a_day_in_a_city(capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["day_in_a_city.py", "3"])
+    runpy.run_path(str(EXAMPLES / "day_in_a_city.py"), run_name="__main__")
+    out = capsys.readouterr().out
+    assert out.count("standing by cost") == 3
+    assert Path("city.png").stat().st_size > 10_000
+    assert Path("states.csv").read_text().count("\n") == 1 + 30 * 5 + 30
+
+
 def test_own_everything(capsys):
     out = runpy.run_path(str(EXAMPLES / "own_everything.py"), run_name="__main__")
     table = capsys.readouterr().out
