@@ -2,8 +2,8 @@
 
 FedAvg with all devices in the `cell` world: LeNet on 28 x 28 images with 100 devices, logistic regression with 10,000.
 The bars: world, decision, radio and row below 5 % of a round at 100 devices, below 20 % at 10,000. (Large cohorts train
-when sums are asked for, so their training shows in none of the parts.) The same with all parts of the world on (`CITY`):
-motion, correlated channels, interference of others, a 5G link both ways, idle energy and harvesting. Last, a moving
+when sums are asked for, so their training shows in none of the parts.) The same with all of the world on (`CITY`:
+motion, correlated channels, interference of others, a 5G link both ways, idle energy and harvesting). Last, a moving
 world of 1,000 devices alone, whose bar is 10 ms of processor time a round.
 
     python benchmarks/shares.py [--rounds 5]
