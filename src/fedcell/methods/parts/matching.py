@@ -16,7 +16,6 @@ from ...radio.uplink import NEVER_S
 from ...solve.matching import assign
 from ...types import Bools, Decision, Floats, Ints, Observation, Problem
 from .resources import plan
-from .turns import refuse_turns
 
 
 class Pairs(NamedTuple):
@@ -31,7 +30,6 @@ def draft(
     problem: Problem, observation: Observation, steps: int | Ints, samples_per_step: float | Floats, n_selected: int
 ) -> Decision:
     """Full speed for everyone, with the band that each would have if `n_selected` of its cell were selected."""
-    refuse_turns(problem, "the matching of devices and bands")
     settings, cell = problem.world.settings, observation.topology.cell
     decision = plan(problem, observation, np.ones(len(cell), dtype=np.bool_), steps, samples_per_step)
     in_cell = np.bincount(cell)[cell]

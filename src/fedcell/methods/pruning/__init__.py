@@ -32,6 +32,7 @@ from ..parts import defaults
 from ..parts.contributions import Contributions, nothing, remember, rows_of, weighted_sum
 from ..parts.defaults import TrainingConfig, mean_update, setting, work_of
 from ..parts.matching import draft
+from ..parts.turns import refuse_turns
 from . import submodels
 from .schedule import SCHEDULERS, Choice, Offers, offers, omega, unit_masks, unit_order
 from .theory import age_cost, next_age, output_scale
@@ -118,6 +119,7 @@ def build(config: Config) -> Method:
 
 
 def init(config: Config, problem: Problem, params: Tensor) -> State:
+    refuse_turns(problem, "the matching of devices and bands")
     _refuse(config, problem)
     n, units = problem.world.n_devices, network(problem)
     return State(

@@ -31,6 +31,7 @@ from ...types import Bools, Decision, Floats, Ints, Method, Observation, Problem
 from ..parts.defaults import LocalConfig, TrainingConfig, default, local, mean_update, setting
 from ..parts.gradients import client_losses
 from ..parts.resources import plan
+from ..parts.turns import refuse_turns
 from . import diagnostics
 from .band import Alone, alone, divided, left_s
 from .diagnostics import Errors
@@ -124,6 +125,7 @@ def build(config: Config) -> Method:
 
 def init(config: Config, problem: Problem, params: Tensor) -> State:
     """Before the first round; the first gradients are taken here where they cost nothing."""
+    refuse_turns(problem, "the band rule of representativity")
     memory = blank(problem.world.n_devices, len(params)) if config.remembers else None
     if memory is not None and config.start == "free":
         store = problem.world.stream.start(problem.seed)[0]

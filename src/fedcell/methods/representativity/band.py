@@ -18,7 +18,6 @@ from ...solve.lambert import log_multiple
 from ...solve.scalar import convex_minimum
 from ...types import Bools, Decision, Floats, Observation, Problem
 from ..parts.resources import plan
-from ..parts.turns import refuse_turns
 
 
 class Alone(NamedTuple):
@@ -38,7 +37,6 @@ def alone(problem: Problem, observation: Observation, work: Decision) -> Alone:
 
     Reference: chen-ch3, Eqs. (3.6), (3.7)
     """
-    refuse_turns(problem, "the band rule of representativity")
     settings = problem.world.settings
     whole = work._replace(bandwidth_hz=np.full(problem.world.n_devices, settings.bandwidth_hz))
     compute_s, upload_s = radio.times(problem.world, observation, whole)
