@@ -1,5 +1,6 @@
 """The examples run, and the method file of CONTRIBUTING keeps to the contract of every method."""
 
+import re
 import runpy
 from pathlib import Path
 
@@ -29,6 +30,16 @@ def momentum():
 
 
 # ---------------------------------------------------------------- scripts
+
+
+def test_joint_assignment(capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["joint_assignment.py", "2"])
+    runpy.run_path(str(EXAMPLES / "joint_assignment.py"), run_name="__main__")
+    found = re.findall(r"draw (\d), ([a-z-]+): (\d+) samples", capsys.readouterr().out)
+    expected = {(draw, order): int(samples) for draw, order, samples in found}
+    for draw in "012":
+        best, blocks, lots = (expected[draw, order] for order in ("optimal", "random-blocks", "random"))
+        assert best >= max(blocks, lots) > 0
 
 
 def test_a_day_in_a_city(capsys, monkeypatch):

@@ -16,7 +16,11 @@ class MotionConfig:
     )
     tracks: File = option(File(""), "CSV file of places: device, clock_s, x_m, y_m (tracks)", needs="geometry=tracks")
     track_period_s: float = option(
-        inf, "tracks begin anew after so long; inf: devices stay where they end", above=0, infinite=True
+        inf,
+        "tracks begin anew after so long; inf: devices stay where they end",
+        above=0,
+        infinite=True,
+        needs="geometry=tracks",
     )
     shadowing: str = option(
         "drawn",
@@ -43,10 +47,11 @@ class MotionConfig:
         "constant",
         "harvest_watt all the time, or day: from 6 to 18 o'clock as a half sine",
         choices=("constant", "day"),
+        needs="harvest_watt!=0",
     )
     charge_watt: Law = option(Law((0.0,)), "power of a device that is plugged in, see traces", least=0, most=1e9)
     traces: File = option(
         File(""), "CSV file of states: device, clock_s, on, plugged (0 or 1), each until the next; empty: always on"
     )
-    trace_period_s: float = option(86400.0, "traces begin anew after so long", above=0, infinite=True)
+    trace_period_s: float = option(86400.0, "traces begin anew after so long", above=0, infinite=True, needs="traces!=")
     start_s: float = option(0.0, "time of day at which a run begins (harvest=day, tracks, traces)", least=0, most=1e12)

@@ -24,7 +24,8 @@ class CellConfig:
     device_class: tuple[str, ...] = option(
         (),
         "classes that devices are drawn from, such as phone_mid,raspberry_pi_4 (fedcell list devices); they set "
-        "cpu_hz, capacitance, flops_per_cycle, step_cycles, power_dbm and battery_joule; empty: the laws of these keys",
+        "cpu_hz, capacitance, flops_per_cycle, step_cycles, power_dbm, battery_joule, idle_watt and receive_watt; "
+        "empty: the laws of these keys",
     )
 
     topology: str = option("disc", "where devices stand", choices=("disc", "square", "cells"))
