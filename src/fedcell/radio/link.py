@@ -6,6 +6,8 @@ from ..rng import stream
 from ..types import Bools, Floats, Ints, World
 from . import nr, rate
 
+HOPELESS = 1e6  # times Shannon's: no plan can pay for it
+
 
 def rate_bps(world: World, bandwidth_hz: float | Floats, sinr: Floats) -> Floats:
     """Bits per second of a link; with `nr` the mean over retransmissions.
@@ -29,7 +31,7 @@ def over_shannon(world: World, bandwidth_hz: Floats, sinr: Floats) -> Floats | N
     if world.settings.link == "shannon":
         return None
     bound, real = rate.rate_bps(bandwidth_hz, sinr), rate_bps(world, bandwidth_hz, sinr)
-    return np.divide(bound, real, out=np.ones_like(bound), where=real > 0)
+    return np.minimum(np.divide(bound, real, out=np.full_like(bound, HOPELESS), where=real > 0), HOPELESS)
 
 
 def played(
@@ -51,7 +53,7 @@ def played(
     found = _blocks(world, bandwidth_hz, sinr)
     uniform = stream(seed, round, "link").random((world.settings.harq_attempts, world.n_devices))[:, device]
     sent, decoded = nr.play(found, payload_bit, uniform)
-    return sent / found.attempts, sent, decoded
+    return sent / found.attempts * found.decoded, sent, decoded
 
 
 def _blocks(world: World, bandwidth_hz: float | Floats, sinr: Floats) -> nr.Blocks:

@@ -54,6 +54,11 @@ class Blocks(NamedTuple):
         """In the mean, for one block."""
         return 1.0 + self.fails[:-1].sum(axis=0)
 
+    @property
+    def decoded(self) -> Floats:
+        """Share of the blocks that are decoded in the end."""
+        return 1.0 - self.fails[-1]
+
 
 @cache
 def tables() -> Tables:
@@ -114,7 +119,8 @@ def code_blocks(block_bit: Floats, code_rate: Floats) -> tuple[Floats, Floats]:
 def block_error(scheme: Ints, block_bit: Floats, sinr: Floats) -> Floats:
     """Error rate of a transport block: none of its code blocks may fail."""
     count, size = code_blocks(block_bit, tables().code_rate[scheme])
-    return np.asarray(-np.expm1(count * np.log1p(-np.minimum(code_block_error(scheme, size, sinr), 1 - 1e-15))))
+    with np.errstate(divide="ignore"):  # a block that is lost for certain
+        return np.asarray(-np.expm1(count * np.log1p(-code_block_error(scheme, size, sinr))))
 
 
 def blocks(bandwidth_hz: Floats, sinr: Floats, target: float, n_attempts: int) -> Blocks:
@@ -141,8 +147,8 @@ def blocks(bandwidth_hz: Floats, sinr: Floats, target: float, n_attempts: int) -
 
 
 def rate_bps(found: Blocks, sinr: Floats) -> Floats:
-    """Payload bits per second with the mean number of attempts; 0 without any signal."""
-    return np.where(np.asarray(sinr) > 0, found.bit / (found.seconds * found.attempts), 0.0)
+    """Payload bits per second that are decoded, with the mean number of attempts; 0 if every block is lost."""
+    return np.where(np.asarray(sinr) > 0, found.bit * found.decoded / (found.seconds * found.attempts), 0.0)
 
 
 def play(found: Blocks, payload_bit: Floats, uniform: Floats) -> tuple[Floats, Bools]:
