@@ -150,7 +150,7 @@ def _with_errors(
     quality = sinr(world, observation, decision)
     band, payload, round = decision.bandwidth_hz, decision.payload_bit, observation.round
     longer, repeats, decoded = link.played(world, band, quality, payload, devices, seed, round)
-    upload_s = np.where(plan.silent, plan.upload_s, plan.upload_s * longer)
+    upload_s = np.multiply(plan.upload_s, longer, out=plan.upload_s.copy(), where=~plan.silent)
     return plan._replace(upload_s=upload_s), repeats, decoded
 
 
