@@ -128,7 +128,7 @@ def _run_flags(sub: ArgumentParser) -> None:
 
 
 def _list_flags(sub: ArgumentParser) -> None:
-    topics = ("methods", "codings", "scenarios", "models", "data", "keys")
+    topics = ("methods", "codings", "scenarios", "models", "data", "devices", "keys")
     sub.add_argument(
         "topic", nargs="?", choices=topics, metavar="TOPIC", help=", ".join(topics) + " (default: all but keys)"
     )

@@ -20,6 +20,7 @@ from ..metrics import CLASSIFICATION, SCORES, Metric, leading
 from ..version import __version__
 from .files import in_use, present, read_json, write_json
 from .served import COLUMNS as SERVED
+from .totals import LATER
 
 if TYPE_CHECKING:
     import pandas
@@ -140,7 +141,7 @@ def read(folder: str | Path, wanted: Collection[str] | None = None) -> Record:
         raise _no_run(folder)
     values = versioned(folder / RUN)
     record = _record(folder, _spec(values, folder / RUN), wanted)
-    unknown = [name for name in wanted or () if name not in (*record.columns, *SCORES, *SERVED)]
+    unknown = [name for name in wanted or () if name not in (*record.columns, *SCORES, *SERVED, *LATER)]
     if unknown and record.status.rounds:
         raise _no_column(folder, unknown[0])
     return record._replace(made_by=values.get("made_by", {}))

@@ -11,13 +11,14 @@ from zlib import crc32
 from ..metrics import BY_NAME, CLASSIFICATION, leading
 from ..record import rows, served
 from ..record.folder import ROWS, RowsSum
+from ..record.totals import LATER
 from ..types import Outcome, Row
 from .downsample import Downsampled
 
 POINTS = 1000  # rounds of a curve
 LETTERS = 200_000  # outcome letters of a schedule map
 CHUNK = 1 << 22  # bytes read at a time
-TOTALS = ("clock_s", "compute_joule", "radio_joule", "uplink_bit", "selected", "delivered")
+TOTALS = ("clock_s", "compute_joule", "radio_joule", "uplink_bit", "selected", "delivered", "other_joule")
 
 
 class CurvePoint(NamedTuple):
@@ -88,7 +89,8 @@ class Follower:
 
     def _add(self, row: Row) -> None:
         self.done += 1
-        spent = (row.compute_joule, row.radio_joule, row.uplink_bit, row.n_selected, row.n_delivered)
+        other = row.metrics.get("receive_joule", 0.0) + row.metrics.get("idle_joule", 0.0)
+        spent = (row.compute_joule, row.radio_joule, row.uplink_bit, row.n_selected, row.n_delivered, other)
         totals = (row.clock_s, *(a + b for a, b in zip(self._totals[1:], spent, strict=True)))
         self._totals = totals
         self.outcomes.update(row.outcome)
@@ -116,6 +118,7 @@ class Follower:
         return {
             "rounds": self.done,
             **{name: number(value) for name, value in zip(TOTALS, self._totals, strict=True)},
+            **{name: number(self._sums[name][0]) for name in LATER if name in self._sums},
             "best": number(self.best.get(self.metric.name)),
             "final": number(self.final.get(self.metric.name)),
             "outcomes": {one.letter: self.outcomes[one.letter] for one in Outcome},
