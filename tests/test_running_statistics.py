@@ -309,6 +309,22 @@ def test_a_run_that_was_killed_ends_with_the_same_bytes(buffers, tmp_path):
         assert one.read_bytes() == other.read_bytes()
 
 
+def test_other_tasks_have_statistics_too():
+    def model():
+        torch.manual_seed(1)
+        return nn.Sequential(nn.Linear(10, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 1))
+
+    config = settings(rounds=2, partition="iid")
+    config = replace(config, data=replace(config.data, name="diabetes", scaling="standard"))
+    problem = build_problem(config, model=model())
+    rows, snapshots = zip(*simulate(problem, methods.parse("fedavg").build()), strict=True)
+    assert np.isfinite(rows[-1].metrics["mae"])
+    assert not torch.equal(snapshots[-1].params[-16:], problem.learner.whole()[-16:])
+    local = replace(config, model=replace(config.model, buffers="local"))
+    with pytest.raises(BadInput, match=r"model.buffers = 'local'.*use average or frozen"):
+        begin(build_problem(local, model=model()), methods.parse("fedavg").build())
+
+
 # ---------------------------------------------------------------- models that are taken home
 
 

@@ -17,6 +17,7 @@ Reference: Li, Jiang, Zhang, Kamp, Dou, FedBN, 2021 (`local`)
 """
 
 from ....errors import BadInput
+from ....learn.tasks import refuse_without_labels
 from ....types import Method, Problem
 from .averaged import averaged
 from .kept import kept
@@ -32,4 +33,7 @@ def with_statistics(problem: Problem, method: Method) -> Method:
             "pairs: set model.buffers=frozen, use GroupNorm, or choose another method"
         )
     stay = not problem.learner.architectures[0].tail.sent or method.own_networks
-    return kept(method) if stay and method.sends != "nothing" else averaged(method)
+    if not stay or method.sends == "nothing":
+        return averaged(method)
+    refuse_without_labels(problem.learner.task.name, "model.buffers = 'local'", "use average or frozen")
+    return kept(method)
