@@ -61,7 +61,7 @@ class Processes:
         self.folder, self.started = folder, list[subprocess.Popen[bytes]]()
         self.environment = {
             **os.environ,
-            "FLWR_HOME": str(folder / "flwr"),
+            "FLWR_HOME": str(example.home_of(folder)),
             "FLWR_TELEMETRY_ENABLED": "0",
             "FLWR_DISABLE_UPDATE_CHECK": "1",
             "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1",

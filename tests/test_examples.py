@@ -1,5 +1,6 @@
 """The examples run, and the method file of CONTRIBUTING keeps to the contract of every method."""
 
+import re
 import runpy
 from pathlib import Path
 
@@ -30,6 +31,25 @@ def momentum():
 
 
 # ---------------------------------------------------------------- scripts
+
+
+def test_joint_assignment(capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["joint_assignment.py", "2"])
+    runpy.run_path(str(EXAMPLES / "joint_assignment.py"), run_name="__main__")
+    found = re.findall(r"draw (\d), ([a-z-]+): (\d+) samples", capsys.readouterr().out)
+    expected = {(draw, order): int(samples) for draw, order, samples in found}
+    for draw in "012":
+        best, blocks, lots = (expected[draw, order] for order in ("optimal", "random-blocks", "random"))
+        assert best >= max(blocks, lots) > 0
+
+
+def test_a_day_in_a_city(capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["day_in_a_city.py", "3"])
+    runpy.run_path(str(EXAMPLES / "day_in_a_city.py"), run_name="__main__")
+    out = capsys.readouterr().out
+    assert out.count("standing by cost") == 3
+    assert Path("city.png").stat().st_size > 10_000
+    assert Path("states.csv").read_text().count("\n") == 1 + 30 * 5 + 30
 
 
 def test_own_everything(capsys):

@@ -38,6 +38,39 @@ WORLDS = {
     "batteries that run out": {"world.battery_joule": "1e-4..1e-2", "world.cycles_per_sample": "1e6"},
     "tight energy budgets": {"world.energy_per_round_joule": "1e-4..1e-2", "world.cycles_per_sample": "1e6"},
     "devices come and go, places change": {"world.availability": "0.5", "world.geometry": "redraw_hardware"},
+    "turns on a 5G link, with a way down": {
+        "world.access": "tdma",
+        "world.link": "nr",
+        "world.downlink": "unicast",
+        "world.receive_watt": "0.1",
+    },
+    "a city": {
+        "world.topology": "cells",
+        "world.n_cells": "3",
+        "world.geometry": "waypoints",
+        "world.shadowing": "correlated",
+        "world.fading": "jakes",
+        "world.interference": "others",
+        "world.link": "nr",
+        "world.downlink": "broadcast",
+        "world.receive_watt": "0.1",
+        "world.battery_joule": "0.2..5",
+        "world.idle_watt": "0.01",
+        "world.harvest_watt": "0.05",
+        "world.clock": "deadline",
+        "world.deadline_s": "20",
+    },
+    "blocks that others disturb": {
+        "world.topology": "cells",
+        "world.n_cells": "2",
+        "world.access": "block",
+        "world.n_blocks": "2",
+        "world.interference": "others",
+        "world.downlink": "unicast",
+        "world.energy_per_round_joule": "0.01..1",
+        "world.receive_watt": "0.1",
+        "world.fading": "ar1",
+    },
     "nobody is ever there": {"world.availability": "0"},
     "one device": {"world.n_devices": "1"},
     "a device with no data": {"data.partition": "counts", "data.counts": "40,0,40,40,0,40"},
@@ -85,7 +118,8 @@ def test_runs_within_budgets_and_repeats(small, method, world):
         assert after.params.dtype == torch.float32
         assert len(row.outcome) == problem.world.n_devices
         assert row.outcome.count("D") == row.n_delivered <= row.n_selected <= problem.world.n_devices
-        assert row.compute_joule + row.radio_joule <= problem.world.devices.energy_per_round_joule.sum() * (1 + 1e-9)
+        spent = row.compute_joule + row.radio_joule + row.metrics.get("receive_joule", 0.0)
+        assert spent <= problem.world.devices.energy_per_round_joule.sum() * (1 + 1e-9)
         assert (after.world.battery_joule >= 0).all()
         assert np.isfinite(
             [row.clock_s, row.round_s, row.compute_joule, row.radio_joule, row.uplink_bit, *row.metrics.values()]

@@ -230,6 +230,9 @@ def test_a_changed_row_is_named(tmp_path):
     lines = rows.read_bytes().splitlines(keepends=True)
     lines[7] = lines[7].replace(b'"n_delivered":4', b'"n_delivered":3')
     rows.write_bytes(b"".join(lines))
+    with pytest.raises(FedcellError, match=r"rounds.jsonl is damaged \(its first \d+ bytes have checksum"):
+        record.resume(folder)
+    (folder / "fedavg" / "status.json").unlink()  # and the checksum with it
     with pytest.raises(FedcellError, match=r"round 7 now gives n_delivered = 4 but .* holds 3"):
         record.resume(folder)
     assert rows.read_bytes() == b"".join(lines)

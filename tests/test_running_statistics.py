@@ -25,6 +25,7 @@ from fedcell.types import Store
 
 OSAFL = ["osafl", "m_fedavg", "m_fedprox", "m_fednova", "m_afa_cd", "m_feddisco"]
 SHARING = ["fedavg", "fedprox", "fednova", "scaffold", "cafe", "recycling", "streaming", "representativity", "h_fedavg"]
+ROBUST = ["robust"]  # rules of its own, below
 PERSONAL = ["fedrep", "fedkd", "knowledge"]
 REFUSED = ["pruning", "apfl"]
 OTHERS = ["rawhfl", "top_popular"]  # cells, below; answers without a network
@@ -205,6 +206,22 @@ def test_an_upload_whose_statistics_are_not_finite_is_turned_away(monkeypatch):
     assert after.params.isfinite().all()
 
 
+@pytest.mark.parametrize("rule", ["median", "trimmed", "krum", "clip", "geometric"])
+def test_robust_rules_hold_for_statistics(rule):
+    """A device whose statistics are finite and absurd moves them little."""
+    problem = build_problem(settings(rounds=1), model=dense())
+    plain = methods.parse(f"robust:rule={rule}").build()
+
+    def absurd(problem, state, start, observation, decision):
+        updates = plain.local(problem, state, start, observation, decision)
+        problem.learner.carried.rows[2] = 1e6
+        return updates
+
+    (_, after), *_ = simulate(problem, plain._replace(local=absurd))
+    first, n = problem.learner.whole(), problem.learner.n_params
+    assert 0 < float((after.params[n:] - first[n:]).norm()) < 100
+
+
 # ---------------------------------------------------------------- every method, edges, saving
 
 
@@ -228,7 +245,7 @@ def test_every_method_moves_and_uses_them(method, buffers):
 
 
 def test_every_method_is_looked_at():
-    assert {*OSAFL, *SHARING, *PERSONAL, *REFUSED, *OTHERS, "central"} == set(methods.names())
+    assert {*OSAFL, *SHARING, *ROBUST, *PERSONAL, *REFUSED, *OTHERS, "central"} == set(methods.names())
 
 
 @pytest.mark.parametrize("method", REFUSED)

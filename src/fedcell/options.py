@@ -7,7 +7,7 @@ sections, so a key is a dotted path such as `world.radius_m`.
 import re
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
 from difflib import get_close_matches
 from math import inf, isfinite, nan
@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 
 from .errors import BadInput, choose_one
+from .tables import File, Line, number, read_column, read_lines
 from .types import Floats
 
 FEW = 12  # keys that an error message may list
+LARGE, TINY = 1e38, 1e-38  # no setting is larger, or nearer to 0 without being 0: learning is in float32
 UNIT = re.compile(r"\d\s*(?![eE][-+]?\d)[A-Za-zµ]")  # a letter behind a number that is no exponent
 MEASURE = re.compile(r"(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*([A-Za-zµ]+)")
 BASES = {
@@ -52,7 +54,8 @@ def option(
 ) -> Any:
     """A documented dataclass field. `above` is an exclusive lower limit, `least` and `most` inclusive ones.
 
-    Limits hold for every number of a list or law. Numbers are finite unless `infinite` allows `inf` within the limits.
+    Limits hold for every number of a list or law. Numbers are finite unless `infinite` allows `inf` within the limits,
+    and no larger than float32 can hold.
     `needs` says when the option counts, by another one of its class: `access=block|own_band`, or `scheduler!=all`.
     `before` is what records from before the option meant, if that is not the default.
     """
@@ -63,9 +66,10 @@ def option(
 
 @dataclass(frozen=True)
 class Law:
-    """How a per-device number is spread: one value, a range, or a set of choices.
+    """How a per-device number is spread: one value, a range, a set of choices, or a column of a CSV file.
 
-    Written `5`, `1e9..2e9` (uniform), `1e2~1e5` (uniform in the logarithm) or `1|2|4` (any of these).
+    Written `5`, `1e9..2e9` (uniform), `1e2~1e5` (uniform in the logarithm), `1|2|4` (any of these) or
+    `@devices.csv:cpu_hz` (one line per device; the record adds the checksum of the file).
 
     >>> Law.parse("1..2").draw(np.random.default_rng(0), 3).round(2).tolist()
     [1.64, 1.27, 1.04]
@@ -74,11 +78,14 @@ class Law:
     """
 
     values: tuple[float, ...]
-    kind: str = "one"  # one, uniform, log, choice
+    kind: str = "one"  # one, uniform, log, choice, table
+    source: str = ""  # FILE:COLUMN#CHECKSUM of a table
 
     @staticmethod
     def parse(text: str) -> "Law":
-        """Read the written form; raises ValueError on anything else."""
+        """Read the written form; raises ValueError on anything else, and BadInput for a file that is no table."""
+        if text.startswith("@"):
+            return Law.table(text[1:])
         for mark, kind in (("..", "uniform"), ("~", "log"), ("|", "choice")):
             if mark in text:
                 values = tuple(float(part) for part in text.split(mark))
@@ -89,17 +96,52 @@ class Law:
                 return Law(values, kind)
         return Law((float(text),))
 
+    @staticmethod
+    def table(source: str) -> "Law":
+        """The law of a column, `FILE:COLUMN`.
+
+        With a checksum behind it, as in records, the file may be missing or another one: the law then has no values,
+        records stay readable, and `draw` refuses.
+        """
+        place, _, checksum = source.partition("#")
+        path, colon, column = place.rpartition(":")
+        if not (colon and path and column):
+            raise ValueError("a table is @FILE:COLUMN")
+        try:
+            file = File.of(f"{path}#{checksum}" if checksum else path)
+            return Law(tuple(read_column(file, column)), "table", f"{path}:{column}#{file.checksum}")
+        except BadInput:
+            if not checksum:
+                raise
+            return Law((), "table", source)
+
     def __str__(self) -> str:
+        if self.kind == "table":
+            return f"@{self.source}"
         mark = {"one": "", "uniform": "..", "log": "~", "choice": "|"}[self.kind]
         return mark.join(_number(value) for value in self.values)
 
     def draw(self, rng: np.random.Generator, size: int) -> Floats:
-        """`size` independent values."""
+        """`size` independent values; those of a table as they stand there."""
+        if self.kind == "table":
+            return self._listed(size)
         if self.kind == "uniform":
             return rng.uniform(self.values[0], self.values[1], size)
         if self.kind == "log":
             return np.exp(rng.uniform(np.log(self.values[0]), np.log(self.values[1]), size))
         return np.asarray(rng.choice(np.asarray(self.values, dtype=np.float64), size))
+
+    def line(self, place: int) -> int:
+        """The line of the file that holds a value."""
+        return read_lines(File(self.source.partition("#")[0].rpartition(":")[0]))[place].number
+
+    def _listed(self, size: int) -> Floats:
+        if not self.values:
+            Law.table(self.source.partition("#")[0])  # says what is wrong if the file cannot be read
+            raise BadInput(f"the table @{self.source} changed since it was recorded: restore it, or start a new run")
+        if len(self.values) != size:
+            raise BadInput(f"the table @{self.source} has {len(self.values)} lines, not {size}: write one for each")
+        return np.array(self.values)
 
 
 def keys(settings: Any, prefix: str = "") -> Iterator[tuple[str, Field[Any], Any]]:
@@ -279,6 +321,8 @@ def _convert(hint: Any, value: Any) -> Any:
         if isinstance(value, bool):
             raise ValueError
         return float(value)
+    if hint is File:
+        return File.of(value)
     if typing.get_origin(hint) is tuple:
         parts = value.split(",") if text else value
         return tuple(_convert(typing.get_args(hint)[0], part) for part in parts if part != "")
@@ -313,14 +357,29 @@ def _check_value(entry: Field[Any], value: Any, key: str) -> None:
     if rule["choices"] and value not in rule["choices"]:
         raise BadInput(f"{key} = {value!r} is unknown{choose_one(str(value), list(rule['choices']))}")
     numbers = value.values if isinstance(value, Law) else value if isinstance(value, tuple) else (value,)
-    for number in numbers:
-        if isinstance(number, bool) or not isinstance(number, int | float):
+    for place, one in enumerate(numbers):
+        if isinstance(one, bool) or not isinstance(one, int | float):
             continue
         low_open, low, high = (nan if rule[name] is None else rule[name] for name in ("above", "least", "most"))
-        endless = abs(number) == inf and not rule["infinite"]
-        if number <= low_open or number < low or number > high or number != number or endless:
-            must = f"{'each' if isinstance(value, tuple) else 'it'} must be {'finite' if endless else _limits(rule)}"
-            raise BadInput(f"{key} = {written(value)} is out of range: {must} ({rule['help']})")
+        endless = abs(one) == inf and not rule["infinite"]
+        extreme = isinstance(one, float) and (LARGE < abs(one) < inf or 0 < abs(one) < TINY)
+        if one <= low_open or one < low or one > high or one != one or endless or extreme:
+            words = (
+                "finite" if endless else f"0 or between {TINY:g} and {LARGE:g} in size" if extreme else _limits(rule)
+            )
+            must = f"{'each' if isinstance(value, tuple) else 'it'} must be {words}"
+            what = f"{key} = {written(value)}"
+            if isinstance(value, Law) and value.kind == "table":
+                what += f": line {value.line(place)} has {_number(one)}, which"
+            raise BadInput(f"{what} is out of range: {must} ({rule['help']})")
+
+
+def checked_column(file: File, lines: Sequence[Line], name: str, entry: Field[Any]) -> list[float]:
+    """The numbers of a column that stands for an option, held to its limits line by line."""
+    values = [number(file, line, name) for line in lines]
+    for line, value in zip(lines, values, strict=True):
+        _check_value(entry, value, f"{file.path!r} line {line.number}: {name}")
+    return values
 
 
 def _limits(rule: Mapping[str, Any]) -> str:
@@ -331,7 +390,14 @@ def _limits(rule: Mapping[str, Any]) -> str:
 
 def _type_name(hint: Any) -> str:
     members = _members(hint)
-    names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", Law: "a number or range"}
+    names = {
+        int: "a whole number",
+        float: "a number",
+        str: "a text",
+        bool: "true or false",
+        Law: "a number or range",
+        File: "a file",
+    }
     known = [names.get(m, "a list") for m in members if m is not type(None)]
     return known[0] + (" or none" if type(None) in members else "")
 

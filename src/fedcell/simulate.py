@@ -78,7 +78,7 @@ def measure(problem: Problem, method: Method, after: Snapshot, decision: Decisio
     round = after.round - 1
     if not all(map(isfinite, torch.aminmax(after.params))):
         raise Diverged(f"round {round}: the global model left the finite numbers: lower the learning rate")
-    metrics = {**relayed(problem, decision, uplink), **decision.info}
+    metrics = {**relayed(problem, decision, uplink), **uplink.columns, **decision.info}
     if after.round % problem.eval_every == 0 or after.round == problem.n_rounds:
         metrics |= method.evaluate(problem, after.params, after.method)
         if not metrics.get("loss", 0.0) < problem.hopeless_loss:

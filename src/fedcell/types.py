@@ -39,6 +39,16 @@ class Store(NamedTuple):
     items: Ints  # [n_devices, capacity]
     size: Ints  # [n_devices]
 
+    def of(self, device: Ints) -> "Store":
+        """What some devices hold."""
+        return type(self)(self.items[device], self.size[device])
+
+
+class Tally(Store):
+    """What real devices hold, of which labels alone are known: `items[k, c]` counts the samples of label `c`."""
+
+    __slots__ = ()
+
 
 class Arrived(NamedTuple):
     """What a stream is told once the samples of a round have arrived."""
@@ -62,14 +72,28 @@ class Stream(NamedTuple):
 
 
 class Devices(NamedTuple):
-    """Hardware limits, each `[n_devices]`."""
+    """Hardware limits, each `[n_devices]`; None stands for zeros."""
 
     cpu_hz: Floats  # highest clock
     cycles_per_sample: Floats  # CPU cycles to train on one sample once
     capacitance: Floats  # effective switched capacitance: joules = capacitance * cycles * hertz**2
     power_watt: Floats  # highest transmit power
     energy_per_round_joule: Floats  # budget of one round
-    battery_joule: Floats  # budget of the whole run
+    battery_joule: Floats  # budget of the whole run; what it holds when full
+    step_cycles: Floats | None = None  # CPU cycles of a local step beside those of its samples
+    receive_watt: Floats | None = None  # while listening to the base station
+    idle_watt: Floats | None = None  # all the time
+    harvest_watt: Floats | None = None
+    charge_watt: Floats | None = None  # while plugged in
+
+    def some(self, device: Ints) -> "Devices":
+        """Some devices alone."""
+        return Devices._make(None if part is None else part[device] for part in self)
+
+    def cycles_per_step(self, samples_per_step: Floats) -> Floats:
+        """CPU cycles of one local step, `a + b * batch` up to the clock."""
+        cycles = samples_per_step * self.cycles_per_sample
+        return cycles if self.step_cycles is None else cycles + self.step_cycles
 
 
 class Topology(NamedTuple):
@@ -92,6 +116,7 @@ class World(NamedTuple):
     noise_watt_per_hz: float
     payload_bit: float  # one full model update on the air
     response_trace_s: Floats | None = None  # measured seconds to draw answers from (response=trace)
+    model_bit: float = 0.0  # the whole model on the way down
 
     @property
     def n_devices(self) -> int:
@@ -120,13 +145,14 @@ class Observation(NamedTuple):
     round: int
     gain: Floats  # [n_devices], path loss x shadowing x fading towards the own base station
     mean_gain: Floats  # [n_devices], the same averaged over the fading, which outage is computed from
-    interference_watt: Floats  # [n_blocks]
+    interference_watt: Floats  # [n_blocks]; if devices make it, what is foreseen, [n_devices, n_blocks or 1]
     available: Bools  # [n_devices], switched on and with charge left
     response_s: Floats | None  # [n_devices], time to answer where the world draws it instead of computing it
     devices: Devices  # this round's limits
     topology: Topology  # this round's places
     store: Store
     battery_joule: Floats  # [n_devices]
+    gains: Floats | None = None  # [n_devices, n_cells], to every base station; None: interference is drawn
 
 
 class Decision(NamedTuple):
@@ -145,6 +171,7 @@ class Decision(NamedTuple):
     mask: "Tensor | None" = None  # [n_selected, n_params] or [n_params], entries that train; others stay
     info: Mapping[str, float] = {}  # extra columns for the row
     budget_joule: float | None = None  # energy at which each device stops; None: its budget of the round or its charge
+    download_bit: Floats | None = None  # [n_devices], what a device is sent before it trains; None: the whole model
 
 
 class Start(NamedTuple):
@@ -223,7 +250,7 @@ DELIVERED = int(Outcome.DELIVERED)  # NumPy compares with a plain number in a th
 
 
 class Uplink(NamedTuple):
-    """What computing and sending cost, and what arrived. All `[n_devices]` but the last."""
+    """What a round cost, and what arrived. All `[n_devices]` but the numbers; None stands for zeros."""
 
     compute_s: Floats
     upload_s: Floats
@@ -232,6 +259,29 @@ class Uplink(NamedTuple):
     sent_bit: Floats
     outcome: Ints  # Outcome codes
     round_s: float  # how long the round lasted
+    receive_joule: Floats | None = None  # of listening to the base station
+    downlink_bit: float = 0.0  # sent by the base stations
+    idle_joule: Floats | None = None  # of standing by, as far as batteries went
+
+    @property
+    def spent_joule(self) -> Floats:
+        """Energy of every device."""
+        spent = self.compute_joule + self.radio_joule
+        for more in (self.receive_joule, self.idle_joule):
+            spent = spent if more is None else spent + more
+        return spent
+
+    @property
+    def columns(self) -> dict[str, float]:
+        """What the row of a round says beside the costs that every round has."""
+        found: dict[str, float] = {}
+        if self.receive_joule is not None:
+            found |= {"downlink_bit": self.downlink_bit, "receive_joule": float(self.receive_joule.sum())}
+        return found if self.idle_joule is None else found | {"idle_joule": float(self.idle_joule.sum())}
+
+    def some(self, device: Ints) -> "Uplink":
+        """Some devices alone; the numbers of the round stay."""
+        return Uplink._make(part[device] if isinstance(part, np.ndarray) else part for part in self)
 
     @property
     def delivered(self) -> Bools:
@@ -355,7 +405,7 @@ class Method(NamedTuple):
     `statistics` says how the method goes with running statistics of a network (batch norm). `apart`: it has parameters
     alone, and `methods.parts.statistics` does the rest; `refused`: it does not; `within`: its vectors have them.
     `shares(observation, device)` weighs the devices heard, `[n_heard]`, in the mean of their statistics; None: by
-    samples.
+    samples. `clean(rows)` gives the rows of statistics as a robust rule leaves them, and which of them count.
 
     `personal(problem, params, state, device)` gives the models of some devices, `[n, n_params]`, if devices use any but
     the global one: those that users take home (`fedcell export --device-id`).
@@ -379,6 +429,7 @@ class Method(NamedTuple):
     foretell: "Callable[[Problem, Tensor, Any, Tensor], Floats] | None" = None
     statistics: str = "apart"
     shares: Callable[[Observation, Ints], Floats] | None = None
+    clean: "Callable[[Tensor], tuple[Tensor, Bools]] | None" = None
     personal: "Callable[[Problem, Tensor, Any, Ints], Tensor] | None" = None
     needs_labels: bool = False
 

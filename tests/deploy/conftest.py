@@ -3,7 +3,18 @@
 import os
 from importlib.util import find_spec
 
-collect_ignore = ["nest.py", "trouble.py"]
+collect_ignore = ["nest.py", "trouble.py", "stock.py", "attacker.py", "attacks.py"]
 if find_spec("flwr") is None and "FEDCELL_REQUIRE_FLOWER" not in os.environ:
-    parts = ("client", "federation", "rounds", "roster", "scaled_devices", "sealed", "wire")
+    parts = (
+        "bounds",
+        "meters",
+        "own_apps",
+        "client",
+        "federation",
+        "rounds",
+        "roster",
+        "scaled_devices",
+        "sealed",
+        "wire",
+    )
     collect_ignore += ["inside.py", "processes.py", *(f"test_{part}.py" for part in parts)]

@@ -41,8 +41,8 @@ class InsideGrid(Grid):
     def create_message(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError
 
-    def send_and_receive(self, *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError
+    def send_and_receive(self, messages, *, timeout=None):
+        return self.pull_messages(self.push_messages(list(messages)))
 
     def get_node_ids(self):
         return list(self.nodes)

@@ -120,15 +120,15 @@ def finished(out):
 class Commands:
     """Shell commands that are ended with all that they started."""
 
-    def __init__(self, folder):
-        self.folder, self.started = folder, []
+    def __init__(self, folder, home):
+        self.folder, self.home, self.started = folder, home, []
 
     def __enter__(self):
         return self.run
 
     def run(self, line):
         log = (self.folder / f"command{len(self.started)}.log").open("w")
-        environment = {**ENVIRONMENT, "FLWR_HOME": str(self.folder / "flwr")}
+        environment = {**ENVIRONMENT, "FLWR_HOME": str(self.home)}
         with log:
             self.started.append(
                 subprocess.Popen(
@@ -153,13 +153,14 @@ class Federation:
     Args:
         folder: of logs and state.
         app: folder of a Flower app.
+        ports: that may be needed in all.
         tls: (flags of the link, flags of every node, connection of the command line) instead of plain HTTP.
     """
 
-    def __init__(self, folder, app, tls=None):
+    def __init__(self, folder, app, tls=None, ports=20):
         self.folder, self.app = Path(folder), Path(app)
         self.link_flags, self.node_flags, self.connection = tls or (["--insecure"], ["--insecure"], {"insecure": True})
-        self.port, *self.spare = free_ports(20)
+        self.port, *self.spare = free_ports(ports)
         self.processes = {}
         home = self.folder / "flwr"
         home.mkdir(parents=True)
@@ -213,12 +214,12 @@ class Federation:
             f"{name}-exec", "prefork", "--insecure", "--runtime-api-address", f"127.0.0.1:{port}", "--parent-pid", node
         )
 
-    def run(self, **config):
-        """Start the app with a run configuration; returns at once."""
+    def run(self, app=None, **config):
+        """Start the app, or another one, with a run configuration; returns at once."""
         changes = [
             part for key, value in config.items() for part in ("-c", f"{key.replace('_', '-')}={json.dumps(value)}")
         ]
-        self.start("flwr", "flwr", "run", str(self.app), "here", *changes)
+        self.start("flwr", "flwr", "run", str(app or self.app), "here", *changes)
 
     def log(self, name):
         return (self.folder / f"{name}.log").read_text(errors="replace")

@@ -93,6 +93,18 @@ def test_local_stays_in_the_folders_of_devices(tmp_path):
     assert found.columns["accuracy"][-1] == pytest.approx(np.mean(right), abs=0.006)
 
 
+def test_a_loop_of_ones_own_moves_them(tmp_path):
+    def loop(network, samples, labels, task):
+        network(samples)
+        network[1].bias.data += 0.1
+
+    config = run_config("fedavg", tmp_path / "run", rounds="1")
+    play(config, train=loop)
+    before, after = network().state_dict(), last(config).params
+    torch.testing.assert_close(after[64 * 12 : 65 * 12], before["1.bias"] + 0.1)
+    assert not torch.equal(after[-24:-12], before["2.running_mean"])
+
+
 def test_local_needs_a_folder(tmp_path):
     config = run_config("fedavg", tmp_path / "run", **{"model.buffers": "local", "rounds": "1"})
     play(config)

@@ -37,7 +37,7 @@ def test_the_app_reads_its_own_settings(tmp_path, monkeypatch, capsys):
         (["--method", "central"], "central cannot be deployed"),
         (["--method", "fedrep"], "fedrep cannot be deployed"),
         (["--method", "representativity"], "representativity cannot be deployed"),
-        (["--method", "./mine.py"], "is a file"),
+        (["--method", "./mine.py"], "does not exist"),
         (["full"], "is not empty: choose another folder"),
     ],
 )

@@ -1,6 +1,7 @@
 """Real processes on 127.0.0.1: a SuperLink and SuperNodes; some are killed, late, wrong or unknown."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -94,6 +95,44 @@ def test_a_server_killed_in_mid_round_goes_on_and_ends_where_the_simulation_ends
     assert report.text([found])
 
 
+STOCK = """[project]
+name = "stock"
+version = "1.0.0"
+dependencies = []
+license = "Apache-2.0"
+
+[build-system]
+requires = ["setuptools"]
+build-backend = "setuptools.build_meta"
+
+[tool.flwr.app]
+publisher = "engineer"
+
+[tool.flwr.app.components]
+serverapp = "stock:server"
+clientapp = "stock:client"
+
+[tool.flwr.app.config]
+strategy = "cafe:quorum=3"
+n-devices = 4
+rounds = 3
+result = ""
+"""
+
+
+def test_a_stock_flower_app_takes_a_strategy_of_fedcell(federation, tmp_path):
+    """Its ClientApp knows nothing of fedcell; the same nodes run it as they run any app."""
+    app = tmp_path / "stock"
+    app.mkdir()
+    (app / "pyproject.toml").write_text(STOCK)
+    shutil.copy(Path(__file__).parent / "stock.py", app / "stock.py")
+    federation.run(app, result=str(tmp_path / "result.json"))
+    until((tmp_path / "result.json").exists)
+    found = until(lambda: json.loads((tmp_path / "result.json").read_text() or "0"))
+    assert [one["heard"] for one in found["told"].values()] == [4] * 3
+    assert found["accuracy"][-1] > found["accuracy"][0] + 0.1, "it learns"
+
+
 def test_bad_late_and_killed_devices_are_told_and_lose_nothing_for_the_others(federation, trouble, tmp_path):
     """At once: one sends NaN, one a wrong shape, one is late, the node of one is killed. Last, as that node is lost."""
     trouble(**{"0:0": "nan", "1:0": "shape", "2:0": 60, "3:0": 60})
@@ -114,7 +153,10 @@ def test_bad_late_and_killed_devices_are_told_and_lose_nothing_for_the_others(fe
 
 
 def test_the_example_runs_with_the_commands_that_are_printed(tmp_path, capsys, monkeypatch):
-    """Flower's own processes, nothing forked: every message starts a Python of its own. The network is a file."""
+    """Flower's own processes, nothing forked: every message starts a Python of its own. The network is a file.
+
+    Three times on one command.
+    """
     port, *_ = consecutive_ports(2)
     monkeypatch.chdir(tmp_path)
     asked = ["--devices", "1", "--port", str(port), "--method", "fedprox:mu=0.1", "--model", NETWORK]
@@ -124,12 +166,20 @@ def test_the_example_runs_with_the_commands_that_are_printed(tmp_path, capsys, m
     ]
     path = tmp_path / "here" / "pyproject.toml"
     path.write_text(path.read_text().replace("rounds=5", "rounds=1"))
-    with Commands(tmp_path / "here") as run:
+    start = start.partition(" --stream")[0]
+    with Commands(tmp_path / "here", example.home_of(tmp_path / "here")) as run:
         run(link)
         until(lambda: listens(port))
         run(node)
-        run(start.removesuffix(" --stream"))
+        run(start)
         found = finished(tmp_path / "here" / "runs" / "digits")
+        for again in range(2):
+            run(start)
+            log = tmp_path / "here" / "runs" / "digits" / flower.NOTICES
+            until(lambda: log.read_text().count("nothing to do") > again)  # noqa: B023 - called at once
+        sizes = {path.stat().st_size for path in example.home_of(tmp_path / "here").rglob("*.fab")}
+        assert len(sizes) <= 1, "what a run leaves behind is not bundled into the next"
+    assert main(["deploy", "ended", str(tmp_path / "here" / "runs" / "digits")]) == 0
     assert found.status.state == "finished"
     assert found.columns["outcome"] == ["D"]
     assert found.columns["accuracy"][0] > 0.2
@@ -201,12 +251,15 @@ def test_nodes_with_known_keys_train_over_tls_and_an_unknown_one_is_refused(tmp_
             secret = node_key(tmp_path, f"key{device}")
             made.start(f"register{device}", "flwr", "supernode", "register", f"{secret}.pub", "here")
             until(lambda: "success" in made.log(f"register{device}").lower())  # noqa: B023 - called at once
+            (node,) = set(re.findall(r"\d{12,}", made.log(f"register{device}")))
+            with (tmp_path / "nodes").open("a") as file:
+                file.write(f"{device} {node}\n")
             made.start_node(device, *trust, "--auth-supernode-private-key", secret)
         stranger = node_key(tmp_path, "stranger")
         made.start_node(2, *trust, "--auth-supernode-private-key", stranger)
         made.start_node(3, "--insecure", "--max-retries", "0")
         asked = config(tmp_path / "run", rounds=1)
-        made.run(**asked, **{"min-devices": 2})
+        made.run(**asked, **{"min-devices": 2, "known-nodes": str(tmp_path / "nodes")})
         found = finished(tmp_path / "run")
         assert found.status.state == "finished"
         assert found.columns["outcome"] == ["DD.."]

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-from fedcell.deploy.roster import Roster
-from fedcell.deploy.wire import Facts, MessageError
+from fedcell.deploy.roster import Roster, read_known
+from fedcell.deploy.tasks import MessageError
+from fedcell.deploy.wire import Facts
+from fedcell.errors import BadInput
 
 
 @pytest.fixture
@@ -72,3 +74,31 @@ def test_a_restarted_node_takes_its_place_at_once(roster, told):
 def test_a_device_that_does_not_exist(roster, device):
     with pytest.raises(MessageError, match="partition-id from 0 to 2"):
         roster.admit(5, facts(device))
+
+
+# ---------------------------------------------------------------- keys
+
+
+def test_a_node_is_the_device_that_its_key_was_registered_for(tmp_path, told):
+    (tmp_path / "nodes").write_text("0 5\n\n1   7\n")
+    known = read_known(str(tmp_path / "nodes"))
+    assert known == {5: 0, 7: 1}
+    roster = Roster(3, 2, told.append, known)
+    roster.admit(5, facts(0))
+    with pytest.raises(MessageError, match="node 7 says it is device 0 and known-nodes has it as device 1"):
+        roster.admit(7, facts(0))
+    roster.refresh([7])  # node 5 is gone, and its place stays its own
+    with pytest.raises(MessageError, match="device 1"):
+        roster.admit(7, facts(0))
+    with pytest.raises(MessageError, match="known-nodes has it as no device"):
+        roster.admit(9, facts(2))
+    roster.admit(7, facts(1))
+    assert roster.present.tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("text", ["0 5\n0 7", "", "zero five", "0 5 6"])
+def test_a_list_of_nodes_that_makes_no_sense(text, tmp_path):
+    (tmp_path / "nodes").write_text(text)
+    with pytest.raises(BadInput, match="known-nodes"):
+        read_known(str(tmp_path / "nodes"))
+    assert read_known("") is None

@@ -16,6 +16,7 @@ from fedcell.deploy.client import CacheSettings, client_app
 from fedcell.deploy.exchange import Exchange
 from fedcell.deploy.remote import federated_problem
 from fedcell.deploy.roster import Roster
+from fedcell.deploy.settings import FederationConfig
 from fedcell.deploy.wire import Facts
 from fedcell.errors import BadInput, FedcellError
 from fedcell.learn.samples import Samples
@@ -128,10 +129,8 @@ def test_what_only_a_simulation_can_have_is_refused(changes, reason, tmp_path):
 def test_a_folder_and_a_method_that_devices_know_are_needed(tmp_path):
     with pytest.raises(BadInput, match="out names no folder"):
         play(run_config())
-    with pytest.raises(BadInput, match="is a file") as caught:
+    with pytest.raises(BadInput, match="does not exist"):
         play(run_config("./mine.py", tmp_path / "run"))
-    offered = str(caught.value).partition("name one of ")[2].split(", ")
-    assert set(offered) == set(methods.names()) - set(REFUSED), "what is offered is not refused"
 
 
 def test_rows_hold_what_was_measured(tmp_path):
@@ -294,7 +293,7 @@ def test_a_late_answer_to_another_task_of_the_round_is_no_update():
         return (reply, lambda: next(looks)) if n_tasks == 2 else reply
 
     grid = federation({}, spoil, app, {102: {}})
-    exchange = Exchange(grid, Roster(4, 3, told.append), 0.001, told.append)
+    exchange = Exchange(grid, Roster(4, 3, told.append), FederationConfig(poll_s=0.001), told.append)
     exchange.gather(7, 1, 5.0)
     first, second = task(start=np.full(6, 1, np.float32)), task(start=np.full(6, 2, np.float32))
     assert exchange.ask([first], 0.01, None)[0].outcome == Outcome.LATE

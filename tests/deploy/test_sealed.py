@@ -45,7 +45,7 @@ def test_the_server_reads_what_was_sealed_for_it(update):
     assert list(box) == ["sealed"]
     found = sealed.opened(box, KEY, b"x")
     same(found, answer(update))
-    facts = wire.unpack_facts(found, 3, 4)
+    facts = wire.unpack_facts(found, 3)
     assert (facts.device, facts.round, facts.counts.tolist()) == (2, 7, [1, 0, 4])
     if update is not None:
         assert wire.unpack_update(found, task(start=UPDATE)).tolist() == UPDATE.tolist()

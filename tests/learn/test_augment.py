@@ -130,6 +130,21 @@ def test_inputs_that_repeat_are_changed_each_by_itself():
     assert torch.equal(*found)
 
 
+@pytest.mark.parametrize("batch_size", [8, 0])
+def test_a_rule_of_ones_own_gets_the_same_images(batch_size):
+    job, one = work(augment=True, batch_size=batch_size), learner("cnn", "debug", augment="crop_flip")
+
+    def descend(device, module, batches):
+        optimizer = torch.optim.SGD(module.parameters(), job.lr)
+        for x, y in batches:
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(module(x), y).backward()
+            optimizer.step()
+
+    found = one.train(start_of("cnn"), job._replace(rule=descend)).delta
+    agree(found, one.train(start_of("cnn"), job).delta)
+
+
 def test_samples_that_travel_to_other_workers_keep_their_changes():
     data = samples((3, 8, 8))
     changed = Augmented.of(data, TrainConfig(augment="crop_flip"))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from fedcell.learn.engines.gpu import chunks
 from fedcell.learn.engines.gpu.cuda_graphs import Replays
+from fedcell.learn.optimiser import Adam, Optimiser
 
 ROW_BYTES = 4 * (chunks.COPIES * 100 + chunks.ACTIVATIONS * 10 * 5)
 
@@ -25,7 +26,7 @@ def job():
         device=torch.device("cuda"),
         architecture=Network(100),
         samples=SimpleNamespace(shape=(5,)),
-        work=SimpleNamespace(batch_size=10),
+        work=SimpleNamespace(batch_size=10, optimiser=Optimiser()),
         replays=Replays(),
     )
 
@@ -52,6 +53,12 @@ def free(monkeypatch, rows):
 def test_groups_are_as_large_as_memory_allows_and_equal(job, monkeypatch):
     free(monkeypatch, 40)
     assert sizes(job, 100) == [34, 33, 33]
+
+
+def test_averages_of_adamw_take_room(job, monkeypatch):
+    free(monkeypatch, 40)
+    job.work.optimiser = Optimiser(adam=Adam())
+    assert max(sizes(job, 100)) < 33
 
 
 def test_later_rounds_keep_their_groups_though_less_is_free(job, monkeypatch):

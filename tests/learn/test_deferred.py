@@ -136,9 +136,9 @@ def test_every_row_is_trained_once(text, small, in_blocks, monkeypatch):
     problem, method = small({"world.n_devices": "9", "world.access": "own_band"}), METHODS[text]
     train, trained = type(problem.learner)._train, []
 
-    def counted(self, start, work):
+    def counted(self, start, work, own):
         trained.extend(work.device)
-        return train(self, start, work)
+        return train(self, start, work, own)
 
     monkeypatch.setattr(type(problem.learner), "_train", counted)
     in_blocks(1)
@@ -198,8 +198,8 @@ def poisoned(problem, bad, monkeypatch):
     """Training of some devices gives numbers that are not finite."""
     train = type(problem.learner)._train
 
-    def spoilt(self, start, work):
-        delta = train(self, start, work)
+    def spoilt(self, start, work, own):
+        delta = train(self, start, work, own)
         delta[torch.from_numpy(np.isin(work.device, bad)), 3] = float("nan")
         return delta
 

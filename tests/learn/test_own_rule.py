@@ -6,8 +6,10 @@ import torch
 from test_engines import agree, architecture, learner, points, samples, work
 from torch import nn
 
+from fedcell.errors import BadInput
 from fedcell.learn.architecture import Architecture
 from fedcell.learn.learner import Learner
+from fedcell.learn.optimiser import Adam, Optimiser
 from fedcell.learn.settings import TrainConfig
 from fedcell.types import Start, is_deferred
 
@@ -102,3 +104,17 @@ def test_shards_run_it_too(ray_cluster):
     sharded.dismiss()
     assert torch.equal(*found)
     assert found[0].abs().max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("optimiser", "key"),
+    [
+        (Optimiser(weight_decay=0.1), "weight_decay"),
+        (Optimiser(clip=1.0), "clip"),
+        (Optimiser(adam=Adam()), "optimiser"),
+    ],
+)
+def test_options_that_the_rule_would_ignore_are_refused(optimiser, key):
+    start = Start(points("mlp"), np.zeros(6, dtype=np.int64))
+    with pytest.raises(BadInput, match=f"train.{key} changes local steps, which this method has a rule of its own for"):
+        learner("mlp", "auto").train(start, work(optimiser=optimiser, rule=lambda device, module, batches: None))

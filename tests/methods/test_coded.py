@@ -206,9 +206,9 @@ def test_large_cohorts_train_once_and_never_lie_in_memory(small, in_blocks, monk
     monkeypatch.setattr(deferred.Deferred, "matrix", lambda self: pytest.fail("all updates in memory"))
     train, trained = type(problem.learner)._train, []
 
-    def counted(self, start, work):
+    def counted(self, start, work, own):
         trained.extend(work.device)
-        return train(self, start, work)
+        return train(self, start, work, own)
 
     monkeypatch.setattr(type(problem.learner), "_train", counted)
     for (row, after), (other, again) in zip(whole, run(problem, text), strict=True):

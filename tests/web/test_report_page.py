@@ -161,6 +161,8 @@ def test_a_long_run_of_many_devices_stays_small(runs):
         if name == "run.json":
             values["config"]["rounds"] = 5000
             values["config"]["world"]["n_devices"] = 500
+        else:
+            del values["rows"]  # the checksum of others
         (folder / name).write_text(json.dumps(values))
     letters = np.random.default_rng(1).choice(list(".DTEO"), (50, 500))
     own = {f"column_{number}": 0.123456789 for number in range(12)}

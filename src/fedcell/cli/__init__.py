@@ -14,7 +14,7 @@ from typing import Any
 
 from ..errors import FedcellError, Notice
 from ..version import __version__
-from . import compare, completion, deploy, export, forecast, pages, plan, reproduce, show, sweep, tune
+from . import check, compare, completion, deploy, export, forecast, pages, plan, reproduce, show, sweep, tune
 from .parser import Parser, run_flags
 
 EXIT_CODES = """exit codes:
@@ -88,6 +88,7 @@ def parser() -> ArgumentParser:
         ("report", "one web page about recorded runs, in one file", pages.report_flags),
         ("export", "the model of a recorded run as a file for other tools", export.flags),
         ("dashboard", "follow running and finished runs in a browser", pages.dashboard_flags),
+        ("check", "verify the files of recorded runs, and repair what can be", check.flags),
         ("list", "methods, scenarios, models, data sets and settings", _list_flags),
         ("plan", "who takes part and what rounds cost, without training", plan.flags),
         ("forecast", "what a target will cost a run that has begun", forecast.flags),
@@ -127,7 +128,7 @@ def _run_flags(sub: ArgumentParser) -> None:
 
 
 def _list_flags(sub: ArgumentParser) -> None:
-    topics = ("methods", "codings", "scenarios", "models", "data", "keys")
+    topics = ("methods", "codings", "scenarios", "models", "data", "devices", "keys")
     sub.add_argument(
         "topic", nargs="?", choices=topics, metavar="TOPIC", help=", ".join(topics) + " (default: all but keys)"
     )

@@ -1,5 +1,6 @@
 """`fedcell deploy`: methods on real devices."""
 
+import shlex
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
@@ -25,6 +26,12 @@ def flags(sub: ArgumentParser) -> None:
     key = actions.add_parser("key", help="make the key that devices seal their answers for", allow_abbrev=False)
     key.add_argument("file", metavar="FILE", help="a new file for the private key, which stays on the server")
     key.set_defaults(command=make_key)
+    ended = actions.add_parser("ended", help="how a federation ended, as an exit code", allow_abbrev=False)
+    ended.add_argument("folder", metavar="DIR", help="of its record")
+    ended.set_defaults(command=how_it_ended)
+    back = actions.add_parser("back", help="take back the last round of a federation", allow_abbrev=False)
+    back.add_argument("folder", metavar="DIR", help="of its record; nothing may run in it")
+    back.set_defaults(command=go_back)
 
 
 def make_key(args: Namespace) -> int:
@@ -37,15 +44,36 @@ def make_key(args: Namespace) -> int:
     return 0
 
 
+def how_it_ended(args: Namespace) -> int:
+    """0 if the run finished, 3 if it diverged, 1 otherwise: `flwr run` itself returns 0 whatever became of a run."""
+    from ..errors import Diverged, FedcellError
+    from ..record import read
+
+    status = read(args.folder).status
+    if status.state == "finished":
+        return 0
+    error = Diverged if status.state == "diverged" else FedcellError
+    raise error(f"{args.folder} is {status.state} after {status.rounds} of {status.total} rounds: {status.message}")
+
+
+def go_back(args: Namespace) -> int:
+    """Drop the newest checkpoint and its round."""
+    from ..record.drive import go_back
+
+    left = go_back(args.folder)
+    print(f"{args.folder} stands after round {left}; `flwr run` of the same app goes on from there")
+    return 0
+
+
 def run(args: Namespace) -> int:
     """Write the app and print the commands."""
-    from ..deploy.example import commands, write
+    from ..deploy.example import commands, home_of, write
 
     folder = Path(args.folder)
     write(folder, args.method, args.devices, args.port, args.model)
     link, *nodes, start, look = commands(folder, args.devices, args.port)
     print(f"wrote {folder}; in that folder, each in a terminal of its own (pip install 'fedcell[flower]' first):\n")
-    print("  export FLWR_HOME=$PWD/flwr FLWR_TELEMETRY_ENABLED=0   # in all of them")
+    print(f"  export FLWR_HOME={shlex.quote(str(home_of(folder)))} FLWR_TELEMETRY_ENABLED=0   # in all of them")
     for line in (link, *nodes, start):
         print(f"  {line}")
     print(f"\nthen look at what it came to:\n\n  {look}")

@@ -12,6 +12,7 @@ from ..data.fetch import available
 from ..errors import BadInput
 from ..pieces import first_line, outline, source
 from ..report.table import columns
+from ..world.catalogue import BACKWARD, DeviceClass, classes
 
 Rows = list[tuple[str, ...]]
 
@@ -62,7 +63,28 @@ def _data() -> tuple[tuple[str, ...], Rows]:
     return ("data set", "where", "what it is"), list(available())
 
 
-SECTIONS = {"methods": _methods, "codings": _codings, "scenarios": _scenarios, "models": _models, "data": _data}
+def _devices() -> tuple[tuple[str, ...], Rows]:
+    header = ("device class", "clock", "step of a small network", "computing", "idle", "source")
+    return header, [
+        (one.name, f"{one.cpu_hz / 1e6:g} MHz", *_step(one), f"{one.load_watt:g} W", f"{one.idle_watt:g} W", one.source)
+        for one in classes().values()
+    ]
+
+
+def _step(one: DeviceClass) -> tuple[str]:
+    """Seconds of a local step as `a + b * batch`, for a network with a forward pass of 1 MFLOP."""
+    each_s = 1e6 * (1 + BACKWARD) / (one.flops_per_cycle * one.cpu_hz)
+    return (f"{one.step_s:g} s + {each_s:.2g} s * batch (1 MFLOP)",)
+
+
+SECTIONS = {
+    "methods": _methods,
+    "codings": _codings,
+    "scenarios": _scenarios,
+    "models": _models,
+    "data": _data,
+    "devices": _devices,
+}
 
 
 def _keys(chosen: Sequence[str], scenario: str) -> list[str]:

@@ -38,6 +38,7 @@ from .cache import DiskCache
 from .calls import function_of
 from .coded import payload_of
 from .kept import Kept, keep, kept_in
+from .meters import Meter, Metering
 from .settings import read
 from .tasks import Task, Vector
 from .wire import Facts
@@ -45,6 +46,7 @@ from .wire import Facts
 Data = Callable[[Context, int], tuple[np.ndarray, Ints]]  # node and run, round -> samples, labels
 MODEL = "model.safetensors"  # in the folder of a device that keeps one
 STATISTICS = "statistics.safetensors"  # in the folder of a device that keeps its norm layers
+Train = Callable[[nn.Module, Tensor, Tensor, Task], object]  # network, samples, labels, what the server asks for
 Network = Callable[[tuple[int, ...], int], nn.Module]  # shape of a sample, number of classes
 
 
@@ -57,17 +59,27 @@ class CacheSettings(NamedTuple):
 
 
 def client_app(
-    data: Data, *, cache: CacheSettings | None = None, model: Network | str | None = None, test: Data | None = None
+    data: Data,
+    *,
+    train: Train | None = None,
+    cache: CacheSettings | None = None,
+    model: Network | str | None = None,
+    test: Data | None = None,
+    meter: Meter | None = None,
 ) -> ClientApp:
     """A ClientApp that trains for a server of `fedcell.deploy.flower`.
 
     Args:
         data: float32 samples, not scaled yet, and whole-number labels of this device. Without `cache`, all that it
             holds in a round; with it, what arrives in a round. The node configuration is `context.node_config`.
+        train: `train(network, samples, labels, task)` moves the network in place by a loop, a loss and an optimiser of
+            its own, on scaled samples; `task` has the steps, learning rate, batch size and proximal term that the
+            server asks for. None: the SGD that simulated devices train with.
         cache: how samples that stream in are kept, in the folder `state-dir` of the node configuration.
         model: network instead of the one that the server's settings name; it must have as many parameters, unless
             devices keep models of their own. Or `net.py:function`, this device's copy of the server's model file, which
             must be the same; the server never says which file is executed here.
+        meter: joules that this device has used so far, from any beginning; None: RAPL or `nvidia-smi`, if there is one.
         test: samples that a device judges a model of its own on, and says how many it has right.
     """
     app = ClientApp()
@@ -82,23 +94,24 @@ def client_app(
         return Message(content, reply_to=message)
 
     @app.train()
-    def train(message: Message, context: Context) -> Message:
+    def answer(message: Message, context: Context) -> Message:
         key = sealed.public_key(context.node_config)
         task = wire.unpack_task(message.content)
         samples, labels = held(data, cache, context, task.round)
         begun_s = time.perf_counter()
         learner = learner_of(task, samples, labels, model)
+        metering = Metering(meter, gpu=learner.device.type == "cuda")
         right, tested = 0, 0
-        done = trained(task, learner, state_folder(context))
+        done = trained(task, learner, state_folder(context)) if train is None else own_loop(task, learner, train)
         if done.own is not None and test is not None:
             x, y = test(context, task.round)
             x = apply(task.scaling, np.asarray(x, dtype=np.float32), "the test set of this device")
             right, tested = right_of(learner, done.own, Samples(x, y, learner.device)), len(y)
         update = done.update
         payload = payload_of(task, update, state_folder(context)) if task.coding else None
-        compute_s = time.perf_counter() - begun_s
+        compute_s, used = time.perf_counter() - begun_s, metering.used()
         counts, name = counted(labels, task.n_classes), identity(context)
-        facts = Facts(device_of(context), task.round, counts, compute_s, name, right, tested)
+        facts = Facts(device_of(context), task.round, counts, compute_s, name, right, tested, *used)
         content = wire.pack_facts(facts, update, task.mask, payload, done.tail)
         return Message(sealed.closed(content, key, sealed.about_task(task.round, task.device)), reply_to=message)
 
@@ -177,6 +190,28 @@ def _kept_norms(task: Task, learner: Learner, begin: Vector, folder: Path | None
 def _keep_finite(folder: Path | None, name: str, kept: Kept) -> None:
     if folder is not None and np.isfinite(kept.after).all():
         keep(folder, name, kept)
+
+
+def own_loop(task: Task, learner: Learner, train: Train) -> Done:
+    """What a training loop of one's own moved; entries outside of the task's mask stay."""
+    lacking = {"report": "a report of its model", "shift": "a constant gradient", "objective": "a loss of its own"}
+    for name, what in lacking.items():
+        if getattr(task, name) is not None:
+            raise BadInput(
+                f"the server's method wants {what}, which a loop of one's own does not have: leave out train="
+            )
+    architecture, held = learner.architectures[0], learner.train_samples
+    if learner.n_own and task.tail is None:
+        raise BadInput("a loop of one's own does not keep norm layers: set model.buffers=average, or leave out train=")
+    network = architecture.replica(learner.device)
+    own = None if task.tail is None else _there(learner, task.tail)
+    architecture.load(network, _there(learner, task.start), own)
+    samples, labels = held.take(np.arange(len(held)))
+    train(network, samples, labels, task)
+    update = architecture.flat(network).numpy() - task.start
+    if task.mask is not None:
+        update = np.where(task.mask, update, 0).astype(np.float32)
+    return Done(update, tail=None if own is None else architecture.tail.of(network).numpy())
 
 
 def work_of(task: Task, learner: Learner) -> Work:

@@ -64,6 +64,12 @@ address = "127.0.0.1:{port}"
 insecure = true
 """
 
+IGNORED = """# Flower bundles the rest of this folder for every run.
+runs/
+device*/
+*.log
+"""
+
 LAST_PORT = 65535
 NETWORK = "network.py"  # the copy of a model file
 SETTINGS = {"rounds": 5, "train.lr": 0.3, "train.steps": 20, "world.deadline_s": 60}
@@ -99,7 +105,7 @@ def write(folder: Path, method: str, n_devices: int, port: int, model: str | Non
         "digits/__init__.py": '"""A Flower app with a method of fedcell."""\n',
         "digits/server.py": SERVER.format(model=""),
         "digits/client.py": CLIENT.format(model=""),
-        "flwr/config.toml": CONNECTION.format(port=port),
+        ".gitignore": IGNORED,
     }
     if model and own:
         path, function = split(model)
@@ -109,9 +115,11 @@ def write(folder: Path, method: str, n_devices: int, port: int, model: str | Non
             "digits/server.py": with_path(SERVER.format(model=place)),
             "digits/client.py": with_path(CLIENT.format(model=f", {place}")),
         }
+    home = {"config.toml": CONNECTION.format(port=port)}
     with explained(folder, "or choose another folder"):
-        for name, body in files.items():
-            path = folder / name
+        parts = [(folder / name, body) for name, body in files.items()]
+        parts += [(home_of(folder) / name, body) for name, body in home.items()]
+        for path, body in parts:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(body, encoding="utf-8")
     return files
@@ -122,6 +130,12 @@ def with_path(code: str) -> str:
     return code.replace("\n\nfrom fedcell", "\n\nfrom pathlib import Path\n\nfrom fedcell", 1)
 
 
+def home_of(folder: Path) -> Path:
+    """Flower's own folder, beside that of the app, which is bundled as a whole."""
+    folder = folder.resolve()
+    return folder.with_name(f"{folder.name}-flwr")
+
+
 def commands(folder: Path, n_devices: int, port: int) -> list[str]:
     """What to type, one line each: the server, every device, the run, and a look at its record."""
     link = f"flower-superlink --insecure --disable-runtime-dependency-installation --port {port}"
@@ -130,4 +144,5 @@ def commands(folder: Path, n_devices: int, port: int) -> list[str]:
         f"--node-config 'partition-id={device} state-dir=\"{folder.resolve()}/device{device}\"'"
         for device in range(n_devices)
     ]
-    return [link, *nodes, "flwr run . here --stream", "fedcell show runs/digits"]
+    start = "flwr run . here --stream; fedcell deploy ended runs/digits"
+    return [link, *nodes, start, "fedcell show runs/digits"]

@@ -11,9 +11,11 @@ from ..errors import FedcellError
 from ..sealing import KeyPair
 from ..types import Bools, Outcome
 from . import sealed, wire
+from .bounds import Watched, left_out, nothing_seen, refuse_growth, refuse_outliers, refuse_rise
 from .roster import Roster, Say
-from .tasks import Answer, Task
-from .wire import Facts, MessageError
+from .settings import FederationConfig
+from .tasks import Answer, MessageError, Refusal, Task
+from .wire import Facts
 
 GONE = 5  # Flower's code for a node that is no longer connected
 SPARE_S = 60.0  # how long after the end of its round a late answer is still told
@@ -35,29 +37,33 @@ class Exchange:
     Args:
         grid: Flower's way to the nodes.
         roster: who is there.
-        poll_s: time between two looks for answers.
+        settings: time between two looks for answers, and bounds on them.
         say: told what goes wrong.
         clock: seconds that never go back.
         key: that answers are sealed for; None: they are open.
+        note: told of every answer that is refused.
     """
 
     def __init__(
         self,
         grid: Grid,
         roster: Roster,
-        poll_s: float,
+        settings: FederationConfig,
         say: Say,
         clock: Callable[[], float] = time.monotonic,
         key: KeyPair | None = None,
+        note: Callable[[Refusal], None] = lambda refusal: None,
     ) -> None:
-        self.grid, self.roster, self.poll_s, self.say, self.clock, self.key = grid, roster, poll_s, say, clock, key
+        self.grid, self.roster, self.settings, self.say, self.clock = grid, roster, settings, say, clock
+        self.key, self.note, self.poll_s = key, note, settings.poll_s
+        self.watched: Watched = nothing_seen(roster.n_devices)
         self.begun_s = clock()  # of the present round
         self._open: dict[str, OpenMessage] = {}
 
     @property
     def free(self) -> Bools:
-        """Devices that are there and not busy with an earlier round, `[n_devices]`."""
-        here = self.roster.present
+        """Devices that are there, not left out and not busy with an earlier round, `[n_devices]`."""
+        here = self.roster.present & ~left_out(self.settings, self.watched)
         for sent in self._open.values():
             if sent.task is not None and self.roster.node_of(sent.task.device) == sent.node:
                 here[sent.task.device] = False
@@ -97,7 +103,15 @@ class Exchange:
                 break
             time.sleep(min(self.poll_s, max(deadline_s - waited_s, 0.0)))
         waited_s = self.clock() - begun_s
+        for one, error in refuse_outliers(self.settings, tasks, list(answers.values())):
+            answers[one.device] = self.turn_away(of_device[one.device].round, one, error)
         return [answers.get(task.device) or self._unheard(task, waited_s) for task in tasks]
+
+    def turn_away(self, round: int, answer: Answer, error: MessageError) -> Answer:
+        """The answer without its update, which is refused for what it holds; told and recorded."""
+        self.say(f"round {round}: device {answer.device} was turned away: {error}")
+        self.note(Refusal(round, answer.device, error.kind, error.value, str(error)))
+        return answer._replace(outcome=Outcome.INVALID, update=None, strike=True)
 
     # ---------------------------------------------------------------- sending
 
@@ -148,7 +162,10 @@ class Exchange:
 
     def _greet(self, sent: OpenMessage, reply: Message) -> None:
         try:
-            self.roster.admit(sent.node, self._facts(self._content(sent, reply)))
+            facts = self._facts(self._content(sent, reply))
+            if 0 <= facts.device < self.roster.n_devices:
+                refuse_growth(self.settings, self.roster.counts, facts.device, facts.counts)
+            self.roster.admit(sent.node, facts)
         except MessageError as error:
             self.say(f"node {sent.node} is refused: {error}")
             if reply.has_error():
@@ -166,14 +183,20 @@ class Exchange:
             if (facts.device, facts.round) != (task.device, task.round):
                 raise MessageError(f"the answer is of device {facts.device} in round {facts.round}")
             update, tail = wire.unpack_update(content, task), wire.unpack_tail(content, task)
+            refuse_growth(self.settings, self.roster.counts, task.device, facts.counts)
+            refuse_rise(self.settings, self.watched, task, update)
         except MessageError as error:
             lost = reply.has_error() and reply.error.code == GONE
-            self.say(f"round {sent.round}: device {task.device} was turned away: {error}")
             outcome = Outcome.OUTAGE if lost else Outcome.INVALID
-            return Answer(task.device, outcome, None, 0.0, took_s, sent.down_bit, up_bit)
+            bad = Answer(task.device, outcome, None, 0.0, took_s, sent.down_bit, up_bit)
+            if not reply.has_error():
+                return self.turn_away(sent.round, bad, error)
+            self.say(f"round {sent.round}: device {task.device} was turned away: {error}")
+            return bad
         self.roster.learn(facts)
         compute_s = min(facts.compute_s, took_s)
-        return Answer(task.device, Outcome.DELIVERED, update, compute_s, took_s, sent.down_bit, up_bit, tail)
+        heard = Answer(task.device, Outcome.DELIVERED, update, compute_s, took_s, sent.down_bit, up_bit)
+        return heard._replace(joule=facts.joule, meter=facts.meter, tail=tail)
 
     def _content(self, sent: OpenMessage, reply: Message) -> RecordDict:
         """What a device answered, opened if answers are sealed."""
@@ -184,7 +207,7 @@ class Exchange:
         return sealed.opened(reply.content, self.key, about)
 
     def _facts(self, content: RecordDict) -> Facts:
-        return wire.unpack_facts(content, self.roster.n_classes, self.roster.n_devices)
+        return wire.unpack_facts(content, self.roster.n_classes)
 
     def _unheard(self, task: Task, waited_s: float) -> Answer:
         down_bit = next((sent.down_bit for sent in self._open.values() if sent.task is task), 0.0)

@@ -5,6 +5,7 @@ a ServerApp of one's own. The record is that of a simulated run, so `fedcell sho
 read it; killed at any instant, the same command goes on from the last round.
 """
 
+import json
 from functools import partial
 from pathlib import Path
 
@@ -12,17 +13,24 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 from torch import nn
 
+from .. import options
 from ..data import Dataset
-from ..errors import BadInput
+from ..errors import BadInput, Diverged
+from ..methods.parts.robust import robust
+from ..record import read as read_record
 from ..record.drive import Progress, Watch, run_real
+from ..record.files import plain
+from .accepting import Accepting
 from .exchange import Exchange
 from .refusals import deployable
-from .roster import Roster
+from .roster import Roster, read_known
 from .rounds import Federation, play, remote
 from .sealed import read_key
-from .settings import FederationRequest, longest_s, read, with_model
+from .settings import SECTION, FederationConfig, FederationRequest, longest_s, read, robust_rule, with_model
+from .tasks import Refusal
 
 NOTICES = "federation.log"  # in the run folder: who came, went, was late or was turned away
+REFUSED = "refused.jsonl"  # beside it: round, device, kind and value of every answer that was refused
 
 
 def server_app(dataset: Dataset | None = None, model: nn.Module | str | None = None) -> ServerApp:
@@ -34,7 +42,11 @@ def server_app(dataset: Dataset | None = None, model: nn.Module | str | None = N
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        run(grid, read(context.run_config), dataset=dataset, model=model)
+        asked = read(context.run_config)
+        run(grid, asked, dataset=dataset, model=model)
+        status = read_record(asked.out).status
+        if status.state == "diverged":  # for Flower, a run fails by raising
+            raise Diverged(status.message)
 
     return app
 
@@ -62,15 +74,20 @@ def run(
         raise BadInput("out names no folder for the record: set it in the run configuration, as an absolute path")
     if isinstance(model, str):
         asked, model = with_model(asked, model), None
-    key = read_key(asked.federation.seal_key)
+    key, known = read_key(asked.federation.seal_key), read_known(asked.federation.known_nodes)
     problem, choice = deployable(asked, dataset, model)
+    if rule := robust_rule(asked.federation.robust):
+        robust(choice.build(), rule, asked.method)
     notices = Notices(Path(asked.out))
-    roster = Roster(problem.world.n_devices, remote(problem).n_classes, notices.say)
+    told = options.differences(FederationConfig(), asked.federation, SECTION)
+    notices.say(f"settings: {', '.join(f'{key} = {options.written(now)}' for key, _, now in told) or 'as by default'}")
+    roster = Roster(problem.world.n_devices, remote(problem).n_classes, notices.say, known)
     federation = Federation(
-        exchange=Exchange(grid, roster, asked.federation.poll_s, notices.say, key=key),
+        exchange=Exchange(grid, roster, asked.federation, notices.say, key=key, note=notices.note),
         settings=asked.federation,
         longest_s=longest_s(asked.config, asked.federation),
         quorum=getattr(choice.config, "quorum", None) if asked.federation.wait == "quorum" else None,
+        accepting=Accepting(),
     )
     run_real(
         asked.config,
@@ -96,6 +113,12 @@ class Notices:
             with (self.folder / NOTICES).open("a", encoding="utf-8") as file:
                 file.writelines(f"{line}\n" for line in self._early)
             self._early.clear()
+
+    def note(self, refusal: Refusal) -> None:
+        """Record an answer that was refused: one JSON line each."""
+        if self.folder.is_dir():
+            with (self.folder / REFUSED).open("a", encoding="utf-8") as file:
+                file.write(json.dumps(plain(refusal._asdict())) + "\n")
 
 
 def _watch(notices: Notices, watch: Watch, progress: Progress) -> None:

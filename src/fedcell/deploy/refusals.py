@@ -1,14 +1,10 @@
 """What cannot be deployed: found before anything is written or sent, and told in one sentence. Needs no Flower."""
 
-from contextlib import suppress
-
 from torch import nn
 
-from .. import methods
 from ..data import Dataset
 from ..errors import BadInput
 from ..methods import Choice
-from ..methods.parts.pairing import split
 from ..resolve import choose
 from ..scenarios import Config
 from ..types import Method, Problem
@@ -30,23 +26,10 @@ def deployable(
     """
     refuse_what_is_simulated(asked.config)
     problem = federated_problem(asked.config, dataset, model)
-    if split(asked.method.partition(":")[0])[0].endswith(".py"):
-        known = ", ".join(names(asked, dataset, model))
-        raise BadInput(f"method {asked.method!r} is a file, which devices may not have: name one of {known}")
     choice = choose(asked.method, asked.preset, asked.settings)
     remote(problem).coding = coding_in(choice)
     refuse_what_needs_data(problem, choice.build(), asked.method)
     return problem, choice
-
-
-def names(asked: FederationRequest, dataset: Dataset | None = None, model: nn.Module | None = None) -> list[str]:
-    """Methods that can be deployed in this world, each with its own settings as they are by default."""
-    found = []
-    for name in methods.names():
-        with suppress(BadInput):
-            deployable(asked._replace(method=name, settings={}), dataset, model)
-            found.append(name)
-    return found
 
 
 def refuse_what_is_simulated(config: Config) -> None:

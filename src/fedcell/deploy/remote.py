@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import options
-from ..data import Dataset, Scaling, load, scaled, skewed
+from ..data import Dataset, Scaling, from_arrays, load, scaled, skewed
 from ..data.settings import DataConfig
 from ..errors import BadInput
 from ..learn.learner import Extracted, Learner
@@ -25,8 +25,9 @@ from ..learn.samples import Samples
 from ..learn.tasks import refuse_without_labels
 from ..learn.work import Work
 from ..scenarios import Config, build_problem
-from ..types import Floats, Ints, Outcome, Problem, Start, Store, Stream, Updates, Uplink
+from ..types import Floats, Ints, Outcome, Problem, Start, Store, Stream, Tally, Updates, Uplink
 from ..world.settings import StreamConfig
+from .bounds import Watched, nothing_seen
 from .calls import call_of
 from .tasks import Answer, Task
 
@@ -39,6 +40,7 @@ class Reported(NamedTuple):
     counts: Ints  # [n_devices, n_classes], samples of each label
     response_s: Floats  # [n_devices], of the last answer; 0 before the first
     scores: Ints  # [n_devices, 2], test samples that its own model had right, of how many
+    watched: Watched  # lengths and refusals of answers
 
 
 class Unseen(Samples):
@@ -54,7 +56,8 @@ class Asked:
     """What became of asking devices, shared by the views of a learner."""
 
     def __init__(self) -> None:
-        self.answers: list[Answer] = []
+        self.tasks: list[Task] = []  # of the present round
+        self.answers: list[Answer] = []  # to them
         self.trained = False  # whether they were asked
 
 
@@ -86,9 +89,9 @@ class Remote(Learner):
         n_values = self.n_params if work.report is None else self.n_reported(work.report)
         own = self._carried().begin(work.device) if self.n_own else None
         tails = own.before if own is not None and not self.keeps_statistics and work.report is None else None
-        tasks = self._tasks(start, work, n_values, tails)
-        self.asked.answers = self.ask(tasks) if tasks else []
-        rows = np.zeros((len(tasks), n_values), dtype=np.float32)
+        self.asked.tasks = self._tasks(start, work, n_values, tails)
+        self.asked.answers = self.ask(self.tasks) if self.tasks else []
+        rows = np.zeros((len(self.tasks), n_values), dtype=np.float32)
         for answer in self.answers:
             if answer.update is not None:
                 rows[np.searchsorted(work.device, answer.device)] = answer.update
@@ -110,6 +113,11 @@ class Remote(Learner):
     def answers(self) -> list[Answer]:
         """Of the last time that devices were asked."""
         return self.asked.answers
+
+    @property
+    def tasks(self) -> list[Task]:
+        """What they were asked."""
+        return self.asked.tasks
 
     @property
     def keeps_statistics(self) -> bool:
@@ -200,12 +208,25 @@ def federated_problem(config: Config, dataset: Dataset | None = None, model: nn.
     return problem._replace(learner=learner, world=problem.world._replace(stream=stream))
 
 
+def server_data(x: Any, y: Any, n_classes: int | None = None) -> Dataset:
+    """A data set for `server_app(dataset=...)` that has samples to test on and none to train on.
+
+    Args:
+        x: samples `[n, ...]`, not scaled yet.
+        y: labels `[n]`, whole numbers from 0.
+        n_classes: labels that there are; None: as many as in `y`.
+    """
+    found = from_arrays(x, y, x, y)
+    return found._replace(name="test samples", n_classes=n_classes or found.n_classes)
+
+
 def reported_stream(n_devices: int, n_classes: int, each: int = 0) -> Stream:
     """Nothing arrives by itself: devices say what they hold, and hold `each` samples of every label before."""
 
     def start(seed: int) -> tuple[Store, Reported]:
         counts = np.full((n_devices, n_classes), each, dtype=np.int64)
-        return store_of(counts), Reported(counts, np.zeros(n_devices), np.zeros((n_devices, 2), dtype=np.int64))
+        scores = np.zeros((n_devices, 2), dtype=np.int64)
+        return tally(counts), Reported(counts, np.zeros(n_devices), scores, nothing_seen(n_devices))
 
     def arrive(seed: int, round: int, store: Store, memory: Reported) -> tuple[Store, Reported]:
         return store, memory
@@ -213,13 +234,9 @@ def reported_stream(n_devices: int, n_classes: int, each: int = 0) -> Stream:
     return Stream(start, arrive)
 
 
-def store_of(counts: Ints) -> Store:
-    """A store whose labels are counted so: sample `c` stands for all samples of label `c`."""
-    size = counts.sum(axis=1)
-    items = np.zeros((len(size), int(size.max(initial=0))), dtype=np.int64)
-    for row, of_label in enumerate(counts):
-        items[row, : size[row]] = np.repeat(np.arange(len(of_label)), of_label)
-    return Store(items, size)
+def tally(counts: Ints) -> Store:
+    """The stores of devices that hold so many samples of each label, `[n_devices, n_classes]`."""
+    return Tally(counts, counts.sum(axis=1))
 
 
 def measured(n_devices: int, answers: Sequence[Answer], round_s: float) -> Uplink:

@@ -1,12 +1,15 @@
 """Who is there: Flower's nodes, which are new after every restart, and the devices that they say they are."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from ..errors import BadInput
 from ..types import Bools, Ints
-from .wire import Facts, MessageError
+from .tasks import MessageError
+from .wire import Facts
 
 Say = Callable[[str], None]
 
@@ -25,10 +28,11 @@ class Roster:
         n_devices: devices are numbered from 0.
         n_classes: labels that are counted.
         say: told who comes, goes and is refused.
+        known: device by node, as keys were registered; None: nodes are believed.
     """
 
-    def __init__(self, n_devices: int, n_classes: int, say: Say) -> None:
-        self.n_devices, self.n_classes, self.say = n_devices, n_classes, say
+    def __init__(self, n_devices: int, n_classes: int, say: Say, known: Mapping[int, int] | None = None) -> None:
+        self.n_devices, self.n_classes, self.say, self.known = n_devices, n_classes, say, known
         self.members: dict[int, Member] = {}  # by device
         self.counts: Ints = np.zeros((n_devices, n_classes), dtype=np.int64)
         self.scores: Ints = np.zeros((n_devices, 2), dtype=np.int64)  # right, of how many, of own models
@@ -75,6 +79,9 @@ class Roster:
             raise MessageError(
                 f"node {node} says it is device {device}: give it a partition-id from 0 to {self.n_devices - 1}"
             )
+        if self.known is not None and self.known.get(node) != device:
+            listed = f"device {self.known[node]}" if node in self.known else "no device"
+            raise MessageError(f"node {node} says it is device {device} and known-nodes has it as {listed}", "identity")
         holder = self.members.get(device)
         if holder is not None and holder.node != node and not _same(holder.identity, facts.identity):
             self._refused[node] = (holder.node, facts)
@@ -93,6 +100,20 @@ class Roster:
         self.counts[facts.device] = facts.counts
         if facts.tested:
             self.scores[facts.device] = facts.right, facts.tested
+
+
+def read_known(path: str) -> dict[int, int] | None:
+    """Devices by node from the file that `known-nodes` names; None without one."""
+    if not path:
+        return None
+    try:
+        lines = [line.split() for line in Path(path).expanduser().read_text(encoding="utf-8").splitlines()]
+        found = {int(node): int(device) for device, node in (parts for parts in lines if parts)}
+    except (OSError, ValueError) as error:
+        raise BadInput(f"known-nodes = {path!r} cannot be read ({error}): write a line `DEVICE NODE` each") from None
+    if len(set(found.values())) != len(found) or not found:
+        raise BadInput(f"known-nodes = {path!r} names no device, or one twice: write a line `DEVICE NODE` for each")
+    return found
 
 
 def _same(left: str, right: str) -> bool:

@@ -9,9 +9,10 @@ import numpy as np
 from torch import Tensor
 
 from .. import radio, world
-from ..errors import BadInput
+from ..errors import BadInput, Diverged
 from ..lifting import lifted
-from ..simulate import SIMULATED, begin, play_round, simulate
+from ..methods.parts.robust import robust
+from ..simulate import SIMULATED, begin, play_round
 from ..types import (
     Bools,
     Decision,
@@ -29,9 +30,11 @@ from ..types import (
     WorldState,
     as_is,
 )
-from .remote import Remote, Reported, measured, store_of
-from .settings import FederationConfig
-from .tasks import Answer, Task
+from .accepting import PATIENCE, Accepting, judge
+from .bounds import after, capped, left_out, shortened
+from .remote import Remote, Reported, measured, tally
+from .settings import FederationConfig, robust_rule
+from .tasks import Answer, MessageError, Task
 
 if TYPE_CHECKING:  # a rehearsal needs no Flower
     from .exchange import Exchange
@@ -44,6 +47,7 @@ class Federation(NamedTuple):
     settings: FederationConfig
     longest_s: float  # wait for answers
     quorum: int | None  # answers that are enough; None: all
+    accepting: Accepting
 
 
 def play(
@@ -53,10 +57,16 @@ def play(
     roster = federation.exchange.roster
     roster.counts = np.where(roster.counts.sum(axis=1, keepdims=True) > 0, roster.counts, snapshot.world.memory.counts)
     roster.scores = np.where(roster.scores[:, 1:] > 0, roster.scores, snapshot.world.memory.scores)
+    if rule := robust_rule(federation.settings.robust):
+        method = robust(method, rule)
+    federation.exchange.watched = snapshot.world.memory.watched
     if method.own_networks or remote(problem).keeps_statistics:  # which devices judge themselves
         method = method._replace(evaluate=partial(told_scores, federation))
-    blind = problem._replace(learner=remote(problem).blind())
-    yield from simulate(blind, method, snapshot, environment(federation, snapshot.round))
+    blind, first = problem._replace(learner=remote(problem).blind()), snapshot.round
+    method = lifted(blind, method)
+    while snapshot.round < problem.n_rounds:
+        row, snapshot = play_round(environment(federation, first, snapshot), blind, method, snapshot)
+        yield row, snapshot
 
 
 def remote(problem: Problem) -> Remote:
@@ -68,11 +78,11 @@ def remote(problem: Problem) -> Remote:
 # ---------------------------------------------------------------- the environment of a federation
 
 
-def environment(federation: Federation, first: int) -> Environment:
-    """Rounds of real devices from round `first` on, before which the server waits for all that it wants."""
+def environment(federation: Federation, first: int, before: Snapshot) -> Environment:
+    """The round after a snapshot; before round `first` the server waits for all devices that it wants."""
     return Environment(
         observe=partial(observe, federation, first),
-        carry_out=partial(carry_out, federation),
+        carry_out=partial(carry_out, federation, before),
         settle=partial(settle, federation),
     )
 
@@ -82,17 +92,21 @@ def observe(federation: Federation, first: int, problem: Problem, before: Snapsh
 
     If the settings draw answer times, they are not known beforehand here: 0 stands for all.
     """
-    exchange, settings, n_devices = federation.exchange, federation.settings, problem.world.n_devices
-    wanted = min(settings.min_devices or n_devices, n_devices) if before.round == first else 1
+    exchange, settings = federation.exchange, federation.settings
+    n_allowed = int((~left_out(settings, exchange.watched)).sum())
+    wanted = min(settings.min_devices or n_allowed, n_allowed) if before.round == first else 1
     exchange.gather(before.round, wanted, settings.join_s)
     counts = exchange.roster.counts.copy()
-    known = before.world._replace(store=store_of(counts), memory=before.world.memory._replace(counts=counts))
+    known = before.world._replace(store=tally(counts), memory=before.world.memory._replace(counts=counts))
     observation, state = SIMULATED.observe(problem, before._replace(world=known))
-    return unforeseen(observation, exchange.free & (observation.store.size > 0)), state
+    here = exchange.free & (observation.store.size > 0)
+    shared = capped(observation.store, np.flatnonzero(here), settings.max_share)
+    return unforeseen(observation._replace(store=shared), here), state
 
 
 def carry_out(
     federation: Federation,
+    before: Snapshot,
     problem: Problem,
     method: Method,
     state: Any,
@@ -100,18 +114,46 @@ def carry_out(
     observation: Observation,
     decision: Decision,
 ) -> Round:
-    """Have devices train, and measure how long it takes."""
+    """Have devices train, measure how long it takes, and leave out whoever breaks the model."""
     radio.check_decision(problem.world, observation, decision)
     exchange = federation.exchange
 
     def ask(tasks: Sequence[Task]) -> list[Answer]:
         return exchange.ask(tasks, min(decision.deadline_s, federation.longest_s), federation.quorum)
 
-    asked = asked_of(ask, problem, method, state, start, observation, decision)
+    asked = accepted(
+        federation, problem, method, before, asked_of(ask, problem, method, state, start, observation, decision)
+    )
     lasted_s = exchange.clock() - exchange.begun_s
     uplink, answers = asked.uplink._replace(round_s=lasted_s), remote(problem).answers
     told = told_again(problem, method, state, observation, decision, answers, uplink)
     return asked._replace(decision=decision._replace(info={**told, **columns(federation, answers)}), uplink=uplink)
+
+
+def accepted(federation: Federation, problem: Problem, method: Method, before: Snapshot, sent: Round) -> Round:
+    """The round with shares capped, without those that break the model; each of them is named."""
+    learner, exchange, settings = remote(problem), federation.exchange, federation.settings
+    held = capped(sent.observation.store, sent.heard(), settings.max_share)
+    sent = sent._replace(observation=sent.observation._replace(store=held))
+    if method.sends == "updates":
+        sent = shortened(sent, settings.max_pull)
+    made = federation.accepting.trial(problem, method, before, settings.max_loss, learner.n_classes)
+    found = judge(made, sent)
+    round, whose = sent.observation.round, {one.device: row for row, one in enumerate(learner.answers)}
+    for device, loss in found.named.items():
+        error = MessageError(
+            f"it breaks the model: with it the test loss is {loss:.3g} (deploy.max_loss = {settings.max_loss:g})",
+            "breaks the model",
+            loss,
+        )
+        learner.answers[whose[device]] = exchange.turn_away(round, learner.answers[whose[device]], error)
+    if found.whole:
+        exchange.say(f"round {round} is not accepted: any half of its updates breaks the model, which stays as it was")
+        for device in sent.heard():
+            learner.answers[whose[device]] = learner.answers[whose[device]]._replace(outcome=Outcome.INVALID)
+    if federation.accepting.settle(found) >= PATIENCE or found.loss > made.most:
+        raise Diverged(f"round {round}: every update breaks the model: lower the learning rate")
+    return found.sent
 
 
 def settle(federation: Federation, problem: Problem, state: WorldState, uplink: Uplink) -> WorldState:
@@ -119,9 +161,15 @@ def settle(federation: Federation, problem: Problem, state: WorldState, uplink: 
     response_s = state.memory.response_s.copy()
     for answer in remote(problem).answers:
         response_s[answer.device] = answer.response_s
-    roster = federation.exchange.roster
-    memory = Reported(roster.counts.copy(), response_s, roster.scores.copy())
-    return world.settle(problem.world, state._replace(store=store_of(memory.counts), memory=memory), uplink)
+    exchange, learner = federation.exchange, remote(problem)
+    roster, before = exchange.roster, left_out(federation.settings, exchange.watched)
+    exchange.watched = after(exchange.watched, learner.tasks, learner.answers)
+    for device in np.flatnonzero(left_out(federation.settings, exchange.watched) & ~before):
+        exchange.say(
+            f"device {device} is left out from now on: it was refused {federation.settings.strikes} times in a row"
+        )
+    memory = Reported(roster.counts.copy(), response_s, roster.scores.copy(), exchange.watched)
+    return world.settle(problem.world, state._replace(store=tally(memory.counts), memory=memory), uplink)
 
 
 def asked_of(
@@ -220,7 +268,11 @@ def columns(federation: Federation, answers: Sequence[Answer]) -> dict[str, floa
     found = {
         "n_connected": float(federation.exchange.roster.present.sum()),
         "downlink_bit": float(sum(one.down_bit for one in answers)),
+        "n_refused": float(sum(one.strike for one in answers)),
+        "n_left_out": float(left_out(federation.settings, federation.exchange.watched).sum()),
     }
+    if metered := [one for one in heard if one.meter]:
+        found["measured_joule"], found["n_metered"] = sum(one.joule for one in metered), float(len(metered))
     if heard:
         found["compute_s"] = float(np.mean([one.compute_s for one in heard]))
         found["transfer_s"] = float(np.mean([one.response_s - one.compute_s for one in heard]))

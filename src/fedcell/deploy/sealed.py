@@ -19,7 +19,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
 from ..errors import BadInput
 from ..sealing import KEY_BYTES, KeyPair, Refused, key_pair, pair_of, seal, unseal
-from .wire import MessageError
+from .tasks import MessageError
 
 SEALED, HEAD_BYTES = "sealed", 4
 

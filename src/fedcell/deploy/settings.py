@@ -3,18 +3,25 @@
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from .. import options, scenarios
 from ..learn.model_files import pinned
+from ..methods import pairs
+from ..methods.parts.robust import RobustConfig
 from ..options import option
 from ..resolve import configure, read_pairs, sort_keys
 from ..scenarios import Config, Scenario
 
+SECTION = "deploy."  # of keys that are about the federation, among `settings`
+
 
 @dataclass(frozen=True)
 class FederationConfig:
-    """How long the server waits, and for whom. In a run configuration `_` is written `-`."""
+    """How long the server waits, for whom, and what it takes from devices.
+
+    In a run configuration `_` is written `-`; among its `settings` a key is `deploy.max_share`.
+    """
 
     min_devices: int = option(0, "devices to wait for before the first round; 0: all of world.n_devices", least=0)
     join_s: float = option(600.0, "longest wait for devices before a round", above=0, infinite=True)
@@ -29,6 +36,54 @@ class FederationConfig:
     seal_key: str = option(
         "", "file, on the server, with the private key that devices seal their answers for; empty: they do not"
     )
+    known_nodes: str = option(
+        "",
+        "file, on the server, with a line `DEVICE NODE` for each device: the node that its registered key belongs to; "
+        "empty: any node may say that it is any device",
+    )
+    max_norm: float = option(
+        10.0,
+        "an update longer than so many times the median of the other updates of its round is refused (with three or "
+        "more, by length and by length per local step); inf: none is",
+        least=1,
+        infinite=True,
+    )
+    max_rise: float = option(
+        30.0,
+        "an update longer than so many times the longest median of the last 10 rounds is refused; inf: none is",
+        least=1,
+        infinite=True,
+    )
+    max_share: float = option(
+        0.5, "most that one device counts for among the samples of three or more devices heard; 1: any", above=0, most=1
+    )
+    max_pull: float = option(
+        1.0,
+        "most that one device counts for among samples times lengths of three or more updates heard; a longer one is "
+        "shortened; 1: any",
+        above=0,
+        most=1,
+    )
+    max_growth: float = option(
+        10.0,
+        "a device that says it holds more than so many times what it said before, and what the median device holds, is "
+        "refused; inf: none is",
+        least=1,
+        infinite=True,
+    )
+    max_loss: float = option(
+        5.0,
+        "a round is not accepted if the test loss after it is more than so many times the loss before it, or that of "
+        "guessing if that is higher; inf: any finite model is accepted, and nothing is tested",
+        least=1,
+        infinite=True,
+    )
+    robust: str = option(
+        "",
+        "rule of robust aggregation around the method: median, trimmed:trim=0.2, krum:n_wrong=1, clip or geometric; "
+        "empty: as the method does it",
+    )
+    strikes: int = option(5, "a device refused so many times in a row is left out; 0: never", least=0)
 
 
 class FederationRequest(NamedTuple):
@@ -50,11 +105,13 @@ def read(run_config: Mapping[str, Any]) -> FederationRequest:
     """
     preset = scenarios.get(str(run_config.get("scenario", "cell")))
     method = str(run_config.get("method", "fedavg"))
-    keys = sort_keys(read_pairs(shlex.split(str(run_config.get("settings", ""))), "settings"), [method], preset)
+    texts = read_pairs(shlex.split(str(run_config.get("settings", ""))), "settings")
+    own = {key.removeprefix(SECTION): texts.pop(key) for key in list(texts) if key.startswith(SECTION)}
+    keys = sort_keys(texts, [method], preset)
     config = configure(preset, keys.config)
     names = {entry.name.replace("_", "-"): entry.name for entry in fields(FederationConfig)}
     given = {name: run_config[key] for key, name in names.items() if key in run_config}
-    federation: FederationConfig = options.override(FederationConfig(), given)
+    federation: FederationConfig = options.override(FederationConfig(), given | own, SECTION)
     return FederationRequest(
         config=config,
         method=method,
@@ -69,6 +126,14 @@ def with_model(asked: FederationRequest, name: str) -> FederationRequest:
     """The same with a model by name or file, as a server app gives it."""
     config = asked.config
     return asked._replace(config=replace(config, model=pinned(replace(config.model, name=name, sha256=""))))
+
+
+def robust_rule(text: str) -> RobustConfig | None:
+    """The rule that `deploy.robust` names; None without one."""
+    name = text.partition(":")[0]
+    if not name:
+        return None
+    return cast(RobustConfig, options.override(RobustConfig(), {"rule": name, **dict(pairs(text))}, "deploy.robust."))
 
 
 def longest_s(config: Config, federation: FederationConfig) -> float:

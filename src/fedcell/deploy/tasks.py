@@ -7,10 +7,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data.scaling import UNIT, Scaling
+from ..errors import FedcellError
 from ..types import Bools, Outcome
 from .calls import Call
 
 Vector = NDArray[np.float32]
+
+
+class MessageError(FedcellError):
+    """A message that is refused; its text is the reason.
+
+    Args:
+        text: what is wrong.
+        kind: one word for it, as in the record.
+        value: the number that is out of bounds; None if there is none.
+    """
+
+    def __init__(self, text: str, kind: str = "malformed", value: float | None = None) -> None:
+        super().__init__(text)
+        self.kind, self.value = kind, value
 
 
 class Task(NamedTuple):
@@ -54,4 +69,17 @@ class Answer(NamedTuple):
     response_s: float  # from sending the task to having the answer; the time waited where there is none
     down_bit: float
     up_bit: float
+    strike: bool = False  # refused for what it sent
+    joule: float = 0.0  # that training used, as the device says
+    meter: str = ""  # what measured them; empty: nothing did
     tail: Vector | None = None  # running statistics after training, if the device was sent some
+
+
+class Refusal(NamedTuple):
+    """An answer that was refused, as the record has it."""
+
+    round: int
+    device: int
+    kind: str
+    value: float | None
+    text: str

@@ -13,22 +13,18 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from numpy.typing import NDArray
 
 from ..data.scaling import SCALINGS, UNIT, Scaling
-from ..errors import FedcellError
 from ..types import Bools, Ints
 from .calls import Call
 from .coded import Arrays, decoded
-from .tasks import Task, Vector
+from .meters import METERS
+from .tasks import MessageError, Task, Vector
 
 TRAIN, HELLO = "train", "query"  # types of messages
 NUMBERS = ("device", "round", "seed", "n_params", "n_classes", "n_reported", "steps", "batch_size")
 RATIOS = ("lr", "momentum", "prox")
 CALLS = ("objective", "report")
 SECTIONS = ("model", "train", "coding")
-MOST_SAMPLES = 2**27  # devices times the samples of the largest: the server's store has a number for each
-
-
-class MessageError(FedcellError):
-    """A message that does not say what it must; its text is the reason."""
+MOST_SAMPLES = 2**32  # that a device may claim: sums of them are whole numbers
 
 
 class Facts(NamedTuple):
@@ -41,6 +37,8 @@ class Facts(NamedTuple):
     identity: str  # the same after a restart; empty where nothing is kept on disk
     right: int = 0  # test samples that its own model has right
     tested: int = 0  # of so many
+    joule: float = 0.0  # that training used
+    meter: str = ""  # what measured them; empty: nothing did
 
 
 # ---------------------------------------------------------------- to the device
@@ -123,8 +121,8 @@ def pack_facts(
     return content
 
 
-def unpack_facts(content: RecordDict, n_classes: int, n_devices: int) -> Facts:
-    """What one of so many devices said of itself; raises MessageError with the reason where it makes no sense."""
+def unpack_facts(content: RecordDict, n_classes: int) -> Facts:
+    """What a device said of itself; raises MessageError with the reason where it makes no sense."""
     values = _record(content, "facts")
     try:
         counts = np.asarray(values["counts"], dtype=np.int64).reshape(-1)
@@ -136,16 +134,22 @@ def unpack_facts(content: RecordDict, n_classes: int, n_devices: int) -> Facts:
             identity=str(values["identity"])[:64],
             right=int(values["right"]),
             tested=int(values["tested"]),
+            joule=float(values.get("joule", 0.0)),
+            meter=str(values.get("meter", "")),
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise MessageError(f"the answer lacks a fact ({type(error).__name__}: {error})") from None
     if len(counts) != n_classes or counts.min(initial=0) < 0:
         raise MessageError(f"the answer counts {len(counts)} labels of {n_classes}, or a negative number")
-    n_samples, most = counts.sum(dtype=np.float64), MOST_SAMPLES // n_devices  # whole numbers could overflow
-    if n_samples > most:
-        raise MessageError(f"the answer counts {n_samples:.4g} samples: one of {n_devices} devices has {most} at most")
+    n_samples = float(counts.sum(dtype=np.float64))  # whole numbers could overflow
+    if n_samples > MOST_SAMPLES:
+        raise MessageError(
+            f"the answer counts {n_samples:.4g} samples, more than any device holds", "samples", n_samples
+        )
     if not 0 <= facts.right <= facts.tested < 2**40:
         raise MessageError(f"the answer has {facts.right} of {facts.tested} test samples right")
+    if not 0 <= facts.joule < 1e12 or facts.meter not in METERS:
+        raise MessageError(f"the answer says that training used {facts.joule:g} J by {facts.meter[:20]!r}")
     if not 0 <= facts.compute_s < 1e9:
         raise MessageError(f"the answer says that computing took {facts.compute_s:g} s")
     return facts
@@ -183,7 +187,8 @@ def unpack_tail(content: RecordDict, task: Task) -> Vector | None:
 
 def _finite(values: Vector, name: str) -> Vector:
     if not np.isfinite(values).all():
-        raise MessageError(f"the {name} holds {int((~np.isfinite(values)).sum())} numbers that are not finite")
+        n_bad = int((~np.isfinite(values)).sum())
+        raise MessageError(f"the {name} holds {n_bad} numbers that are not finite", "not finite", n_bad)
     return values
 
 

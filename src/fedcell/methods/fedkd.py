@@ -102,9 +102,8 @@ def decide(config: Config, problem: Problem, state: State, observation: Observat
     decision = defaults.decide(config, problem, state, seen)
     digested = len(state.public) * _digest_steps(config, decision) / decision.steps if state.agreed else 0.0
     bit = state.scores.numel() * problem.world.settings.bits_per_parameter
-    return decision._replace(
-        samples_per_step=decision.samples_per_step + digested, payload_bit=np.full(problem.world.n_devices, bit)
-    )
+    bits = np.full(problem.world.n_devices, bit)  # scores go both ways
+    return decision._replace(samples_per_step=decision.samples_per_step + digested, payload_bit=bits, download_bit=bits)
 
 
 def _digest_steps(config: Config, decision: Decision) -> Ints:

@@ -78,9 +78,9 @@ def decide(config: Config, problem: Problem, state: State, observation: Observat
     """FedAvg's choice; every step costs `cost` times as much, and the body alone is sent."""
     decision = defaults.decide(config, problem, state, observation)
     n_shared = problem.learner.n_sent - int(_head(config, problem).sum())
+    bits = np.full(problem.world.n_devices, n_shared * problem.world.settings.bits_per_parameter)  # both ways
     return decision._replace(
-        samples_per_step=decision.samples_per_step * config.cost,
-        payload_bit=np.full(problem.world.n_devices, n_shared * problem.world.settings.bits_per_parameter),
+        samples_per_step=decision.samples_per_step * config.cost, payload_bit=bits, download_bit=bits
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..types import Floats, Observation, World
 from ..units import db_to_ratio
-from . import rate
+from . import link, rate
 
 
 def disturbance_watt(world: World, observation: Observation, bandwidth_hz: Floats | None = None) -> Floats:
@@ -22,7 +22,11 @@ def disturbance_watt(world: World, observation: Observation, bandwidth_hz: Float
     settings = world.settings
     band = np.full(world.n_devices, settings.bandwidth_hz) if bandwidth_hz is None else bandwidth_hz
     noise = rate.noise_watt(band, world.noise_watt_per_hz, settings.noise_watt)[:, None]
-    return noise + (observation.interference_watt if settings.access == "block" else np.zeros(1))
+    if settings.access == "block":
+        return noise + observation.interference_watt
+    if observation.interference_watt.ndim == 2:  # made by others, over the whole band
+        return noise + observation.interference_watt * (band / settings.bandwidth_hz)[:, None]
+    return noise + np.zeros(1)
 
 
 def sinr_per_watt(world: World, observation: Observation, bandwidth_hz: Floats | None = None) -> Floats:
@@ -36,13 +40,15 @@ def rate_bps(world: World, observation: Observation, power_watt: Floats, bandwid
     Reference: chen-ch5, Eq. (5.11)
     """
     quality = _columns(power_watt) * sinr_per_watt(world, observation, bandwidth_hz)
-    return rate.rate_bps(world.settings.bandwidth_hz if bandwidth_hz is None else bandwidth_hz[:, None], quality)
+    return link.rate_bps(world, world.settings.bandwidth_hz if bandwidth_hz is None else bandwidth_hz[:, None], quality)
 
 
 def success_probability(
     world: World, observation: Observation, power_watt: Floats, bandwidth_hz: Floats | None = None
 ) -> Floats:
     """Probability that an upload survives the fading, `[n_devices, n_bands]`; 1 in a world without outage.
+
+    Block errors of `link = nr` are no part of it: retransmissions mend them, or the SINR is hopeless.
 
     Reference: chen-ch5, Eq. (5.14)
     """

@@ -4,8 +4,10 @@ import numpy as np
 
 from ..solve.lambert import log_multiple
 from ..types import Floats, Ints
+from ..units import dbm_to_watt
 
 Real = float | Floats
+RESOURCE_BLOCK_HZ = 180e3  # 12 subcarriers of 15 kHz
 
 
 def cycles(steps: Real | Ints, samples_per_step: Real, cycles_per_sample: Real) -> Floats:
@@ -54,6 +56,20 @@ def upload_joule(power_watt: Real, upload_s: Real) -> Floats:
     Reference: osafl, section 2.3; chen-ch5, Eq. (5.13)
     """
     return np.asarray(power_watt * upload_s)
+
+
+def open_loop_watt(mean_gain: Real, bandwidth_hz: Real, p0_dbm: float, pathloss_share: float) -> Floats:
+    """Power that makes up for the path loss: `P0 M PL^alpha`, with `M` the resource blocks of 180 kHz in the band.
+
+    Args:
+        mean_gain: `1 / PL`, without fading.
+        bandwidth_hz: of the upload.
+        p0_dbm: `P0`.
+        pathloss_share: `alpha`.
+
+    Reference: 3GPP TS 38.213, section 7.1.1, without closed-loop terms
+    """
+    return np.asarray(dbm_to_watt(p0_dbm) * (bandwidth_hz / RESOURCE_BLOCK_HZ) * mean_gain**-pathloss_share)
 
 
 def affordable_power_watt(budget_joule: Real, payload_bit: Real, bandwidth_hz: Real, sinr_per_watt: Real) -> Floats:

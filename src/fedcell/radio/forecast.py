@@ -1,11 +1,14 @@
 """What a decision will cost if nothing stops it: uploads are played from it, and methods look ahead with it."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ..types import Decision, Floats, Ints, Observation, World
 from ..units import db_to_ratio
-from . import cost, rate
+from . import cost, link, rate
 from .contract import TOLERANCE
+from .downlink import download
 
 MOST_STEPS = 10**9  # stands for "no limit"
 
@@ -20,10 +23,25 @@ def times(world: World, observation: Observation, decision: Decision) -> tuple[F
 
     Returns: `[n_devices]` each.
     """
-    noise, interference = noise_and_interference_watt(world, observation, decision)
-    quality = rate.sinr(decision.power_watt, observation.gain, noise, interference)
-    upload_s = cost.upload_s(decision.payload_bit, rate.rate_bps(decision.bandwidth_hz, quality))
+    quality = sinr(world, observation, decision)
+    upload_s = cost.upload_s(decision.payload_bit, link.rate_bps(world, decision.bandwidth_hz, quality))
     return cost.compute_s(_cycles(observation, decision), _clock_hz(decision)), upload_s
+
+
+def sinr(world: World, observation: Observation, decision: Decision) -> Floats:
+    """The quality of every device's channel, a ratio."""
+    noise, interference = noise_and_interference_watt(world, observation, decision)
+    return rate.sinr(decision.power_watt, observation.gain, noise, interference)
+
+
+def as_on_shannon(world: World, observation: Observation, decision: Decision) -> Decision:
+    """A decision for closed forms, which plan with Shannon's bound: payloads as large as they count on the real link.
+
+    With `link = shannon` it is the decision itself and closed forms are exact. With `link = nr` they assume the mean
+    number of attempts, and that the link loses as much to the bound at any power or share as at those of the decision.
+    """
+    longer = link.over_shannon(world, decision.bandwidth_hz, sinr(world, observation, decision))
+    return decision if longer is None else decision._replace(payload_bit=decision.payload_bit * longer)
 
 
 def compute_joule(observation: Observation, decision: Decision) -> Floats:
@@ -32,16 +50,34 @@ def compute_joule(observation: Observation, decision: Decision) -> Floats:
 
 
 def noise_and_interference_watt(world: World, observation: Observation, decision: Decision) -> tuple[Floats, Floats]:
-    """Noise and interference in each device's band; only resource blocks carry interference.
+    """Noise and interference in each device's band; only resource blocks carry interference that is drawn.
 
-    A device without a block is given the mean over the blocks.
+    A device without a block is given the mean over the blocks. Of what others make on a shared band, a device meets
+    the part in its share.
     """
     noise = rate.noise_watt(decision.bandwidth_hz, world.noise_watt_per_hz, world.settings.noise_watt)
+    on_block = observation.interference_watt
+    if on_block.ndim == 2:
+        return noise, _of_others(world, decision, on_block)
     if world.settings.access != "block":
         return noise, np.zeros_like(noise)
-    on_block = observation.interference_watt
     assigned = (decision.block >= 0) & (decision.block < len(on_block))
     return noise, np.where(assigned, on_block[np.where(assigned, decision.block, 0)], on_block.mean())
+
+
+def _of_others(world: World, decision: Decision, on_block: Floats) -> Floats:
+    """Interference that others make, in each device's block or share of the band."""
+    if world.settings.access != "block":
+        return np.asarray(on_block[:, 0] * decision.bandwidth_hz / world.settings.bandwidth_hz)
+    block = np.clip(decision.block, 0, on_block.shape[1] - 1)
+    return np.where(decision.block >= 0, on_block[np.arange(len(block)), block], on_block.mean(axis=1))
+
+
+def density_watt_per_hz(world: World, observation: Observation) -> float | Floats:
+    """Noise and what others make, per hertz of a shared band: `[n_devices]`, or one number if there is noise alone."""
+    if observation.interference_watt.ndim < 2:
+        return world.noise_watt_per_hz
+    return np.asarray(world.noise_watt_per_hz + observation.interference_watt[:, 0] / world.settings.bandwidth_hz)
 
 
 def success_probability(world: World, observation: Observation, decision: Decision) -> Floats:
@@ -58,11 +94,37 @@ def budget_joule(observation: Observation) -> Floats:
     return np.minimum(observation.devices.energy_per_round_joule, observation.battery_joule)
 
 
+class Room(NamedTuple):
+    """What is left of a round's time and energy for computing and sending."""
+
+    deadline_s: float | Floats  # after the way down
+    budget_joule: Floats  # [n_devices], what listening does not take
+
+
+def room(world: World, observation: Observation, decision: Decision) -> Room:
+    """Time and energy of every device after the way down, if the decision's devices are selected or some of them.
+
+    Charge that standing by will take until the deadline is left in the battery.
+
+    Where the world draws answer times, they hold the way down as well.
+    """
+    down, budget = download(world, observation, decision), budget_joule(observation)
+    idle = observation.devices.idle_watt
+    if idle is not None and np.isfinite(decision.deadline_s):
+        budget = np.minimum(budget, np.maximum(observation.battery_joule - idle * decision.deadline_s, 0.0))
+    if down is None:
+        return Room(decision.deadline_s, budget)
+    deadline_s = decision.deadline_s - down.seconds if observation.response_s is None else decision.deadline_s
+    return Room(deadline_s, np.maximum(budget - down.joule, 0.0))
+
+
 def most_steps(world: World, observation: Observation, decision: Decision) -> Ints:
     """The most local steps with which a device still meets the deadline and its energy budget.
 
     `min((T - t_up) / t_step, (E - e_up) / e_step)`, rounded down, with the clocks, powers and bands of
-    the decision. Where the world draws answer times, work takes no part in the deadline.
+    the decision; `T` and `E` are what the way down leaves. Where the world draws answer times, work takes no part in
+    the deadline. With `link = nr` it assumes the mean number of attempts; with `access = tdma` that a device waits for
+    all that its cell selects.
 
     Args:
         world: noise, access, kind of answers.
@@ -75,10 +137,20 @@ def most_steps(world: World, observation: Observation, decision: Decision) -> In
     step_s, upload_s = times(world, observation, one)
     power, sendable = decision.power_watt, np.isfinite(upload_s)
     radio_joule = cost.upload_joule(power, np.where(sendable, upload_s, 0.0))
-    by_energy = _fit(budget_joule(observation) - radio_joule, compute_joule(observation, one))
-    time_left_s = decision.deadline_s - np.where(sendable, upload_s, 0.0)
+    left = room(world, observation, decision)
+    by_energy = _fit(left.budget_joule - radio_joule, compute_joule(observation, one))
+    time_left_s = left.deadline_s - _on_air_s(world, observation, decision, np.where(sendable, upload_s, 0.0))
     by_time = _fit(time_left_s, step_s) if observation.response_s is None else np.full_like(step_s, MOST_STEPS)
     return np.where(sendable, np.minimum(by_energy, by_time), 0.0).astype(np.int64)
+
+
+def _on_air_s(world: World, observation: Observation, decision: Decision, upload_s: Floats) -> Floats:
+    """How long sending keeps a device: its own upload, or with turns those of all that its cell selects."""
+    if world.settings.access != "tdma":
+        return upload_s
+    cell = observation.topology.cell
+    others = np.bincount(cell, weights=np.where(decision.selected, upload_s, 0.0), minlength=world.n_cells)[cell]
+    return np.asarray(others + np.where(decision.selected, 0.0, upload_s), dtype=np.float64)
 
 
 def _fit(room: Floats, each: Floats) -> Floats:
@@ -90,7 +162,9 @@ def _fit(room: Floats, each: Floats) -> Floats:
 
 
 def _cycles(observation: Observation, decision: Decision) -> Floats:
-    return cost.cycles(decision.steps, decision.samples_per_step, observation.devices.cycles_per_sample)
+    devices = observation.devices
+    cycles = cost.cycles(decision.steps, decision.samples_per_step, devices.cycles_per_sample)
+    return cycles if devices.step_cycles is None else cycles + decision.steps * devices.step_cycles
 
 
 def _clock_hz(decision: Decision) -> Floats:

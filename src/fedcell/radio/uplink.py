@@ -7,11 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..rng import stream
-from ..types import Bools, Decision, Devices, Floats, Ints, Observation, Outcome, Uplink, World
+from ..types import Bools, Decision, Floats, Ints, Observation, Outcome, Uplink, World
 from ..units import db_to_ratio
-from . import cost, rate
+from . import cost, link
 from .contract import DTYPES, TOLERANCE, check_decision
-from .forecast import budget_joule, compute_joule, noise_and_interference_watt, success_probability, times
+from .crosstalk import disturbed
+from .downlink import WayDown, download
+from .forecast import budget_joule, compute_joule, sinr, success_probability, times
 
 Number = TypeVar("Number", np.float64, np.int64)
 NEVER_S = 1e15  # an upload this long counts as having no rate at all
@@ -56,24 +58,43 @@ def transmit(world: World, observation: Observation, decision: Decision, seed: i
     Returns: costs as far as each device got; zero for devices that were not selected.
     """
     check_decision(world, observation, decision)
+    observation = disturbed(world, observation, decision)
+    down = download(world, observation, decision)
     selected, n_devices = np.flatnonzero(decision.selected), world.n_devices
+    idle_watt, charge = observation.devices.idle_watt, observation.battery_joule
     observation, decision = _seen_by(observation, selected), _asked_of(decision, selected)  # all that follows: theirs
     budget = budget_joule(observation)
     if decision.budget_joule is not None:
         budget = np.full_like(budget, decision.budget_joule)
+    heard = _listened(down, budget, selected, decision.deadline_s, observation.response_s is None)
+    budget = budget - heard.joule
     plan = unhindered(world, observation, decision)
-    finish_s = plan.compute_s + plan.upload_s if observation.response_s is None else observation.response_s
-    late = finish_s > decision.deadline_s * (1 + TOLERANCE)
+    plan, repeats, decoded = _with_errors(world, observation, decision, plan, selected, seed)
+    waits_s = _waits_s(world, observation.topology.cell[selected], plan, heard.seconds)
+    finish_s = _finish_s(observation, plan, waits_s)
+    late = finish_s > heard.deadline_s * (1 + TOLERANCE)
     if isfinite(decision.deadline_s):
         late |= plan.silent
-    work = _stop_at_deadline(plan, late, finish_s, decision)
+    work = _stop_at_deadline(plan, late, finish_s, decision.power_watt, heard.deadline_s, waits_s)
     work, broke = _stop_at_budget(work, budget)
-    lost = plan.silent | ~_heard(world, observation, decision, selected, seed)
-    costs = np.array([*work, _sent_bit(decision, plan, work, broke | late | plan.silent)])
+    lost = plan.silent | ~_heard(world, observation, decision, selected, seed) | ~decoded
+    costs = np.array([*work, _sent_bit(decision, plan, work, broke | late | plan.silent) * repeats])
     compute_s, upload_s, compute_joule, radio_joule, sent_bit = _for_all(costs, selected, n_devices)
-    outcome = _for_all(_outcome(broke, late, lost), selected, n_devices)
-    round_s = _round_s(world, decision, finish_s)
-    return Uplink(compute_s, upload_s, compute_joule, radio_joule, sent_bit, outcome, round_s)
+    outcome = _for_all(_outcome(broke | heard.broke, late, lost), selected, n_devices)
+    round_s = _round_s(world, decision, finish_s + heard.seconds)
+    uplink = Uplink(compute_s, upload_s, compute_joule, radio_joule, sent_bit, outcome, round_s)
+    if down is not None:
+        receive_joule = _for_all(np.asarray(heard.joule), selected, n_devices)
+        uplink = uplink._replace(receive_joule=receive_joule, downlink_bit=down.bit)
+    return _standing_by(uplink, idle_watt, charge)
+
+
+def _standing_by(uplink: Uplink, idle_watt: Floats | None, charge_joule: Floats) -> Uplink:
+    """The round with what every device draws while it lasts, as far as its battery goes."""
+    if idle_watt is None:
+        return uplink
+    left = np.maximum(charge_joule - uplink.spent_joule, 0.0)
+    return uplink._replace(idle_joule=np.minimum(idle_watt * uplink.round_s, left))
 
 
 def mark_invalid(uplink: Uplink, devices: Ints) -> Uplink:
@@ -92,8 +113,11 @@ def _seen_by(observation: Observation, devices: Ints) -> Observation:
         gain=observation.gain[devices],
         mean_gain=observation.mean_gain[devices],
         response_s=None if response_s is None else response_s[devices],
-        devices=Devices(*(part[devices] for part in observation.devices)),
+        devices=observation.devices.some(devices),
         battery_joule=observation.battery_joule[devices],
+        interference_watt=observation.interference_watt
+        if observation.interference_watt.ndim == 1
+        else observation.interference_watt[devices],
     )
 
 
@@ -117,26 +141,92 @@ def unhindered(world: World, observation: Observation, decision: Decision) -> Un
     return Unhindered(compute_s, upload_s, compute_joule(observation, decision), silent)
 
 
-def _stop_at_deadline(plan: Unhindered, late: Bools, finish_s: Floats, decision: Decision) -> Spent:
+def _with_errors(
+    world: World, observation: Observation, decision: Decision, plan: Unhindered, devices: Ints, seed: int
+) -> tuple[Unhindered, float | Floats, Bools]:
+    """The work with the retransmissions that a round draws, how often each bit was sent, and which were decoded."""
+    if world.settings.link == "shannon":
+        return plan, 1.0, np.ones(len(devices), dtype=np.bool_)
+    quality = sinr(world, observation, decision)
+    band, payload, round = decision.bandwidth_hz, decision.payload_bit, observation.round
+    longer, repeats, decoded = link.played(world, band, quality, payload, devices, seed, round)
+    upload_s = np.multiply(plan.upload_s, longer, out=plan.upload_s.copy(), where=~plan.silent)
+    return plan._replace(upload_s=upload_s), repeats, decoded
+
+
+class Listened(NamedTuple):
+    """What the way down left of a round; zeros and the whole round in a world without one."""
+
+    seconds: float | Floats
+    joule: float | Floats
+    deadline_s: float | Floats  # seconds that are left
+    broke: Bools  # ran out of energy before the model was there
+
+
+def _listened(down: WayDown | None, budget: Floats, devices: Ints, deadline_s: float, timed: bool) -> Listened:
+    """Listening of the selected devices; `timed`: it takes of the round, and not of an answer time that is drawn."""
+    if down is None:
+        return Listened(0.0, 0.0, deadline_s, np.zeros(len(devices), dtype=np.bool_))
+    seconds, joule = down.seconds[devices], down.joule[devices]
+    cut = _share(np.minimum(seconds, deadline_s), seconds)  # nobody listens beyond the deadline
+    joule = joule * np.where(seconds > 0, cut, 1.0)
+    broke = joule > budget * (1 + TOLERANCE)
+    if not timed:
+        return Listened(0.0, np.minimum(joule, budget), deadline_s, broke)
+    return Listened(seconds, np.minimum(joule, budget), np.maximum(deadline_s - seconds, 0.0), broke)
+
+
+def _waits_s(world: World, cell: Ints, plan: Unhindered, heard_s: float | Floats) -> Floats | None:
+    """How long each device waits for its turn: the first to be ready in a cell sends first; None without turns."""
+    if world.settings.access != "tdma" or world.settings.response != "computed":
+        return None
+    start_s = plan.compute_s + heard_s
+    waits = np.zeros(len(cell))
+    for number in np.unique(cell):
+        here = np.flatnonzero((cell == number) & ~plan.silent)
+        here = here[np.argsort(start_s[here], kind="stable")]
+        ready, upload = start_s[here], plan.upload_s[here]
+        before = np.cumsum(upload) - upload
+        waits[here] = np.maximum.accumulate(ready - before) + before - ready
+    return waits
+
+
+def _finish_s(observation: Observation, plan: Unhindered, waits_s: Floats | None) -> Floats:
+    if observation.response_s is not None:
+        return observation.response_s
+    busy_s = plan.compute_s + plan.upload_s
+    return busy_s if waits_s is None else busy_s + waits_s
+
+
+def _stop_at_deadline(
+    plan: Unhindered,
+    late: Bools,
+    finish_s: Floats,
+    power_watt: Floats,
+    deadline_s: float | Floats,
+    waits_s: Floats | None,
+) -> Spent:
     """Cut the work of late devices at the deadline, read on each device's own time line."""
     if not late.any():
         return Spent(
             plan.compute_s,
             plan.upload_s,
             plan.compute_joule,
-            cost.upload_joule(decision.power_watt, plan.upload_s),
+            cost.upload_joule(power_watt, plan.upload_s),
         )
     busy_s = plan.compute_s + plan.upload_s
-    deadline_s = np.full_like(busy_s, decision.deadline_s)
-    done = np.divide(deadline_s, finish_s, out=np.ones_like(busy_s), where=late & (finish_s > deadline_s))
-    stop_s = np.where(late, np.multiply(busy_s, done, out=deadline_s, where=np.isfinite(busy_s)), inf)
+    end_s = np.full_like(busy_s, deadline_s)
+    done = np.divide(end_s, finish_s, out=np.ones_like(busy_s), where=late & (finish_s > end_s))
+    stop_s = np.where(late, np.multiply(busy_s, done, out=end_s, where=np.isfinite(busy_s)), inf)
+    if waits_s is not None:  # turns: a device computes, waits, sends
+        stop_s = np.where(late, deadline_s, inf)
     computing_s = np.minimum(stop_s, plan.compute_s)
-    sending_s = np.clip(stop_s - plan.compute_s, 0.0, plan.upload_s)
+    sending_s = np.clip(stop_s - plan.compute_s - (0.0 if waits_s is None else waits_s), 0.0, plan.upload_s)
     return Spent(
         computing_s,
         sending_s,
         plan.compute_joule * _share(computing_s, plan.compute_s),
-        cost.upload_joule(decision.power_watt, sending_s),
+        cost.upload_joule(power_watt, sending_s),
     )
 
 
@@ -162,9 +252,7 @@ def _heard(world: World, observation: Observation, decision: Decision, devices: 
     if world.settings.outage_threshold_db is None:
         return np.ones(len(devices), dtype=np.bool_)
     if world.settings.outage == "same_fading":
-        noise, interference = noise_and_interference_watt(world, observation, decision)
-        quality = rate.sinr(decision.power_watt, observation.gain, noise, interference)
-        return np.asarray(quality >= db_to_ratio(world.settings.outage_threshold_db))
+        return np.asarray(sinr(world, observation, decision) >= db_to_ratio(world.settings.outage_threshold_db))
     chance = success_probability(world, observation, decision)
     return np.asarray(stream(seed, observation.round, "outage").random(world.n_devices)[devices] < chance)
 

@@ -132,6 +132,20 @@ def newest(folder: Path, template: Template, at_most: int, say: Callable[[str], 
     return None
 
 
+def drop_newest(folder: Path) -> int | None:
+    """Remove the newest checkpoint, and return the round of the one before it; None, and all stays, without one."""
+    found = _oldest_first(folder)
+    if len(found) < KEPT:
+        return None
+    found[-1].unlink()
+    return round_of(found[-2])
+
+
+def round_of(path: Path) -> int:
+    """The round that the name of a checkpoint says."""
+    return int(path.stem.rpartition("-")[2])
+
+
 def _oldest_first(folder: Path) -> list[Path]:
     """The checkpoints by their rounds, which outgrow the zeros in the names."""
     return sorted(folder.glob(PATTERN), key=lambda path: natural(path.name))

@@ -15,14 +15,16 @@ from ..simulate import begin, simulate
 from ..types import Method, Problem, Row, Snapshot
 from ..until import written_goals
 from . import checkpoint, rows
-from .files import DiskError, explained, locked, occupied, present, refuse_file
+from .files import DiskError, explained, locked, occupied, present, refuse_file, write_json
 from .folder import (
     ENDED,
     FEDERATION,
     RUN,
+    STATUS,
     TRACEBACK,
     Record,
     Spec,
+    Status,
     begun,
     changes,
     how_to_resume,
@@ -202,6 +204,28 @@ def run_real(
     _run(_at(folder, jobs.pop()), problem, folder, watch, Period(rounds=1), play)
 
 
+def go_back(folder: str | Path) -> int:
+    """Drop the last round of a federation and its checkpoint; returns the rounds that are left.
+
+    The rows of dropped rounds go when the run goes on. Raises BadInput if there is no checkpoint before the last.
+    """
+    folder = Path(folder)
+    ((path, spec),) = specs(folder)
+    if FEDERATION not in spec.own:
+        raise BadInput(f"{folder} is a simulation, which repeats itself: only a federation goes back")
+    with locked(path):
+        left = checkpoint.drop_newest(path)
+        if left is None:
+            raise BadInput(f"{folder} has no checkpoint before its last: there is nothing to go back to")
+        journal = Journal(path, lambda note: None)
+        with closing(journal):
+            journal.cut(left)
+            total = int(spec.config["rounds"])
+            values = Status("interrupted", left, total, "taken back one checkpoint")._asdict()
+            write_json(path / STATUS, values | {"rows": journal.sum._asdict()})
+    return left
+
+
 def _in(folder: Path, job: PreparedRun) -> PreparedRun:
     """A job of a comparison in its folder."""
     return job._replace(folder=folder / job.spec.folder)
@@ -244,6 +268,10 @@ def _ended(folder: Path, spec: Spec, watch: Watch) -> bool:
     begun(folder)
     status = read_status(folder, int(spec.config["rounds"]))
     if status.state not in ENDED:
+        return False
+    if FEDERATION in spec.own and status.state == "diverged":
+        note = f"{folder} diverged ({status.message}): going on from its last checkpoint"
+        watch(Progress(spec.label, status.rounds, status.total, note=note, folder=folder))
         return False
     lines = rows.read(folder)[0]
     note = shortage(folder, status, len(lines))

@@ -15,6 +15,8 @@ from typing import Any
 from ..errors import BadInput, FedcellError
 
 FULL = (ENOSPC, EFBIG, EDQUOT)
+MOST_BYTE = 2**28  # of a JSON file that is read as a whole
+MOST_DEPTH = 50  # of lists and objects within each other
 LOCK = "lock"
 
 
@@ -55,11 +57,36 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> Any:
     """Read a JSON file of ours; a FedcellError says which file is missing or damaged."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        if path.stat().st_size > MOST_BYTE:
+            raise ValueError(f"it has {path.stat().st_size} bytes, and none of ours has more than {MOST_BYTE}")
+        return parse_json(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise FedcellError(f"cannot read {path}: {reason(error)}; make it readable and try again") from None
     except ValueError as error:
         raise FedcellError(f"{path} is damaged ({error}): restore it from a copy or start a new run") from None
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The value of a JSON text; raises ValueError also if it is nested deeper than any of ours.
+
+    >>> parse_json("[" * 100_000)
+    Traceback (most recent call last):
+    ValueError: it is nested more than 50 deep
+    """
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise ValueError(f"it is nested more than {MOST_DEPTH} deep") from None
+    level = [value]
+    for _ in range(MOST_DEPTH):
+        level = [part for one in level if isinstance(one, dict | list) for part in _inside(one)]
+        if not level:
+            return value
+    raise ValueError(f"it is nested more than {MOST_DEPTH} deep")
+
+
+def _inside(value: Any) -> Any:
+    return value.values() if isinstance(value, dict) else value
 
 
 def present(path: Path) -> bool:

@@ -1,7 +1,7 @@
-"""Many runs at a glance: every run below a folder with its state and totals, without reading its rows.
+"""Many runs at a glance: every run below a folder with its state and totals, without decoding its rows.
 
-A run that ended has its totals in `status.json`, together with the size of the `rounds.jsonl` they were
-made from. Where that size differs, or a run was killed or is still going on, they are made from the rows.
+A run that ended has its totals in `status.json`, together with size and checksum of the `rounds.jsonl` they were
+made from. Where the size differs, or a run was killed or is still going on, they are made from the rows.
 """
 
 import os
@@ -25,6 +25,7 @@ from .folder import (
     begun,
     check_folder,
     clock_of,
+    rows_sum,
     run_name,
     shortage,
     versioned,
@@ -183,7 +184,7 @@ def _totals(folder: Path, status: Mapping[str, Any], metric: Metric) -> tuple[in
     """Rounds, totals and what edge servers brought: on file if they belong to these rows, or made from the rows."""
     size = _size(folder / ROWS)
     kept = status.get("totals")
-    if kept is not None and kept["rows_byte"] == size:
+    if kept is not None and kept["rows_byte"] == size and _unchanged(folder, status):
         brought = {name: float(value) for name, value in status.get("served", {}).items()}
         return int(status["rounds"]), Totals.read(kept, metric), brought
     if not size:
@@ -209,6 +210,12 @@ def told(folder: Path, most: int = 8000) -> str:
         return (folder / TRACEBACK).read_text(encoding="utf-8", errors="replace")[-most:]
     except OSError:
         return ""
+
+
+def _unchanged(folder: Path, status: Mapping[str, Any]) -> bool:
+    """Whether rows have the checksum of the status; one without any is believed."""
+    made = rows_sum(folder, status)
+    return made is None or not made.byte or made.of((folder / ROWS).read_bytes()) == made.crc32
 
 
 def _damaged(folder: Path, message: str) -> RunInfo:

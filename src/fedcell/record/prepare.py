@@ -157,7 +157,8 @@ def check_same(folder: Path, spec: Spec, config: Config, method: Choice) -> None
     """Refuse to go on with other settings than those that a run of real devices began with."""
     was, now = (replace(one, model=placeless(one.model)) for one in (reconfigure(spec), config))
     changed = [key for key, _, _ in options.differences(was, now) if key != "until"]
-    same = method.source == spec.source
+    source = absolute(method.source)
+    same = source == spec.source and _sha256(source) == spec.sha256
     if not same or options.differences(options.from_dict(type(method.config)(), spec.settings), method.config):
         changed.append(f"method {method.label!r}")
     if changed:

@@ -65,12 +65,14 @@ class Recorder:
         with self._explained():
             self.journal.sync()
             checkpoint.save(self.folder, self.last, self.template, self.scaling)
+        self.status("running")
         self.saved_round, ended_s = self.last.round, time.monotonic()
         self.due_s = ended_s + max(self.period.seconds, THRIFT * (ended_s - begun_s))
 
     def status(self, state: str, message: str = "") -> None:
         """Say how far the run is and, when it stops, what it came to."""
         values: dict[str, Any] = Status(state, len(self.journal.lines), self.total, message)._asdict()
+        values["rows"] = self.journal.sum._asdict()
         if state != "running":
             table = columns([decode(line) for line in self.journal.lines])
             values["totals"] = {"rows_byte": self.journal.size, **total(table, self.metric).by_name(self.metric)}

@@ -7,13 +7,14 @@ from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
 from ..errors import ContractError, FedcellError
 from ..types import Row
 from .files import plain, present, reason, sync_folder
-from .folder import ROWS
+from .folder import ROWS, RowsSum, rows_sum
 
 INTEGERS = ("round", "n_selected", "n_delivered")
 NUMBERS = ("clock_s", "round_s", "compute_joule", "radio_joule", "uplink_bit")
@@ -36,6 +37,8 @@ def decode(line: bytes) -> Row:
     values = json.loads(line)
     values |= {name: float(values[name]) for name in NUMBERS}
     values["metrics"] = {name: float(value) for name, value in values["metrics"].items()}
+    if not isinstance(values["outcome"], str):
+        raise TypeError("the outcome is no text")
     return Row(**values)
 
 
@@ -60,16 +63,29 @@ def load(folder: Path, wanted: Collection[str] | None = None) -> tuple[dict[str,
         wanted: columns and metrics to return; None: all. A metric that was never measured is left out.
     """
     data = _bytes(folder / ROWS)
+    whole = data[: data.rfind(b"\n") + 1]
     try:
-        return _decode_all(data[: data.rfind(b"\n") + 1], wanted)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        found = [decode(line) for line in _lines(data, folder / ROWS)[0]]
-        return {name: part for name, part in columns(found).items() if wanted is None or name in wanted}, len(found)
+        table = _decode_all(whole, wanted)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        lines = _lines(data, folder / ROWS)[0]
+        found, whole = [decode(line) for line in lines], b"".join(lines)
+        every = columns(found)
+        table = {name: part for name, part in every.items() if wanted is None or name in wanted}, len(found)
+    _verify(folder, whole)
+    return table
 
 
 def read(folder: Path) -> tuple[list[bytes], int]:
     """The whole lines of the journal and the bytes of a half-written rest, without changing the file."""
-    return _lines(_bytes(folder / ROWS), folder / ROWS)
+    lines, rest = _lines(_bytes(folder / ROWS), folder / ROWS)
+    _verify(folder, b"".join(lines))
+    return lines, rest
+
+
+def _verify(folder: Path, data: bytes) -> None:
+    """Hold whole lines against the checksum in the status, where there is one."""
+    if kept := rows_sum(folder):
+        kept.check(data, folder / ROWS)
 
 
 def _decode_all(data: bytes, wanted: Collection[str] | None) -> tuple[dict[str, Any], int]:
@@ -84,6 +100,8 @@ def _decode_all(data: bytes, wanted: Collection[str] | None) -> tuple[dict[str, 
     out: dict[str, Any] = {name: _array(found[name], np.int64) for name in INTEGERS}
     out |= {name: _array(found[name], np.float64) for name in NUMBERS}
     out["outcome"] = list(found["outcome"])
+    if not all(isinstance(one, str) for one in out["outcome"]):
+        raise TypeError("an outcome is no text")
     for name in dict.fromkeys(chain.from_iterable(metrics)):
         if wanted is None or name in wanted:
             out[name] = _array([row.get(name, np.nan) for row in metrics], np.float64)
@@ -112,10 +130,10 @@ def _lines(data: bytes, path: Path) -> tuple[list[bytes], int]:
     """The whole lines of a journal, the last one dropped where it is damaged, and the bytes that follow them."""
     end = data.rfind(b"\n") + 1
     lines = data[:end].splitlines(keepends=True)
-    if lines and not _sound(lines[-1], len(lines) - 1):
+    if lines and not sound(lines[-1], len(lines) - 1):
         end -= len(lines.pop())
     for number, line in enumerate(lines):
-        if not _sound(line, number):
+        if not sound(line, number):
             raise FedcellError(
                 f"line {number + 1} of {path} is damaged: delete it and all lines after it, and resume makes them anew"
             )
@@ -129,6 +147,7 @@ class Journal:
         self.path = folder / ROWS
         self.lines, torn = read(folder)
         self.size = sum(map(len, self.lines))
+        self._crc32 = crc32(b"".join(self.lines))
         self.file = self.path.open("ab", buffering=0)
         if torn:
             say(f"cut a half-written row ({torn} bytes) off {self.path}: its round is simulated again")
@@ -149,6 +168,7 @@ class Journal:
             self.file.truncate(self.size)  # never leave half a row behind
             raise
         self.size += len(line)
+        self._crc32 = crc32(line, self._crc32)
         self.lines.append(line)
 
     def cut(self, n_rows: int) -> int:
@@ -157,8 +177,14 @@ class Journal:
         if dropped:
             del self.lines[n_rows:]
             self.size -= sum(map(len, dropped))
+            self._crc32 = crc32(b"".join(self.lines))
             self.file.truncate(self.size)
         return len(dropped)
+
+    @property
+    def sum(self) -> RowsSum:
+        """A checksum of all rows."""
+        return RowsSum(self.size, f"{self._crc32:08x}")
 
     def sync(self) -> None:
         """Make every row survive a power cut."""
@@ -168,10 +194,11 @@ class Journal:
         self.file.close()
 
 
-def _sound(line: bytes, number: int) -> bool:
+def sound(line: bytes, number: int) -> bool:
+    """Whether a line is the row of that round."""
     try:
         return decode(line).round == number
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return False
 
 

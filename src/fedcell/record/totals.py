@@ -18,6 +18,9 @@ class Totals(NamedTuple):
     uplink_bit: float = 0.0
     delivered_per_round: float = 0.0  # devices, mean over rounds
     selected_per_round: float = 0.0
+    downlink_bit: float = 0.0
+    receive_joule: float = 0.0
+    idle_joule: float = 0.0
 
     @property
     def accuracy_best(self) -> float:
@@ -31,8 +34,8 @@ class Totals(NamedTuple):
 
     @property
     def joule(self) -> float:
-        """Energy of all devices for computing and sending."""
-        return self.compute_joule + self.radio_joule
+        """Energy of all devices."""
+        return self.compute_joule + self.radio_joule + self.receive_joule + self.idle_joule
 
     def of(self, clock: str) -> "Totals":
         """The same without energy where the clock is measured: nobody measures the joules of real devices."""
@@ -46,11 +49,13 @@ class Totals(NamedTuple):
 
     @staticmethod
     def read(values: Mapping[str, Any], metric: Metric) -> "Totals":
-        """The totals of a file."""
-        return Totals(*(float(values[name]) for name in Totals().by_name(metric)))
+        """The totals of a file; an older one lacks those of `LATER`."""
+        names = Totals().by_name(metric)
+        return Totals(*(float(values.get(name, 0.0) if name in LATER else values[name]) for name in names))
 
 
-COLUMNS = ("clock_s", "compute_joule", "radio_joule", "uplink_bit", "n_delivered", "n_selected")
+LATER = ("downlink_bit", "receive_joule", "idle_joule")  # totals, and metrics of a row, that older runs have not
+COLUMNS = (*LATER, "clock_s", "compute_joule", "radio_joule", "uplink_bit", "n_delivered", "n_selected")
 
 
 def total(columns: Mapping[str, Any], metric: Metric) -> Totals:
@@ -70,4 +75,5 @@ def total(columns: Mapping[str, Any], metric: Metric) -> Totals:
         uplink_bit=float(columns["uplink_bit"].sum()),
         delivered_per_round=float(np.mean(columns["n_delivered"])),
         selected_per_round=float(np.mean(columns["n_selected"])),
+        **{name: float(np.nansum(columns[name])) for name in LATER if name in columns},
     )

@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import BadInput, FedcellError, did_you_mean
 from ..metrics import SCORES, Metric
 from ..record import Record, find, read, served
+from ..record.totals import LATER
 from ..types import Floats
 from .groups import Repeats, cautions, common_seeds, few, repeats
 from .paired import Difference, Estimate, difference, estimate
@@ -18,6 +19,7 @@ from .quantities import Quantity, Value, measure, quantities
 
 COLUMNS = (
     *("round", "clock_s", "n_selected", "n_delivered", "compute_joule", "radio_joule", "uplink_bit"),
+    *LATER,
     *SCORES,
     *served.COLUMNS,
 )

@@ -44,7 +44,11 @@ def measured(record: Record, metric: str) -> tuple[Ints, Floats]:
 def _energy(record: Record) -> Floats:
     if record.clock == "measured":  # joules are not
         return np.full(len(record.columns["round"]), np.nan)
-    return np.asarray(np.cumsum(record.columns["compute_joule"] + record.columns["radio_joule"]))
+    spent = record.columns["compute_joule"] + record.columns["radio_joule"]
+    for name in ("receive_joule", "idle_joule"):
+        if name in record.columns:
+            spent = spent + np.nan_to_num(record.columns[name])
+    return np.asarray(np.cumsum(spent))
 
 
 COSTS = (

@@ -24,21 +24,32 @@ SERVED_MEANING = (
     " hits: requests served by edge servers, in %. backhaul: requested files that it carried, those fetched ahead "
     "included. saved: bits it was spared of those requested, in %."
 )
+MORE = (("downlink_bit", "downlink", BITS), ("receive_joule", "receive", JOULES), ("idle_joule", "idle", JOULES))
+MORE_MEANING = {  # of columns that a run has only in some worlds
+    "downlink_bit": " downlink: sent by base stations.",
+    "receive_joule": " receive: energy of listening.",
+    "idle_joule": " idle: energy of standing by.",
+}
 
 
 def grid(summaries: Sequence[RunInfo]) -> list[list[str]]:
     """The texts of the table: the header, then one list per run."""
     named = shared(summaries) is None
     rows = [["method", *heads(summaries), *HEADER[3:]], *(_cells(one, named) for one in summaries)]
+    for name, title, units in MORE:
+        if any(getattr(one.totals, name) for one in summaries):
+            added = [title, *(human(getattr(one.totals, name), units) for one in summaries)]
+            rows = [[*row, cell] for row, cell in zip(rows, added, strict=True)]
     if any(one.served for one in summaries):
-        added = [SERVED, *(served_cells(one.served) for one in summaries)]
-        rows = [[*row, *more] for row, more in zip(rows, added, strict=True)]
+        more = [SERVED, *(served_cells(one.served) for one in summaries)]
+        rows = [[*row, *cells] for row, cells in zip(rows, more, strict=True)]
     return rows
 
 
 def meaning(summaries: Sequence[RunInfo]) -> str:
     """How to read the table."""
     text = MEANING.format(score_meaning(summaries), " or ".join(dict.fromkeys(one.clock for one in summaries)))
+    text += "".join(MORE_MEANING[name] for name, _, _ in MORE if any(getattr(one.totals, name) for one in summaries))
     return text + SERVED_MEANING * any(one.served for one in summaries)
 
 

@@ -17,7 +17,8 @@ from ..errors import ContractError
 from ..learn.learner import Learner
 from ..learn.work import Work
 from ..radio.contract import DTYPES
-from ..types import Decision, Ints, Observation, Problem, Round, Start, Store, Topology, Updates, Uplink, World
+from ..tables import File
+from ..types import Decision, Floats, Ints, Observation, Problem, Round, Start, Store, Topology, Updates, World
 
 Evaluations = list[tuple[tuple[Any, ...], dict[str, float]]]  # what was asked, what was found
 
@@ -94,10 +95,14 @@ def observed(cell: Cell, observation: Observation) -> Observation:
         mean_gain=observation.mean_gain[at],
         available=observation.available[at],
         response_s=None if seconds is None else seconds[at],
-        devices=_part(observation.devices, at),
+        devices=observation.devices.some(at),
         topology=_topology(observation.topology, cell.number, at),
         store=_part(observation.store, at),
         battery_joule=observation.battery_joule[at],
+        interference_watt=observation.interference_watt
+        if observation.interference_watt.ndim == 1
+        else observation.interference_watt[at],
+        gains=None,  # a cell knows what is foreseen, and not what others decide
     )
 
 
@@ -106,17 +111,21 @@ def decided(cell: Cell, decision: Decision) -> Decision:
     mask = decision.mask
     if mask is not None and mask.dim() == 2:
         mask = mask[_rows(np.flatnonzero(decision.selected), cell)]
-    return decision._replace(mask=mask, **{name: getattr(decision, name)[cell.device] for name in DTYPES})
+    down = decision.download_bit
+    return decision._replace(
+        mask=mask,
+        download_bit=None if down is None else down[cell.device],
+        **{name: getattr(decision, name)[cell.device] for name in DTYPES},
+    )
 
 
 def played(cell: Cell, whole: Round) -> Round:
     """A cell's part of a round."""
-    uplink = whole.uplink
     return Round(
         observed(cell, whole.observation),
         decided(cell, whole.decision),
         trained(cell, whole.updates),
-        Uplink._make([*(column[cell.device] for column in uplink[:-1]), uplink.round_s]),
+        whole.uplink.some(cell.device),
     )
 
 
@@ -138,8 +147,16 @@ def _world(world: World, number: int, device: Ints, seed: int) -> World:
 
     fast = int((device < settings.n_fast).sum())
     return world._replace(
-        settings=replace(settings, n_devices=len(device), n_cells=1, devices_per_cell=(), n_fast=fast),
-        devices=_part(world.devices, device),
+        settings=replace(
+            settings,
+            n_devices=len(device),
+            n_cells=1,
+            devices_per_cell=(),
+            n_fast=fast,
+            device_table=File(""),
+            interference="redraw" if settings.interference == "redraw" else "static",
+        ),
+        devices=world.devices.some(device),
         topology=_topology(world.topology, number, device),
         stream=world.stream._replace(start=start, law=None if law is None else _part(law, device)),
     )
@@ -177,7 +194,16 @@ def merged_decision(cells: Sequence[Cell], decisions: Sequence[Decision]) -> Dec
         mask=_merged_mask(cells, decisions),
         info=averaged(part.info for part in decisions),
         budget_joule=_common("budget_joule", decisions),
+        download_bit=_merged_download(decisions, order),
     )
+
+
+def _merged_download(decisions: Sequence[Decision], order: Ints) -> Floats | None:
+    """What devices are sent if any cell says so; a method that says nothing in a cell sends nothing special in any."""
+    found = [part.download_bit for part in decisions]
+    if any(part is None for part in found):
+        return None
+    return np.concatenate([part for part in found if part is not None])[order]
 
 
 def merged_start(cells: Sequence[Cell], parts: Sequence[Start], decision: Decision) -> Start:

@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import BadInput, FedcellError
 from ..record import stop
 from ..record.files import read_json
-from ..record.folder import COMPARISON, ENDED, RUN, STATUS, how_to_resume, read_status, shortage
+from ..record.folder import COMPARISON, ENDED, RUN, STATUS, how_to_resume, read_status, rows_sum, shortage
 from ..record.index import RunInfo, find, look, reason, told
 from . import runs
 from .follow import Follower, number
@@ -61,7 +61,8 @@ class Followed:
             reader = self.open()
             reader.read()
             now |= {"rounds": reader.done, "score": number(reader.final.get(self.info.metric.name))}
-            if short := shortage(self.info.folder, status, reader.done):
+            kept = rows_sum(self.info.folder)
+            if short := shortage(self.info.folder, status, reader.done) or reader.damage(kept):
                 now |= {"state": "damaged", "message": short}
         return now
 

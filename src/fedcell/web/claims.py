@@ -1,10 +1,10 @@
 """The rows of the ledger that belong to the runs of a page, where the folder of experiments is there."""
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..record.files import parse_json
 from ..record.index import RunInfo
 from .runs import source
 
@@ -38,7 +38,7 @@ def _belongs(word: str, paper: str) -> bool:
 def _paper(folder: Path) -> Iterator[dict[str, Any]]:
     for path in sorted(folder.glob("results/*.json")):
         try:
-            result = json.loads(path.read_text(encoding="utf-8"))
+            result = parse_json(path.read_text(encoding="utf-8"))
             older = "rules" not in result  # than the rules of verdicts that count
             for claim in () if result["quick"] or older else result["claims"]:
                 row = {name: str(claim[name]) for name in KEPT}

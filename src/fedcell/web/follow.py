@@ -6,17 +6,19 @@ from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
+from zlib import crc32
 
 from ..metrics import BY_NAME, CLASSIFICATION, leading
 from ..record import rows, served
-from ..record.folder import ROWS
+from ..record.folder import ROWS, RowsSum
+from ..record.totals import LATER
 from ..types import Outcome, Row
 from .downsample import Downsampled
 
 POINTS = 1000  # rounds of a curve
 LETTERS = 200_000  # outcome letters of a schedule map
 CHUNK = 1 << 22  # bytes read at a time
-TOTALS = ("clock_s", "compute_joule", "radio_joule", "uplink_bit", "selected", "delivered")
+TOTALS = ("clock_s", "compute_joule", "radio_joule", "uplink_bit", "selected", "delivered", "other_joule")
 
 
 class CurvePoint(NamedTuple):
@@ -60,7 +62,7 @@ class Follower:
     def _restart(self) -> None:
         points, letters, total, eval_every = self._sizes
         self.epoch += 1
-        self.done, self._offset = 0, 0
+        self.done, self._offset, self.crc32 = 0, 0, 0
         self._seen = (0, 0)
         self.points = Downsampled(points, total, eval_every)
         self.letters = Downsampled(letters, total)
@@ -76,17 +78,19 @@ class Follower:
         for line in lines:
             try:
                 row = rows.decode(line) if line.endswith(b"\n") else None
-            except (ValueError, KeyError, TypeError, AttributeError):
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 return False
             if row is None or row.round != self.done:
                 return False
             self._offset += len(line)
+            self.crc32 = crc32(line, self.crc32)
             self._add(row)
         return bool(lines)
 
     def _add(self, row: Row) -> None:
         self.done += 1
-        spent = (row.compute_joule, row.radio_joule, row.uplink_bit, row.n_selected, row.n_delivered)
+        other = row.metrics.get("receive_joule", 0.0) + row.metrics.get("idle_joule", 0.0)
+        spent = (row.compute_joule, row.radio_joule, row.uplink_bit, row.n_selected, row.n_delivered, other)
         totals = (row.clock_s, *(a + b for a, b in zip(self._totals[1:], spent, strict=True)))
         self._totals = totals
         self.outcomes.update(row.outcome)
@@ -103,11 +107,18 @@ class Follower:
         self.points.put(self.done, CurvePoint(totals, dict(row.metrics)))
         self.letters.put(self.done, row.outcome)
 
+    def damage(self, kept: RowsSum | None) -> str:
+        """What is wrong if the rows so far are as many bytes as were summed up, and others; else nothing."""
+        if kept is None or kept.byte != self._offset or kept.crc32 == f"{self.crc32:08x}":
+            return ""
+        return f"{self.path} is damaged (it has checksum {self.crc32:08x} and was written with {kept.crc32})"
+
     def totals(self) -> dict[str, Any]:
         """Exact sums over all rounds so far, and the mean of every metric."""
         return {
             "rounds": self.done,
             **{name: number(value) for name, value in zip(TOTALS, self._totals, strict=True)},
+            **{name: number(self._sums[name][0]) for name in LATER if name in self._sums},
             "best": number(self.best.get(self.metric.name)),
             "final": number(self.final.get(self.metric.name)),
             "outcomes": {one.letter: self.outcomes[one.letter] for one in Outcome},

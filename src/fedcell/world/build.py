@@ -12,19 +12,22 @@ import numpy as np
 from .. import rng
 from ..errors import ContractError
 from ..options import check
-from ..types import Arrived, Devices, Floats, Observation, Stream, Topology, Uplink, World, WorldState
+from ..radio.cost import open_loop_watt
+from ..radio.crosstalk import foreseen
+from ..types import Arrived, Bools, Devices, Floats, Observation, Stream, Topology, Uplink, World, WorldState
 from ..units import dbm_to_watt
-from .channel import fading, interference_watt, mean_gain
-from .devices import draw_devices, redraw_cpu, switched_on
+from .channel import channels, gains_to_all, interference_watt
+from .devices import draw_devices, redraw_cpu, switched_on, table_lines
+from .energy import gained_joule, on_now, settled
+from .motion import MOVING, positions_m
 from .response import read_trace, response_s
 from .settings import WorldConfig
-from .topology import place
+from .topology import place, to_stations_m
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 Ask = Callable[["Tensor"], Floats]
-ROUNDING = 1e-12  # relative: a battery emptied up to rounding is empty
 
 
 def build_world(
@@ -49,6 +52,7 @@ def build_world(
         interference_watt=interference_watt(settings, seed, rng.SETUP),
         noise_watt_per_hz=float(dbm_to_watt(settings.noise_dbm_per_hz)),
         payload_bit=n_params * settings.bits_per_parameter,
+        model_bit=n_params * settings.bits_per_parameter,
         response_trace_s=read_trace(settings.response_trace) if settings.response == "trace" else None,
     )
 
@@ -71,21 +75,23 @@ def observe(world: World, state: WorldState, seed: int, round: int) -> tuple[Obs
     """
     settings = world.settings
     store, memory = world.stream.arrive(seed, round, state.store, state.memory)
-    devices, topology = _this_round(world, seed, round)
-    mean = mean_gain(settings, topology.distance_m, seed, round)
+    devices, topology = _this_round(world, seed, round, state.clock_s)
+    found = channels(settings, topology, seed, round, state.clock_s)
+    made = settings.interference == "others"
     observation = Observation(
         round=round,
-        gain=mean * fading(settings, world.n_devices, seed, round),
-        mean_gain=mean,
+        gain=found.mean * found.fading,
+        mean_gain=found.mean,
         interference_watt=_interference_watt(world, seed, round),
-        available=switched_on(settings, seed, round) & (state.battery_joule > 0) & (store.size > 0),
+        available=_available(settings, seed, round, state.clock_s) & (state.battery_joule > 0) & (store.size > 0),
         response_s=response_s(settings, world.response_trace_s, seed, round),
-        devices=devices,
-        topology=topology,
+        devices=_powered(settings, devices, found.mean),
+        topology=found.topology,
         store=store,
         battery_joule=state.battery_joule,
+        gains=gains_to_all(settings, found, seed, round, state.clock_s) if made else None,
     )
-    return observation, state._replace(store=store, memory=memory)
+    return foreseen(world, observation), state._replace(store=store, memory=memory)
 
 
 def serve(
@@ -101,37 +107,74 @@ def serve(
         seed: of the run.
         ask: the models that devices have; called by streams that need them alone.
     """
+    seen = columns(world, observation)
     if world.stream.serve is None:
-        return state, {}
+        return state, seen
     arrived = Arrived(seed, observation.round, before.memory, state.memory, observation.topology.cell, ask)
-    memory, columns = world.stream.serve(arrived)
-    return state._replace(memory=memory), columns
+    memory, found = world.stream.serve(arrived)
+    return state._replace(memory=memory), {**seen, **found}
+
+
+def columns(world: World, observation: Observation) -> dict[str, float]:
+    """What a row says of a world that changes by itself: who is there, and how full batteries are."""
+    settings, devices, found = world.settings, world.devices, {}
+    if settings.traces or settings.geometry in MOVING:
+        found["n_available"] = float(np.count_nonzero(observation.available))
+    if any(part is not None for part in (devices.idle_watt, devices.harvest_watt, devices.charge_watt)):
+        limited = np.isfinite(devices.battery_joule)
+        if limited.any():
+            found["charge"] = float((observation.battery_joule[limited] / devices.battery_joule[limited]).mean())
+    return found
 
 
 def settle(world: World, state: WorldState, uplink: Uplink) -> WorldState:
-    """Take the joules of a round from the batteries and move the clock by the round's length."""
-    spent = uplink.compute_joule + uplink.radio_joule
-    emptied = spent >= state.battery_joule * (1.0 - ROUNDING)
-    battery = np.where(emptied, 0.0, state.battery_joule - spent)
+    """Take the joules of a round from the batteries, add what they gain in it, and move the clock by its length."""
+    gained = gained_joule(world.settings, world.devices, state.clock_s, uplink.round_s)
+    battery = settled(state.battery_joule, uplink.spent_joule, gained, world.devices.battery_joule)
     return state._replace(battery_joule=battery, clock_s=state.clock_s + uplink.round_s)
 
 
-def _this_round(world: World, seed: int, round: int) -> tuple[Devices, Topology]:
+def _available(settings: WorldConfig, seed: int, round: int, clock_s: float) -> Bools:
+    on = switched_on(settings, seed, round)
+    return on & on_now(settings, clock_s) if settings.traces else on
+
+
+def _this_round(world: World, seed: int, round: int, clock_s: float) -> tuple[Devices, Topology]:
     settings = world.settings
     if settings.geometry == "static":
         return world.devices, world.topology
+    if settings.geometry in MOVING:
+        return world.devices, _moved(settings, world.topology.station_m, seed, clock_s)
     topology = places(settings, seed, round)
     if settings.geometry == "redraw":
         return world.devices, topology
     return redraw_cpu(settings, world.devices, seed, round), topology
 
 
+def _moved(settings: WorldConfig, station_m: Floats, seed: int, clock_s: float) -> Topology:
+    """Everyone where the clock has brought them, served by the nearest base station."""
+    position_m = positions_m(settings, seed, clock_s)
+    away_m = to_stations_m(position_m, station_m)
+    cell = away_m.argmin(axis=1)
+    distance_m = np.maximum(away_m[np.arange(len(cell)), cell], settings.min_distance_m)
+    return Topology(station_m, position_m, cell, distance_m)
+
+
+def _powered(settings: WorldConfig, devices: Devices, mean_gain: Floats) -> Devices:
+    """The devices with the power that this round's path loss allows them."""
+    if settings.power_control == "full":
+        return devices
+    wanted = open_loop_watt(mean_gain, settings.bandwidth_hz, settings.p0_dbm, settings.pathloss_share)
+    return devices._replace(power_watt=np.minimum(devices.power_watt, wanted))
+
+
 def _interference_watt(world: World, seed: int, round: int) -> Floats:
-    if world.settings.interference == "static":
-        return world.interference_watt
-    return interference_watt(world.settings, seed, round)
+    if world.settings.interference == "redraw":
+        return interference_watt(world.settings, seed, round)
+    return world.interference_watt
 
 
 def places(settings: WorldConfig, seed: int, round: int) -> Topology:
     """Where everything stands: drawn for a round, or for the whole run at `SETUP`."""
-    return place(settings, rng.stream(seed, round, "world.place"))
+    placed = place(settings, rng.stream(seed, round, "world.place"), table_lines(settings))
+    return _moved(settings, placed.station_m, seed, 0.0) if settings.geometry in MOVING else placed

@@ -1,35 +1,134 @@
-"""The hardware of the devices, and which of them are switched on."""
+"""The hardware of the devices, and which of them are switched on.
+
+A number of a device is what the device table says (`world.device_table`); without such a column what its class says
+(`world.device_class`, or the column `class`); else it is drawn from the law of its key.
+"""
+
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..options import Law
+from ..errors import BadInput
+from ..options import Law, checked_column, keys
 from ..rng import SETUP, stream
+from ..tables import File, Line, read_lines, within
 from ..types import Bools, Devices, Floats
 from ..units import dbm_to_watt
+from . import catalogue
+from .catalogue import BACKWARD, DeviceClass
 from .settings import WorldConfig
+
+PLACES = ("x_m", "y_m")  # columns of a device table that are no keys
+OTHERS = (*PLACES, "cell", "class")
+OF_CLASS = {  # keys that a device class sets
+    "cpu_hz": "cpu_hz",
+    "capacitance": "capacitance",
+    "flops_per_cycle": "flops_per_cycle",
+    "step_cycles": "step_cycles",
+    "power_dbm": "power_dbm",
+    "battery_joule": "battery_joule",
+    "receive_watt": "receive_watt",
+    "idle_watt": "idle_watt",
+}
+
+
+class Hardware(NamedTuple):
+    """Where the numbers of the devices come from."""
+
+    settings: WorldConfig
+    seed: int
+    lines: tuple[Line, ...]  # of the device table; empty: there is none
+    of_device: list[DeviceClass]  # empty: none
+
+    def column(self, name: str, law: Law | float, round: int = SETUP) -> Floats:
+        """A number of every device, `[n_devices]`."""
+        if self.lines and name in self.lines[0].cells:
+            return listed(self.settings, self.lines, name)
+        if self.of_device and name in OF_CLASS:
+            return catalogue.column(self.of_device, OF_CLASS[name])
+        if not isinstance(law, Law):
+            return np.full(self.settings.n_devices, law)
+        return law.draw(stream(self.seed, round, f"world.{name}"), self.settings.n_devices)
+
+    def maybe(self, name: str, law: Law) -> Floats | None:
+        """The same, None if nobody has any of it."""
+        found = self.column(name, law)
+        return found if found.any() else None
+
+
+@lru_cache(maxsize=8)
+def hardware(settings: WorldConfig, seed: int) -> Hardware:
+    """Read the device table and find the classes; raises BadInput for what does not fit."""
+    lines = table_lines(settings)
+    if lines and "class" in lines[0].cells:
+        path = File(settings.device_table).path
+        of_device = [catalogue.find(line.cells["class"], f"{path!r} line {line.number}") for line in lines]
+    elif settings.device_class:
+        of_device = catalogue.drawn(settings.device_class, settings.n_devices, seed)
+    else:
+        of_device = []
+    return Hardware(settings, seed, lines, of_device)
+
+
+def table_lines(settings: WorldConfig) -> tuple[Line, ...]:
+    """The lines of the device table, one per device; empty without a table."""
+    if not settings.device_table:
+        return ()
+    file = File.of(settings.device_table)
+    lines = read_lines(file, known=(*OTHERS, *_laws(settings)))
+    if len(lines) != settings.n_devices:
+        raise BadInput(
+            f"world.device_table = {file.path!r} has {len(lines)} lines but world.n_devices = {settings.n_devices}: "
+            "write one line per device"
+        )
+    if (PLACES[0] in lines[0].cells) != (PLACES[1] in lines[0].cells):
+        raise BadInput(f"world.device_table = {file.path!r} has one of the columns x_m and y_m: give both or none")
+    return lines
+
+
+def listed(settings: WorldConfig, lines: tuple[Line, ...], name: str) -> Floats:
+    """A column of the device table, held to the limits of the key of its name."""
+    file = File.of(settings.device_table)
+    if name in OTHERS:
+        low = 0.0 if name == "cell" else -1e9
+        high = settings.n_cells - 1 if name == "cell" else 1e9
+        return np.array([within(file, line, name, low, high) for line in lines])
+    return np.array(checked_column(file, lines, name, _laws(settings)[name]))
+
+
+def _laws(settings: WorldConfig) -> dict[str, Any]:
+    """The options of all keys that a column may stand for: laws, and numbers that are the same for all devices."""
+    found = {key: entry for key, entry, value in keys(settings) if isinstance(value, Law)}
+    del found["interference_over_noise"]  # is of blocks
+    return found | {key: entry for key, entry, _ in keys(settings) if key in ("capacitance", "flops_per_cycle")}
 
 
 def draw_devices(settings: WorldConfig, flops_per_sample: float | Floats, seed: int) -> Devices:
     """Draw every device's limits once; each field has its own stream, so laws can change one by one.
 
     Args:
-        settings: the laws.
-        flops_per_sample: of the model, or of each device's own; with `flops_per_cycle` it gives the cycles where the
-            law says 0.
+        settings: the laws, the table and the classes.
+        flops_per_sample: of the model's forward pass, or of each device's own; with `flops_per_cycle` and `backward`
+            it gives the cycles if the law says 0.
         seed: of the run.
     """
-
-    def field(name: str, law: Law) -> Floats:
-        return _draw(settings, name, law, seed, SETUP)
-
-    cycles = field("cycles_per_sample", settings.cycles_per_sample)
+    of = hardware(settings, seed)
+    cycles = of.column("cycles_per_sample", settings.cycles_per_sample)
+    flops = flops_per_sample / of.column("flops_per_cycle", settings.flops_per_cycle)
+    backward = settings.backward if settings.backward is not None else BACKWARD if of.of_device else 0.0
     return Devices(
-        cpu_hz=field("cpu_hz", settings.cpu_hz),
-        cycles_per_sample=np.where(cycles == 0, flops_per_sample / settings.flops_per_cycle, cycles),
-        capacitance=np.full(settings.n_devices, settings.capacitance),
-        power_watt=dbm_to_watt(field("power_dbm", settings.power_dbm)),
-        energy_per_round_joule=field("energy_per_round_joule", settings.energy_per_round_joule),
-        battery_joule=field("battery_joule", settings.battery_joule),
+        cpu_hz=of.column("cpu_hz", settings.cpu_hz),
+        cycles_per_sample=np.where(cycles == 0, flops * (1.0 + backward), cycles),
+        capacitance=of.column("capacitance", settings.capacitance),
+        power_watt=dbm_to_watt(of.column("power_dbm", settings.power_dbm)),
+        energy_per_round_joule=of.column("energy_per_round_joule", settings.energy_per_round_joule),
+        battery_joule=of.column("battery_joule", settings.battery_joule),
+        step_cycles=of.maybe("step_cycles", settings.step_cycles),
+        **{
+            name: of.maybe(name, getattr(settings, name))
+            for name in ("receive_watt", "idle_watt", "harvest_watt", "charge_watt")
+        },
     )
 
 
@@ -38,16 +137,12 @@ def redraw_cpu(settings: WorldConfig, devices: Devices, seed: int, round: int) -
 
     Reference: chen-ch6, A-8
     """
-    return devices._replace(cpu_hz=_draw(settings, "cpu_hz", settings.cpu_hz, seed, round))
+    return devices._replace(cpu_hz=hardware(settings, seed).column("cpu_hz", settings.cpu_hz, round))
 
 
 def switched_on(settings: WorldConfig, seed: int, round: int) -> Bools:
     """Which devices are switched on this round, each with its own probability drawn once."""
-    if settings.availability.values == (1.0,):  # whatever is drawn
+    if settings.availability.values == (1.0,) and not settings.device_table:  # whatever is drawn
         return np.ones(settings.n_devices, dtype=np.bool_)
-    probability = _draw(settings, "availability", settings.availability, seed, SETUP)
+    probability = hardware(settings, seed).column("availability", settings.availability)
     return np.asarray(stream(seed, round, "world.switched_on").random(settings.n_devices) < probability)
-
-
-def _draw(settings: WorldConfig, name: str, law: Law, seed: int, round: int) -> Floats:
-    return law.draw(stream(seed, round, f"world.{name}"), settings.n_devices)

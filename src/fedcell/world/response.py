@@ -7,8 +7,9 @@ from math import isfinite
 import numpy as np
 
 from ..errors import BadInput
-from ..rng import SETUP, stream
+from ..rng import stream
 from ..types import Floats
+from .devices import hardware
 from .settings import WorldConfig
 
 COLUMN = "seconds"
@@ -38,7 +39,7 @@ def _drawn_s(settings: WorldConfig, trace_s: Floats | None, seed: int, round: in
     """What all devices draw, those that answer at once too, so that the others draw alike without them."""
     rng = stream(seed, round, "world.response")
     if settings.response == "exponential":
-        rate = settings.response_rate.draw(stream(seed, SETUP, "world.response_rate"), settings.n_devices)
+        rate = hardware(settings, seed).column("response_rate", settings.response_rate)
         return np.asarray(rng.standard_exponential(settings.n_devices) / rate)
     if trace_s is None:
         raise BadInput("world.response = 'trace' needs measured seconds: build the world with build_world()")

@@ -5,13 +5,28 @@ from math import inf
 
 from ..errors import BadInput
 from ..options import Law, option
+from ..tables import File
+from .link_settings import LinkConfig
+from .motion_settings import MotionConfig
 
 
 @dataclass(frozen=True)
-class WorldConfig:
-    """Radio cells and the devices in them. A number or range such as `1e9..2e9` is drawn per device."""
+class CellConfig:
+    """Keys of the `world` section about places, channels, hardware and budgets."""
 
     n_devices: int = option(20, "devices in all cells together", least=1, most=10_000_000)
+
+    device_table: File = option(
+        File(""),
+        "CSV file with one line per device: a column stands for the key of its name, x_m and y_m for its place, cell "
+        "for its base station, class for its device class; empty: none",
+    )
+    device_class: tuple[str, ...] = option(
+        (),
+        "classes that devices are drawn from, such as phone_mid,raspberry_pi_4 (fedcell list devices); they set "
+        "cpu_hz, capacitance, flops_per_cycle, step_cycles, power_dbm, battery_joule, idle_watt and receive_watt; "
+        "empty: the laws of these keys",
+    )
 
     topology: str = option("disc", "where devices stand", choices=("disc", "square", "cells"))
     radius_m: float = option(
@@ -33,7 +48,9 @@ class WorldConfig:
     )
     min_distance_m: float = option(10.0, "no device stands nearer to its base station", above=0)
     geometry: str = option(
-        "static", "places are drawn once, or anew each round", choices=("static", "redraw", "redraw_hardware")
+        "static",
+        "places are drawn once, or anew each round; or devices move with the clock, between waypoints or on tracks",
+        choices=("static", "redraw", "redraw_hardware", "waypoints", "tracks"),
     )
 
     pathloss: str = option(
@@ -54,12 +71,18 @@ class WorldConfig:
         -30.0, "gain at 1 m (power_law)", least=-300, most=300, needs="pathloss=power_law"
     )
     exponent: float = option(2.0, "path-loss exponent (power_law)", above=0, most=30, needs="pathloss=power_law")
-    fading: str = option("none", "small-scale fading of the power gain", choices=("none", "exponential"))
+    fading: str = option(
+        "none",
+        "small-scale fading of the power gain: Exp(1) anew each round; ar1: with memory from round to round; jakes: "
+        "with the clock",
+        choices=("none", "exponential", "ar1", "jakes"),
+    )
 
     access: str = option(
         "fdma",
-        "fdma: devices share bandwidth_hz per cell; own_band: each has bandwidth_hz; block: n_blocks of bandwidth_hz",
-        choices=("fdma", "own_band", "block"),
+        "fdma: devices share bandwidth_hz per cell; own_band: each has bandwidth_hz; block: n_blocks of bandwidth_hz; "
+        "tdma: devices of a cell send in turn, each on bandwidth_hz",
+        choices=("fdma", "own_band", "block", "tdma"),
     )
     bandwidth_hz: float = option(10e6, "bandwidth, see access", above=0, most=1e15)
     n_blocks: int = option(10, "resource blocks per cell (access=block)", least=1, most=1_000_000, needs="access=block")
@@ -77,7 +100,16 @@ class WorldConfig:
         needs="access=block",
     )
     interference: str = option(
-        "static", "interference drawn once, or anew each round", choices=("static", "redraw"), needs="access=block"
+        "static",
+        "interference drawn once, or anew each round (access=block); others: what devices of other cells make, beside "
+        "the drawn one",
+        choices=("static", "redraw", "others"),
+    )
+    forecast: str = option(
+        "full",
+        "what schedulers know of interference that others make: nothing, or all available devices at full power",
+        choices=("none", "full"),
+        needs="interference=others",
     )
     outage_threshold_db: float | None = option(
         None, "an upload is lost when its SINR falls below this; none: never", least=-300, most=300
@@ -97,6 +129,13 @@ class WorldConfig:
         least=0,
         most=1e18,
     )
+    backward: float | None = option(
+        None,
+        "work of a backward pass in forward passes, where cycles follow from FLOPs; none: 2 for device classes, else 0",
+        least=0,
+        most=1e3,
+    )
+    step_cycles: Law = option(Law((0.0,)), "CPU cycles of a local step beside those of its samples", least=0, most=1e18)
     flops_per_cycle: float = option(1.0, "floating-point operations per CPU cycle", least=1e-9, most=1e12)
     capacitance: float = option(1e-28, "effective: joules = capacitance * cycles * hertz^2", least=0, most=1)
     power_dbm: Law = option(Law((20.0, 30.0), "uniform"), "highest transmit power", least=-200, most=200)
@@ -129,6 +168,11 @@ class WorldConfig:
         needs="response!=computed",
     )
 
+
+@dataclass(frozen=True)
+class WorldConfig(MotionConfig, LinkConfig, CellConfig):
+    """Radio cells and the devices in them. A number or range such as `1e9..2e9` is drawn per device."""
+
     def __post_init__(self) -> None:
         if self.n_cells > 1 and self.topology != "cells":
             raise BadInput(f"world.n_cells = {self.n_cells} needs world.topology = 'cells', not {self.topology!r}")
@@ -141,6 +185,26 @@ class WorldConfig:
         if self.n_fast > self.n_devices:
             n = self.n_devices
             raise BadInput(f"world.n_fast = {self.n_fast} but there are {n} devices: lower it to at most {n}")
+        if self.interference == "others" and (self.n_cells == 1 or self.access == "own_band"):
+            raise BadInput(
+                f"world.interference = 'others' needs several cells that share a band, not world.n_cells = "
+                f"{self.n_cells} with world.access = {self.access!r}: use topology=cells with fdma, block or tdma"
+            )
+        if self.geometry in ("waypoints", "tracks") and self.edge_rounds and self.n_cells > 1:
+            raise BadInput(
+                f"world.geometry = {self.geometry!r} lets devices change cells and world.edge_rounds = "
+                f"{self.edge_rounds} ties them to an edge model: set edge_rounds=0, or geometry=static"
+            )
+        if self.shadowing == "correlated" and self.geometry in ("redraw", "redraw_hardware"):
+            raise BadInput(
+                f"world.shadowing = 'correlated' needs places that last, not world.geometry = {self.geometry!r}: use "
+                "static, waypoints or tracks"
+            )
+        if self.power_control == "open_loop" and self.access == "fdma":
+            raise BadInput(
+                "world.power_control = 'open_loop' needs a band that is known beforehand, and world.access = 'fdma' "
+                "shares one: use own_band, block or tdma"
+            )
 
 
 def _check_cells(per_cell: tuple[int, ...], n_cells: int, n_devices: int) -> None:
@@ -173,8 +237,8 @@ class StreamConfig:
     cache: str = option(
         "drsr", "what a full cache keeps (markov, binomial)", choices=("fifo", "srsr", "drsr", "lazy", "full")
     )
-    capacity: Law = option(Law((300.0,)), "samples a device can keep", least=1)
-    batch: Law = option(Law((150.0,)), "samples that arrive in a round; at most so many (binomial)", least=0)
+    capacity: Law = option(Law((300.0,)), "samples a device can keep", least=1, most=1e7)
+    batch: Law = option(Law((150.0,)), "samples that arrive in a round; at most so many (binomial)", least=0, most=1e7)
     activity: Law = option(
         Law((1.0,)), "probability that each of the batch arrives (binomial)", least=0, most=1, needs="kind=binomial"
     )

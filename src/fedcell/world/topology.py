@@ -5,11 +5,13 @@ from math import ceil, pi, sqrt
 import numpy as np
 
 from ..errors import BadInput
+from ..tables import Line
 from ..types import Floats, Ints, Topology
+from .devices import PLACES, listed
 from .settings import WorldConfig
 
 
-def place(settings: WorldConfig, rng: np.random.Generator) -> Topology:
+def place(settings: WorldConfig, rng: np.random.Generator, lines: tuple[Line, ...] = ()) -> Topology:
     """Place every device at random around the base station that serves it.
 
     A device nearer than `min_distance_m` is pushed outwards along its bearing. Two numbers are drawn
@@ -18,9 +20,12 @@ def place(settings: WorldConfig, rng: np.random.Generator) -> Topology:
     Args:
         settings: shape, sizes and counts.
         rng: the stream of places.
+        lines: of a device table that may say where devices stand.
 
     Reference: osafl, section 2.4; chen-ch3, section 2.4
     """
+    if lines and "x_m" in lines[0].cells:
+        return listed_places(settings, lines)
     _check_room(settings)
     uniform = rng.random((settings.n_devices, 2))
     if settings.topology == "square":
@@ -29,9 +34,30 @@ def place(settings: WorldConfig, rng: np.random.Generator) -> Topology:
         offset_m = disc_offset_m(uniform, settings.radius_m)
     offset_m = push_out_m(offset_m, settings.min_distance_m)
     station_m = lattice_m(settings.n_cells, 2.0 * settings.radius_m)
-    cell = cells(settings.n_devices, settings.n_cells, settings.devices_per_cell)
+    cell = (
+        listed(settings, lines, "cell").astype(np.int64)
+        if lines and "cell" in lines[0].cells
+        else cells(settings.n_devices, settings.n_cells, settings.devices_per_cell)
+    )
     distance_m = np.maximum(np.hypot(offset_m[:, 0], offset_m[:, 1]), settings.min_distance_m)
     return Topology(station_m, station_m[cell] + offset_m, cell, distance_m)
+
+
+def listed_places(settings: WorldConfig, lines: tuple[Line, ...]) -> Topology:
+    """Places of a device table. A device belongs to the cell that its line names, or to the nearest base station."""
+    position_m = np.stack([listed(settings, lines, name) for name in PLACES], axis=1)
+    station_m = lattice_m(settings.n_cells, 2.0 * settings.radius_m)
+    away_m = to_stations_m(position_m, station_m)
+    named = "cell" in lines[0].cells
+    cell = listed(settings, lines, "cell").astype(np.int64) if named else away_m.argmin(axis=1)
+    own_m = away_m[np.arange(len(cell)), cell]
+    return Topology(station_m, position_m, cell, np.maximum(own_m, settings.min_distance_m))
+
+
+def to_stations_m(position_m: Floats, station_m: Floats) -> Floats:
+    """Distance of every device to every base station, `[n_devices, n_cells]`."""
+    offset_m = position_m[:, None] - station_m
+    return np.hypot(offset_m[..., 0], offset_m[..., 1])
 
 
 def disc_offset_m(uniform: Floats, radius_m: float) -> Floats:

@@ -7,6 +7,7 @@ from ...errors import BadInput, choose_one
 from ...options import Law, option
 from ..scaling import SCALINGS
 
+MOST_STORED = 1e7  # samples of a user, if there is a limit at all
 KNOWABLE = ("served", "reports")  # what an edge server can be allowed to see
 
 
@@ -135,6 +136,10 @@ class VideoConfig:
             raise BadInput(
                 f"video.capacity = {self.capacity} does not exceed video.slots = {self.slots}: "
                 "let fewer samples arrive in a round than a store holds"
+            )
+        if any(MOST_STORED < one < inf for one in self.capacity.values):
+            raise BadInput(
+                f"video.capacity = {self.capacity} is out of range: give at most {MOST_STORED:g} samples, or inf"
             )
         if inf in self.capacity.values and self.initial == inf:
             raise BadInput("video.capacity = inf needs a finite video.initial: say how many samples there are at first")

@@ -28,8 +28,8 @@ from torch import Tensor
 from ... import radio
 from ...errors import BadInput
 from ...options import option
-from ...rng import SETUP, stream
 from ...types import Bools, Decision, Floats, Ints, Method, Observation, Problem, Round, Start, Updates, Uplink
+from ...world.devices import hardware
 from ..parts import defaults
 from ..parts.defaults import LocalConfig, default, mean_update, needs_sgd, rate
 from . import theory
@@ -264,7 +264,7 @@ def _expected_success(config: Config, problem: Problem) -> float:
     if world.response_trace_s is not None:
         p = np.full(world.n_devices, np.mean(world.response_trace_s <= settings.deadline_s))
     else:
-        rate = settings.response_rate.draw(stream(problem.seed, SETUP, "world.response_rate"), world.n_devices)
+        rate = hardware(settings, problem.seed).column("response_rate", settings.response_rate)
         p = theory.answer_probability(settings.deadline_s, rate)
     p[: settings.n_fast] = 1.0  # those that answer at once
     return float(theory.poisson_binomial(p)[config.quorum :].sum())

@@ -36,6 +36,7 @@ from ..parts.defaults import LocalConfig, setting, steps_of, work_of
 from ..parts.personal import judge_own, models_of, n_classes_of, own_models, own_starts, remembered, starts
 from ..parts.resources import plan
 from ..parts.schedulers import SCHEDULERS, schedule
+from ..parts.turns import refuse_turns
 from . import energy
 from .means import class_mean_report, held, knowledge_width, means_of, merged, payload_bit, pull_strength
 
@@ -157,6 +158,8 @@ def init(config: Config, problem: Problem, params: Tensor) -> State:
 
 def _refuse(config: Config, problem: Problem) -> None:
     settings = problem.world.settings
+    if config.scheduler in ENERGY:
+        refuse_turns(problem, f"knowledge.scheduler = {config.scheduler!r}")
     if config.scheduler in ENERGY and settings.access == "block":
         raise BadInput(
             f"knowledge.scheduler = {config.scheduler!r} shares a band and world.access = {settings.access!r} has "
@@ -211,8 +214,10 @@ def _draft(config: Config, problem: Problem, observation: Observation) -> Decisi
         size = observation.store.size
         n_steps = np.maximum(config.epochs * -(-size // batch), 1)
         draft = draft._replace(steps=n_steps, samples_per_step=config.epochs * size / n_steps)
+    bits = np.full(problem.world.n_devices, payload_bit(problem))  # class means go both ways
     return draft._replace(
-        payload_bit=np.full(problem.world.n_devices, payload_bit(problem)),
+        payload_bit=bits,
+        download_bit=bits,
         deadline_s=config.deadline_s or (world_s if isfinite(world_s) else NO_DEADLINE_S),
     )
 
@@ -240,9 +245,13 @@ def _unlimited(
     n = COUNTS[config.pattern](observation.round, problem.n_rounds, config.n_selected)
     selected = schedule(config.scheduler, n, problem, observation)
     full = plan(problem, observation, selected, draft.steps, draft.samples_per_step, config.blocks)
-    decision = full._replace(payload_bit=draft.payload_bit, deadline_s=config.deadline_s or full.deadline_s)
+    decision = full._replace(
+        payload_bit=draft.payload_bit,
+        download_bit=draft.download_bit,
+        deadline_s=config.deadline_s or full.deadline_s,
+    )
     uplink = radio.transmit(problem.world, observation, decision, problem.seed)  # no draw changes what is spent
-    return decision._replace(info=_columns(state, budget, uplink.compute_joule + uplink.radio_joule))
+    return decision._replace(info=_columns(state, budget, uplink.spent_joule))
 
 
 def budget_joule(config: Config, problem: Problem) -> Floats:
@@ -302,7 +311,7 @@ def aggregate(config: Config, problem: Problem, params: Tensor, state: State, pl
     device, rows = played.received()
     if len(device):
         knowledge, known = merged(rows.view(len(device), *knowledge.shape), counts[device], knowledge, known)
-    joule = played.uplink.compute_joule + played.uplink.radio_joule
+    joule = played.uplink.spent_joule
     mean = budget_joule(config, problem) / problem.n_rounds
     return params, state._replace(
         own=remembered(state.own, played),

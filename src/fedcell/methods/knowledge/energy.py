@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ... import radio
-from ...radio.forecast import budget_joule, compute_joule
+from ...radio.forecast import as_on_shannon, compute_joule, density_watt_per_hz, room
+from ...radio.link import HOPELESS
 from ...solve.energy_bandwidth import effort, least_energy_shares, least_share
 from ...types import Bools, Decision, Floats, Ints, Observation, Problem
 
@@ -54,11 +55,16 @@ def offer_of(problem: Problem, observation: Observation, draft: Decision, spenda
         spendable_joule: `[n_devices]`, beside the limits of round and battery.
         at: device numbers.
     """
-    settings, noise = problem.world.settings, problem.world.noise_watt_per_hz
-    send_s = (draft.deadline_s - radio.times(problem.world, observation, draft)[0])[at]
-    able = (send_s > 0) & (observation.gain[at] > 0) & observation.available[at]
+    settings = problem.world.settings
+    noise = np.broadcast_to(density_watt_per_hz(problem.world, observation), observation.gain.shape)[at]
+    left = room(problem.world, observation, draft._replace(selected=observation.available))
+    send_s = (left.deadline_s - radio.times(problem.world, observation, draft)[0])[at]
+    whole = draft._replace(bandwidth_hz=np.full(len(observation.gain), settings.bandwidth_hz))
+    payload_bit = as_on_shannon(problem.world, observation, whole).payload_bit[at]
+    reachable = payload_bit < HOPELESS * draft.payload_bit[at]
+    able = (send_s > 0) & (observation.gain[at] > 0) & observation.available[at] & reachable
     time_s, gain = np.where(able, send_s, 1.0), np.where(able, observation.gain[at], 1.0)
-    load = draft.payload_bit[at] * np.log(2.0) / (time_s * settings.bandwidth_hz)
+    load = np.where(able, payload_bit, draft.payload_bit[at]) * np.log(2.0) / (time_s * settings.bandwidth_hz)
     noise_watt, power = noise * settings.bandwidth_hz / gain, observation.devices.power_watt[at]
     return Offer(
         compute_joule=compute_joule(observation, draft)[at],
@@ -67,7 +73,7 @@ def offer_of(problem: Problem, observation: Observation, draft: Decision, spenda
         noise_watt=noise_watt,
         power_watt=power,
         least=np.where(able, least_share(load, power / noise_watt), np.inf),
-        limit_joule=np.minimum(budget_joule(observation), spendable_joule)[at],
+        limit_joule=np.minimum(left.budget_joule, spendable_joule)[at],
         shared=settings.access == "fdma",
     )
 

@@ -15,7 +15,7 @@ from ...errors import BadInput
 from ...labels import histogram
 from ...learn.features import feature_width, flat_class_means
 from ...learn.work import Report
-from ...types import Bools, Ints, Observation, Problem, Store
+from ...types import Bools, Ints, Observation, Problem
 from ..parts.personal import n_classes_of
 
 
@@ -57,7 +57,7 @@ def class_mean_report(problem: Problem) -> Report:
 
 def means_of(problem: Problem, models: Tensor, device: Ints, observation: Observation) -> Tensor:
     """Class means of some devices on what they hold, `[n_rows, n_classes, n_features]`."""
-    store = Store(observation.store.items[device], observation.store.size[device])
+    store = observation.store.of(device)
     rows = problem.learner.reports(class_mean_report(problem), models, device, store)
     return rows.view(len(device), n_classes_of(problem), knowledge_width(problem))
 

@@ -159,7 +159,7 @@ def work_of(
         )
     return Work(
         device=device,
-        store=Store(held.items[device], held.size[device]),
+        store=held.of(device),
         steps=decision.steps[device],
         lr=rate(config, problem, observation.round),
         batch_size=_batch(config, problem),

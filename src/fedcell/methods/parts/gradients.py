@@ -40,7 +40,7 @@ def gradients(problem: Problem, params: Tensor, store: Store, device: Ints, roun
     """Gradients of some clients at one model, `[n_rows, n_params]`: one local step of rate 1, turned around."""
     work = Work(
         device=device,
-        store=Store(store.items[device], store.size[device]),
+        store=store.of(device),
         steps=np.ones(len(device), dtype=np.int64),
         lr=1.0,
         batch_size=batch_size,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...radio import bands, cost
-from ...radio.forecast import budget_joule, compute_joule, times
+from ...radio.forecast import as_on_shannon, compute_joule, room, times
 from ...radio.uplink import NEVER_S
 from ...solve.matching import assign
 from ...types import Bools, Decision, Floats, Ints, Observation, Problem
@@ -49,8 +49,9 @@ def pairs(problem: Problem, observation: Observation, draft: Decision) -> Pairs:
     power = highest_power_watt(problem, observation, draft)
     upload_s = cost.upload_s(draft.payload_bit[:, None], bands.rate_bps(world, observation, power, band))
     finish_s = times(world, observation, draft)[0][:, None] + upload_s
-    deadline_s = min(draft.deadline_s if observation.response_s is None else np.inf, NEVER_S)
-    feasible = observation.available[:, None] & (power > 0) & (finish_s <= deadline_s)
+    most_s = room(world, observation, draft).deadline_s if observation.response_s is None else np.inf
+    deadline_s = np.minimum(most_s, NEVER_S)
+    feasible = observation.available[:, None] & (power > 0) & (finish_s <= np.reshape(deadline_s, (-1, 1)))
     success = bands.success_probability(world, observation, power, band)
     return Pairs(np.where(feasible, power, 0.0), feasible, np.where(feasible, success, 0.0))
 
@@ -58,14 +59,15 @@ def pairs(problem: Problem, observation: Observation, draft: Decision) -> Pairs:
 def highest_power_watt(problem: Problem, observation: Observation, draft: Decision) -> Floats:
     """`min(p_E, p_max)` of every pair, 0 where computing and sending cost too much at any power."""
     world, most, band = problem.world, draft.power_watt, draft.bandwidth_hz
-    left = budget_joule(observation) - compute_joule(observation, draft)
+    left = room(world, observation, draft).budget_joule - compute_joule(observation, draft)
     full_s = cost.upload_s(draft.payload_bit[:, None], bands.rate_bps(world, observation, most, band))
     enough = cost.upload_joule(most[:, None], full_s) <= left[:, None]
     power = np.where(enough, most[:, None], 0.0)
     device, column = np.nonzero(~enough & (left > 0)[:, None])  # only these need the closed form
     if len(device):
         g = bands.sinr_per_watt(world, observation, band)[device, column]
-        limit = cost.affordable_power_watt(left[device], draft.payload_bit[device], band[device], g)
+        payload_bit = as_on_shannon(world, observation, draft).payload_bit
+        limit = cost.affordable_power_watt(left[device], payload_bit[device], band[device], g)
         power[device, column] = np.minimum(limit, most[device])
     return power
 

@@ -32,6 +32,7 @@ from ..parts import defaults
 from ..parts.contributions import Contributions, nothing, remember, rows_of, weighted_sum
 from ..parts.defaults import TrainingConfig, mean_update, needs_sgd, rate, setting, steps_of, work_of
 from ..parts.matching import draft
+from ..parts.turns import refuse_turns
 from . import submodels
 from .schedule import SCHEDULERS, Choice, Offers, offers, omega, unit_masks, unit_order
 from .theory import age_cost, next_age, output_scale
@@ -119,6 +120,7 @@ def build(config: Config) -> Method:
 
 
 def init(config: Config, problem: Problem, params: Tensor) -> State:
+    refuse_turns(problem, "the matching of devices and bands")
     _refuse(config, problem)
     if config.compensates:
         needs_sgd(config, problem)
@@ -182,6 +184,7 @@ def decide(config: Config, problem: Problem, state: State, observation: Observat
         block=band if problem.world.settings.access == "block" else np.full_like(band, -1),
         samples_per_step=plan.samples_per_step * share**2,  # chen-ch6 Eqs. (6.5), (6.6)
         payload_bit=plan.payload_bit * share**2,  # chen-ch6 Eqs. (6.4), (6.7)
+        download_bit=plan.payload_bit * share**2,  # the sub-model, as on the way up
         mask=None if keep.all() else entry_masks(units, keep, problem.learner.device),
         info=columns(units, found, plan, counts, share[device]),
     )

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...radio import bands, cost
-from ...radio.forecast import times
+from ...radio.forecast import room, times
 from ...radio.uplink import NEVER_S
 from ...rng import stream
 from ...types import Bools, Decision, Floats, Ints, Observation, Problem
@@ -55,7 +55,9 @@ def offers(
     """
     rate_bps = bands.rate_bps(problem.world, observation, draft.power_watt, draft.bandwidth_hz)
     full_s = times(problem.world, observation, draft)[0][:, None] + cost.upload_s(draft.payload_bit[:, None], rate_bps)
-    deadline_s = draft.deadline_s if observation.response_s is None else np.inf  # drawn answers: work has no part
+    left_s = room(problem.world, observation, draft).deadline_s
+    # drawn answers: work has no part
+    deadline_s = np.reshape(np.maximum(left_s, 0.0), (-1, 1)) if observation.response_s is None else np.inf
     psi = keep_ratio(full_s, deadline_s) if keep is None else np.full(full_s.shape, keep)
     counts = kept_counts(psi, sizes)
     waits = (counts.min(axis=-1) < 1) & (min_one_unit and keep is None)
@@ -67,7 +69,7 @@ def offers(
     return Offers(psi, counts, share, rate_bps, reachable & in_time & (counts.min(axis=-1) > 0))
 
 
-def keep_ratio(full_s: Floats, deadline_s: float) -> Floats:
+def keep_ratio(full_s: Floats, deadline_s: float | Floats) -> Floats:
     """`psi = min(1, sqrt(T_max / (T_compute + T_upload)))` of the full model's times, which shrink with `psi^2`.
 
     Deviation: the source floors the ratio itself, which would leave nothing whenever pruning is needed; here the number

@@ -34,6 +34,7 @@ from ..parts.client_planning.plan import client_problem
 from ..parts.client_planning.problem import Client, Limit
 from ..parts.defaults import LocalConfig, mean_update, most_steps
 from ..parts.mini_batches import StepConfig, full_speed, local
+from ..parts.turns import refuse_turns
 from . import diagnostics
 from .allocation import Allocation, allocate, allocate_blocks
 from .diagnostics import Memory
@@ -114,6 +115,7 @@ def init(config: Config, problem: Problem, params: Tensor) -> State:
 
 def slots(config: Config, problem: Problem) -> tuple[int, int]:
     """`z` and `psi` in this world."""
+    refuse_turns(problem, "the allocation of rawhfl")
     settings = problem.world.settings
     blocks = settings.n_blocks if settings.access == "block" else None
     if blocks is not None and config.z is not None and config.z > blocks:
@@ -151,17 +153,25 @@ def solve(
     # Deviation: the problem knows no outage, so where there is any nobody saves power.
     lossy = problem.world.settings.outage_threshold_db is not None
     least_power = 1.0 if lossy else config.least_power
-    interference = observation.interference_watt if problem.world.settings.access == "block" else np.zeros(1)
+    interference = _on_bands(problem, observation, client)
     if config.allocation == "sca":  # Deviation: a program has no blocks, so clients plan on the worst
-        client = on_blocks(problem, observation, client, interference.max(keepdims=True), 0)
+        client = on_blocks(problem, observation, client, interference.max(axis=0, keepdims=True), 0)
         settings = Settings(config.sca_iterations, config.sca_penalty, config.sca_step, least_power=least_power)
         found = allocate_sca(client, cells, config.theta, settings)
         return found.allocation, {"programs": float(found.iterations), "collapsed": float(found.collapsed.sum())}
-    if np.ptp(interference) > 0:
+    if np.ptp(interference, axis=0).any():
         client = on_blocks(problem, observation, client, interference, slice(None))
         return allocate_blocks(client, cells, config.theta, config.allocation, least_power), {}
     client = on_blocks(problem, observation, client, interference, 0)
     return allocate(client, cells, config.theta, config.allocation, least_power), {}
+
+
+def _on_bands(problem: Problem, observation: Observation, client: Client) -> Floats:
+    """Interference on every block, `[n_blocks, 1]`, or `[n_blocks, n]` if it depends on the cell."""
+    found, settings = observation.interference_watt, problem.world.settings
+    if found.ndim == 2:
+        return found.T if settings.access == "block" else found.T * client.bandwidth_hz / settings.bandwidth_hz
+    return found[:, None] if settings.access == "block" else np.zeros((1, 1))
 
 
 def on_blocks(
@@ -169,7 +179,7 @@ def on_blocks(
 ) -> Client:
     """Clients as they are on resource blocks with so much interference, `[n_blocks, n]`, or `[n]` on one of them."""
     noise = rate.noise_watt(client.bandwidth_hz, problem.world.noise_watt_per_hz, problem.world.settings.noise_watt)
-    snr = rate.sinr(1.0, observation.gain, noise, interference_watt[:, None])
+    snr = rate.sinr(1.0, observation.gain, noise, interference_watt)
     wide = (np.broadcast_to(part, snr.shape)[which] for part in client._replace(snr_per_watt=snr))
     return Client._make(wide)
 

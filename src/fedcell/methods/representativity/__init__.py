@@ -41,8 +41,9 @@ from ..parts.defaults import (
 )
 from ..parts.gradients import client_losses
 from ..parts.resources import plan
+from ..parts.turns import refuse_turns
 from . import diagnostics
-from .band import Alone, alone, divided
+from .band import Alone, alone, divided, left_s
 from .diagnostics import Errors
 from .memory import Memory, blank, heard, shares
 from .schedule import POLICIES, Asked, error_scale, points_and_sites, within
@@ -136,6 +137,7 @@ def init(config: Config, problem: Problem, params: Tensor) -> State:
     """Before the first round; the first gradients are taken here where they cost nothing."""
     if config.remembers or config.asks:
         needs_sgd(config, problem)
+    refuse_turns(problem, "the band rule of representativity")
     memory = blank(problem.world.n_devices, len(params)) if config.remembers else None
     if memory is not None and config.start == "free":
         store = problem.world.stream.start(problem.seed)[0]
@@ -182,7 +184,7 @@ def _selected(
     """Who trains, `[n_devices]`."""
     settings, cell = problem.world.settings, observation.topology.cell
     most = settings.n_blocks if settings.access == "block" else len(cell)
-    deadline_s = settings.deadline_s if observation.response_s is None else np.inf
+    deadline_s = left_s(problem, observation) if observation.response_s is None else np.inf
     score = _scores(config, problem, state, observation, known)
     selected = np.zeros(len(cell), dtype=np.bool_)
     for number in np.unique(cell[found.usable]):

@@ -11,11 +11,13 @@ import numpy as np
 
 from ... import radio
 from ...radio import rate
+from ...radio.forecast import as_on_shannon, density_watt_per_hz, room
 from ...radio.uplink import NEVER_S
 from ...solve.equal_finish import equal_finish
 from ...solve.lambert import log_multiple
 from ...solve.scalar import convex_minimum
 from ...types import Bools, Decision, Floats, Observation, Problem
+from ..parts.resources import plan
 
 
 class Alone(NamedTuple):
@@ -26,8 +28,8 @@ class Alone(NamedTuple):
     usable: Bools  # there, and with a rate
 
 
-def alone(problem: Problem, observation: Observation, plan: Decision) -> Alone:
-    """Times of everyone for the work of `plan` with the whole band.
+def alone(problem: Problem, observation: Observation, work: Decision) -> Alone:
+    """Times of everyone for the work given with the whole band.
 
     Where devices do not share a band (`own_band`, `block`), nothing that one gets is missed by another: their whole
     time is fixed. Deviation: where noise grows with the band, a narrower band has a better SINR than reckoned here;
@@ -36,7 +38,7 @@ def alone(problem: Problem, observation: Observation, plan: Decision) -> Alone:
     Reference: chen-ch3, Eqs. (3.6), (3.7)
     """
     settings = problem.world.settings
-    whole = plan._replace(bandwidth_hz=np.full(problem.world.n_devices, settings.bandwidth_hz))
+    whole = work._replace(bandwidth_hz=np.full(problem.world.n_devices, settings.bandwidth_hz))
     compute_s, upload_s = radio.times(problem.world, observation, whole)
     usable = observation.available & (compute_s + upload_s < NEVER_S)
     upload_s = np.where(usable, upload_s, 0.0)
@@ -45,25 +47,37 @@ def alone(problem: Problem, observation: Observation, plan: Decision) -> Alone:
     return Alone(compute_s, upload_s, usable)
 
 
-def divided(problem: Problem, observation: Observation, plan: Decision, found: Alone) -> Decision:
+def left_s(problem: Problem, observation: Observation) -> float:
+    """What the way down to all available devices leaves of the round for the slowest of them."""
+    settings = problem.world.settings
+    if settings.downlink == "none":
+        return settings.deadline_s
+    draft = plan(problem, observation, observation.available, 1, 1.0)
+    left = np.broadcast_to(room(problem.world, observation, draft).deadline_s, draft.selected.shape)
+    return float(left[observation.available].min(initial=settings.deadline_s))
+
+
+def divided(problem: Problem, observation: Observation, draft: Decision, found: Alone) -> Decision:
     """The plan with the band of every cell divided among its selected devices so that they end together.
 
     Reference: chen-ch3, Lemma 3
     """
-    settings, band = problem.world.settings, plan.bandwidth_hz.copy()
+    settings, band = problem.world.settings, draft.bandwidth_hz.copy()
     if settings.access != "fdma":
-        return plan
-    for number in np.unique(observation.topology.cell[plan.selected]):
-        here = np.flatnonzero(plan.selected & (observation.topology.cell == number))
+        return draft
+    for number in np.unique(observation.topology.cell[draft.selected]):
+        here = np.flatnonzero(draft.selected & (observation.topology.cell == number))
         if settings.noise_watt is not None:
             share = equal_finish(found.compute_s[here], found.upload_s[here]).share
         else:
-            snr = rate.sinr(plan.power_watt[here], observation.gain[here], problem.world.noise_watt_per_hz)
+            payload_bit = as_on_shannon(problem.world, observation, draft).payload_bit[here]
+            density = np.broadcast_to(density_watt_per_hz(problem.world, observation), band.shape)[here]
+            snr = rate.sinr(draft.power_watt[here], observation.gain[here], density)
             share = share_of_density(
-                found.compute_s[here], plan.payload_bit[here], snr / settings.bandwidth_hz, settings.bandwidth_hz
+                found.compute_s[here], payload_bit, snr / settings.bandwidth_hz, settings.bandwidth_hz
             )
         band[here] = settings.bandwidth_hz * share
-    return plan._replace(bandwidth_hz=band)
+    return draft._replace(bandwidth_hz=band)
 
 
 def share_of_density(compute_s: Floats, payload_bit: Floats, snr: Floats, bandwidth_hz: float) -> Floats:
@@ -90,4 +104,6 @@ def share_of_density(compute_s: Floats, payload_bit: Floats, snr: Floats, bandwi
     low, high = np.max(compute_s + whole_s), np.max(compute_s + equal_s)
     end_s = convex_minimum(lambda t: 1.0 - needs(t).sum(keepdims=True), np.array([low]), np.array([high]))
     share = needs(end_s)
+    if not np.isfinite(share).all():  # an SNR below rounding: the rate is the same in any share
+        return np.full(n, 1 / n)
     return np.asarray(share / share.sum())

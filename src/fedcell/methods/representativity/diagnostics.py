@@ -53,7 +53,7 @@ def everyone(
     device = np.flatnonzero(store.size > 0) if device is None else device[store.size[device] > 0]
     work = Work(
         device=device,
-        store=Store(store.items[device], store.size[device]),
+        store=store.of(device),
         steps=local_steps(config, problem, store, device),
         lr=rate(config, problem, round % APART if round >= 0 else 0),
         batch_size=int(setting(config, problem, "batch_size") if batch_size is None else batch_size),

@@ -4,10 +4,11 @@
   const { el } = fedcell;
 
   const total = (name) => (run) => run.totals[name];
+  const more = (name) => (run) => run.totals[name] ?? 0; // of some worlds alone
   const COSTS = [
-    { title: "energy", unit: "J", parts: [["computing", total("compute_joule")], ["sending", total("radio_joule")]] },
+    { title: "energy", unit: "J", parts: [["computing", total("compute_joule")], ["sending", total("radio_joule")], ["receiving", more("receive_joule")], ["idle", more("idle_joule")]] },
     { title: "time", unit: "s", parts: [["time", total("clock_s")]] },
-    { title: "uplink traffic", unit: "bit", parts: [["sent", total("uplink_bit")]] },
+    { title: "traffic", unit: "bit", parts: [["uplink", total("uplink_bit")], ["downlink", more("downlink_bit")]] },
   ];
 
   // The component of costs: one chart for each of energy, time and traffic.

@@ -9,7 +9,7 @@
   const AXES = {
     done: { title: "round", unit: "", of: (rows) => rows.done },
     clock_s: { title: "time", unit: "s", of: (rows) => rows.clock_s },
-    joule: { title: "energy of all devices", unit: "J", of: (rows) => rows.compute_joule.map((a, i) => a + rows.radio_joule[i]) },
+    joule: { title: "energy of all devices", unit: "J", of: (rows) => rows.compute_joule.map((a, i) => a + rows.radio_joule[i] + (rows.other_joule?.[i] ?? 0)) },
     uplink_bit: { title: "uplink traffic", unit: "bit", of: (rows) => rows.uplink_bit },
   };
   const AXIS_OPTIONS = Object.entries(AXES).map(([key, axis]) => [key, axis.title]);
@@ -26,6 +26,8 @@
     mae: ["test MAE", ""], r2: ["test R2", ""], token_accuracy: ["test accuracy of tokens", "%"], loss: ["test loss", ""],
   };
   const SCORES = { ...fedcell.SCORES,
+    downlink_bit: ["downlink traffic per round", "bit"], receive_joule: ["energy for receiving, per round", "J"],
+    idle_joule: ["energy of standing by, per round", "J"],
     hit_ratio: ["hits of edge servers", "%"], delivery_s: ["delivery of a file", "s"],
     video_backhaul_bit: ["requested files on the backhaul, per round", "bit"], fetch_bit: ["files fetched ahead, per round", "bit"],
   };

@@ -232,7 +232,7 @@
   function append(run, fresh) {
     const have = run.rows, last = have.done.at(-1) ?? 0, start = have.done.length;
     const from = fresh.done.findIndex((done) => done > last);
-    const names = ["done", "clock_s", "compute_joule", "radio_joule", "uplink_bit", "selected", "delivered"];
+    const names = ["done", "clock_s", "compute_joule", "radio_joule", "uplink_bit", "selected", "delivered", "other_joule"];
     if (from >= 0) {
       names.forEach((name) => have[name].push(...fresh[name].slice(from)));
       for (const name of new Set([...Object.keys(have.metrics), ...Object.keys(fresh.metrics)])) {

@@ -16,19 +16,21 @@
     const node = el("div");
     const HEADER = ["method", "runs", "state", "best", "final", "time", "computing", "sending", "uplink", "delivered"];
     const SERVED = ["hits", "backhaul", "saved"];
+    const MORE = [["downlink_bit", "downlink", "bit"], ["receive_joule", "receiving", "J"], ["idle_joule", "idle", "J"]]; // of some worlds
     function draw(view) {
       const named = view.runs.length > 0 && !fedcell.leading(view.runs);
       const served = view.runs.some((run) => "hit_ratio" in run.totals);
       const brought = (group) => [percent(group, "hit_ratio"), mean(group, "video_backhaul_bit", "bit"), percent(group, "saved_share")];
       const short = fedcell.shortNames(view.groups);
+      const more = MORE.filter(([name]) => view.runs.some((run) => run.totals[name]));
       const rows = view.groups.map((group, i) => [
         el("span", { class: "chip", title: group.name }, fedcell.sample(group.index), short[i]),
         String(group.runs.length), states(group.runs),
         score(group, "best", named), score(group, "final", named),
         mean(group, "clock_s", "s"), mean(group, "compute_joule", "J"), mean(group, "radio_joule", "J"), mean(group, "uplink_bit", "bit"),
-        delivered(group), ...(served ? brought(group) : []),
+        delivered(group), ...more.map(([name, , unit]) => mean(group, name, unit)), ...(served ? brought(group) : []),
       ]);
-      node.replaceChildren(fedcell.table([...HEADER, ...(served ? SERVED : [])], rows, [1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]));
+      node.replaceChildren(fedcell.table([...HEADER, ...more.map(([, title]) => title), ...(served ? SERVED : [])], rows, [1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]));
     }
     return { node, draw };
   };

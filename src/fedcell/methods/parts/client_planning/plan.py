@@ -15,13 +15,14 @@ import numpy as np
 from ....errors import BadInput
 from ....options import option
 from ....radio import rate
-from ....radio.forecast import budget_joule, noise_and_interference_watt
+from ....radio.forecast import as_on_shannon, noise_and_interference_watt, room
 from ....types import Bools, Decision, Floats, Method, Observation, Problem
 from .. import defaults
 from ..defaults import LocalConfig, most_steps
 from ..mini_batches import StepConfig, full_speed, samples_per_step
 from ..mini_batches import local as local
 from ..schedulers import schedule
+from ..turns import refuse_turns
 from .problem import Client, ClientPlan, Limit
 from .solvers import alternate, closed_power, exact, sca_power
 
@@ -52,6 +53,7 @@ def planned(config: ClientConfig) -> Method:
 
 def check_world(problem: Problem) -> None:
     """Refuse a world whose radio leaves a client nothing to plan."""
+    refuse_turns(problem, "the client planner of osafl and the m_* methods")
     if problem.world.settings.access == "block":
         raise BadInput(
             "the client planner of osafl and the m_* methods does not go with world.access = 'block': it plans the "
@@ -91,19 +93,20 @@ def client_problem(problem: Problem, observation: Observation, draft: Decision) 
         observation: this round's channels, hardware and charge.
         draft: bands, payloads, samples per step and, as limits, steps, clocks and powers.
     """
-    noise, _ = noise_and_interference_watt(problem.world, observation, draft)
+    noise, interference = noise_and_interference_watt(problem.world, observation, draft)
+    left = room(problem.world, observation, draft)
     # Answer times that the world draws do not depend on the work, so the deadline takes no part in the plan.
-    deadline_s = draft.deadline_s if observation.response_s is None else np.inf
+    deadline_s = left.deadline_s if observation.response_s is None else np.inf
     return Client(
-        snr_per_watt=rate.sinr(1.0, observation.gain, noise),
+        snr_per_watt=rate.sinr(1.0, observation.gain, noise, interference),
         bandwidth_hz=draft.bandwidth_hz,
-        payload_bit=draft.payload_bit,
-        cycles_per_step=draft.samples_per_step * observation.devices.cycles_per_sample,
+        payload_bit=as_on_shannon(problem.world, observation, draft).payload_bit,
+        cycles_per_step=observation.devices.cycles_per_step(draft.samples_per_step),
         capacitance=observation.devices.capacitance,
         most_steps=draft.steps,
         cpu_hz=draft.cpu_hz,
         power_watt=draft.power_watt,
-        budget_joule=budget_joule(observation),
+        budget_joule=left.budget_joule,
         deadline_s=np.full(problem.world.n_devices, deadline_s),
     )
 

@@ -90,8 +90,13 @@ def _own_after(method: Method, here: Problem, played: Round, moved: bool) -> Ten
     if tail is None or not len(device) or not moved:
         return None
     arrived = np.flatnonzero(played.uplink.delivered[played.updates.device])
-    share = (method.shares or by_samples)(played.observation, device)
-    return tail.new_tensor(share.astype(np.float32)) @ tail[torch.from_numpy(arrived).to(tail.device)]
+    share, rows = (method.shares or by_samples)(played.observation, device), tail[torch.from_numpy(arrived)]
+    if method.clean is None or here.learner.carried is None:
+        return rows.new_tensor(share.astype(np.float32)) @ rows
+    now = here.learner.carried.common
+    moved_by, counts = method.clean(rows - now)
+    share = share * counts / max(float(share @ counts), 1e-12)
+    return now + rows.new_tensor(share.astype(np.float32)) @ moved_by
 
 
 def by_samples(observation: Observation, device: Ints) -> Floats:

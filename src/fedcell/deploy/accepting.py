@@ -1,0 +1,118 @@
+"""A round is accepted only if the model after it is sound: the aggregate is tried before it becomes the checkpoint.
+
+A model is sound if it and the method's state are finite, and if its test loss is at most `max_loss` times the loss
+before the round (or that of guessing, `log n_classes`). If a round breaks it, the devices without which it does not are
+left out and named. If that takes more than half of them, nobody's update is taken. Needs no Flower.
+"""
+
+from collections.abc import Callable, Mapping
+from math import inf, isfinite, log
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .. import radio
+from ..errors import Diverged
+from ..screening import aggregate
+from ..types import Ints, Method, Problem, Round, Snapshot
+
+SUSPECTS = 16  # devices that are tried one by one: those with the longest updates
+PATIENCE = 3  # rounds in a row that may be refused as a whole
+
+
+class Trial(NamedTuple):
+    """What a round may come to."""
+
+    problem: Problem
+    method: Method
+    before: Snapshot
+    most: float  # test loss
+
+    def loss(self, sent: Round) -> float:
+        """The test loss after a round; 0 if that is not tested, and without end if something is not finite."""
+        try:
+            params, state, _ = aggregate(self.problem, self.method, self.before.params, self.before.method, sent)
+        except Diverged:
+            return inf
+        if not bool(params.isfinite().all()) or not_finite(state) > not_finite(self.before.method):
+            return inf
+        return self.tested(params, state)
+
+    def tested(self, params: Tensor, state: Any) -> float:
+        """The loss of a model."""
+        if self.most == inf:
+            return 0.0
+        found = self.method.evaluate(self.problem, params, state).get("loss", 0.0)
+        return found if isfinite(found) else inf
+
+
+class Judged(NamedTuple):
+    """A round as it is accepted."""
+
+    sent: Round
+    named: Mapping[int, float]  # devices that were left out, and the test loss with each
+    loss: float  # of the model after it
+    whole: bool = False  # whether nobody's update was taken
+
+
+class Accepting:
+    """What is known of the rounds before this one."""
+
+    def __init__(self) -> None:
+        self.loss = -1.0  # of the model as it stands; -1: not known
+        self.refused = 0  # rounds in a row of which nobody's update was taken
+
+    def trial(self, problem: Problem, method: Method, before: Snapshot, max_loss: float, n_classes: int) -> Trial:
+        """How the round after a snapshot is judged."""
+        made = Trial(problem, method, before, max_loss)
+        if max_loss == inf:
+            return made
+        if self.loss < 0:
+            self.loss = made.tested(before.params, before.method)
+        return made._replace(most=max_loss * max(self.loss, log(max(n_classes, 2))))
+
+    def settle(self, found: Judged) -> int:
+        """Note how a round was judged; returns how many in a row were refused."""
+        self.loss, self.refused = found.loss, self.refused + 1 if found.whole else 0
+        return self.refused
+
+
+def judge(made: Trial, sent: Round) -> Judged:
+    """The round without those that break the model, or without anybody if those are more than half."""
+    heard, named = sent.heard(), dict[int, float]()
+    while (found := made.loss(sent)) > made.most and len(sent.heard()):
+        if 2 * (len(named) + 1) > len(heard) > 1:
+            nobody = without(sent, sent.heard())
+            return Judged(nobody, {}, made.loss(nobody), whole=True)
+        worst = culprit(made.loss, sent)
+        named[worst] = found
+        sent = without(sent, np.array([worst]))
+    return Judged(sent, named, found)
+
+
+def culprit(loss: Callable[[Round], float], sent: Round) -> int:
+    """The device without which a round is best; the one with the longest update if none helps alone."""
+    device, rows = sent.received()
+    longest = device[torch.linalg.vector_norm(rows.double(), dim=1).argsort(descending=True, stable=True).cpu().numpy()]
+    found = {int(one): loss(without(sent, np.array([one]))) for one in longest[:SUSPECTS]}
+    return min(found, key=lambda one: found[one])
+
+
+def without(sent: Round, devices: Ints) -> Round:
+    """The round with the updates of some devices turned away."""
+    return sent._replace(uplink=radio.mark_invalid(sent.uplink, devices))
+
+
+def not_finite(tree: Any) -> int:
+    """Numbers in a tree of tensors, arrays and plain values that are not finite."""
+    if isinstance(tree, Tensor):
+        return int((~tree.isfinite()).sum()) if tree.is_floating_point() else 0
+    if isinstance(tree, np.ndarray):
+        return int((~np.isfinite(tree)).sum()) if tree.dtype.kind == "f" else 0
+    if isinstance(tree, dict):
+        return sum(map(not_finite, tree.values()))
+    if isinstance(tree, tuple | list):
+        return sum(map(not_finite, tree))
+    return int(isinstance(tree, float) and not isfinite(tree))

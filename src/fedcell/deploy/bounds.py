@@ -1,0 +1,172 @@
+"""What the server takes from devices: how long an update may be, how much a device counts for, and who is left out.
+
+Lengths are compared twice, as they are and per local step, and the smaller ratio counts: devices that were asked for
+more steps send longer updates, and devices that were asked for few send longer ones per step. Needs no Flower.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from ..types import Bools, Floats, Ints, Outcome, Round, Store, Tally
+from .settings import FederationConfig
+from .tasks import Answer, MessageError, Task, Vector
+
+ROUNDS = 10  # that the running bound looks back
+FEW = 3  # devices, of which fewer have no median worth the name
+
+
+class Watched(NamedTuple):
+    """What is remembered of answers, in every checkpoint."""
+
+    norms: Floats  # [ROUNDS, 2], median length and length per step of the last rounds; 0: no round yet
+    strikes: Ints  # [n_devices], refusals in a row
+
+
+def nothing_seen(n_devices: int) -> Watched:
+    """Before the first round."""
+    return Watched(np.zeros((ROUNDS, 2)), np.zeros(n_devices, dtype=np.int64))
+
+
+def length(task: Task, update: Vector) -> Floats:
+    """(length of an update, length per local step); reports of a model are as long as they are."""
+    norm = float(np.linalg.norm(update.astype(np.float64)))
+    return np.array([norm, norm / (max(task.steps, 1) if task.report is None else 1)])
+
+
+def ratio(found: Floats, usual: Floats) -> float:
+    """How many times the usual lengths, by whichever is less; 0 if nothing is usual yet."""
+    return float((found / usual).min()) if (usual > 0).all() else 0.0
+
+
+def refuse_rise(settings: FederationConfig, watched: Watched, task: Task, update: Vector) -> None:
+    """Raise MessageError if an update is far longer than those of the last rounds."""
+    found = length(task, update)
+    times = ratio(found, watched.norms.max(axis=0))
+    if times > settings.max_rise:
+        raise MessageError(
+            f"the update has length {found[0]:.3g}, {times:.3g} times that of the last rounds "
+            f"(deploy.max_rise = {settings.max_rise:g})",
+            "norm",
+            found[0],
+        )
+
+
+def refuse_outliers(
+    settings: FederationConfig, tasks: Sequence[Task], answers: Sequence[Answer]
+) -> list[tuple[Answer, MessageError]]:
+    """The answers of a round that are far longer than the others, and why each is refused."""
+    of_device = {task.device: task for task in tasks}
+    heard = [one for one in answers if one.update is not None]
+    if len(heard) < FEW:
+        return []
+    found = np.array([length(of_device[one.device], one.update) for one in heard if one.update is not None])
+    refused = []
+    for row, one in enumerate(heard):
+        times = ratio(found[row], np.median(np.delete(found, row, axis=0), axis=0))
+        if times > settings.max_norm:
+            text = (
+                f"the update has length {found[row, 0]:.3g}, {times:.3g} times the median of the others "
+                f"(deploy.max_norm = {settings.max_norm:g})"
+            )
+            refused.append((one, MessageError(text, "norm", found[row, 0])))
+    return refused
+
+
+def refuse_growth(settings: FederationConfig, counts: Ints, device: int, claimed: Ints) -> None:
+    """Raise MessageError if a device says that it holds far more than it said before, and than others hold.
+
+    Args:
+        settings: of the federation.
+        counts: `[n_devices, n_classes]`, what devices said before; 0: nothing yet.
+        device: that claims.
+        claimed: `[n_classes]`.
+    """
+    size = counts.sum(axis=1)
+    if not size[device]:
+        return
+    others = np.delete(size, device)
+    usual = max(float(size[device]), float(np.median(others[others > 0])) if (others > 0).any() else 0.0)
+    if claimed.sum() > settings.max_growth * usual:
+        raise MessageError(
+            f"the device says it holds {claimed.sum()} samples after {size[device]} (deploy.max_growth = "
+            f"{settings.max_growth:g})",
+            "samples",
+            float(claimed.sum()),
+        )
+
+
+def capped(store: Store, devices: Ints, most: float) -> Store:
+    """The store with what some devices hold scaled down, so that none has more than a share of their samples.
+
+    With `L` the size such that `L = most * sum_k min(size_k, L)`, larger stores count as `L`. Fewer than three devices
+    are left as they are.
+
+    >>> capped(Tally(np.array([[90, 0], [3, 2], [0, 5]]), np.array([90, 5, 5])), np.arange(3), 0.5).size.tolist()
+    [10, 5, 5]
+    """
+    most = max(most, 1 / max(len(devices), 1))
+    size = store.size[devices].astype(np.float64)
+    if len(devices) < FEW or size.max() <= most * size.sum():
+        return store
+    limit = level(size, most)
+    items, sizes = store.items.copy(), store.size.copy()
+    for device in devices[size > limit]:
+        items[device] = np.floor(items[device] * (limit / sizes[device]) + 1e-9)
+        sizes[device] = items[device].sum()
+    return Tally(items, sizes)
+
+
+def shortened(sent: Round, most: float) -> Round:
+    """The round with long updates shortened, so that none has more than a share of samples times lengths of all heard.
+
+    With every device of equal weight and length, one whose update is eight times as long and turned around would decide
+    where the mean goes.
+    """
+    heard = sent.heard()
+    if most >= 1 or len(heard) < FEW:
+        return sent
+    rows = sent.updates.delta.clone()
+    place = np.searchsorted(sent.updates.device, heard)
+    norms = torch.linalg.vector_norm(rows[place].double(), dim=1).cpu().numpy()
+    pull = sent.observation.store.size[heard] * norms
+    most = max(most, 1 / len(heard))
+    if not pull.sum() or pull.max() <= most * pull.sum():
+        return sent
+    limit = level(pull, most)
+    for row in np.flatnonzero(pull > limit):
+        rows[place[row]] *= limit / pull[row]
+    return sent._replace(updates=sent.updates._replace(rows=rows))
+
+
+def level(size: Floats, most: float) -> float:
+    """`L = most * sum_k min(size_k, L)`, the largest solution; sizes of those above it do not matter."""
+    ordered = np.sort(size)
+    for n_above in range(1, len(ordered)):
+        below = ordered[: len(ordered) - n_above].sum()
+        if most * n_above < 1 and (limit := most * below / (1 - most * n_above)) >= ordered[-n_above - 1]:
+            return float(limit)
+    return float(ordered[0])  # equal shares
+
+
+def left_out(settings: FederationConfig, watched: Watched) -> Bools:
+    """Devices that were refused too often, `[n_devices]`."""
+    return np.asarray(watched.strikes >= settings.strikes) & (settings.strikes > 0)
+
+
+def after(watched: Watched, tasks: Sequence[Task], answers: Sequence[Answer]) -> Watched:
+    """What is remembered once a round is over: the median of what was accepted, and who was refused again."""
+    strikes, of_device = watched.strikes.copy(), {task.device: task for task in tasks}
+    for one in answers:
+        if one.outcome == Outcome.DELIVERED:
+            strikes[one.device] = 0
+        elif one.strike:
+            strikes[one.device] += 1
+    taken = [one for one in answers if one.outcome == Outcome.DELIVERED and one.update is not None]
+    norms = watched.norms
+    if taken:
+        found = [length(of_device[one.device], one.update) for one in taken if one.update is not None]
+        norms = np.concatenate([norms[1:], np.median(found, axis=0)[None]])
+    return Watched(norms, strikes)

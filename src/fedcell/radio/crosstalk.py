@@ -1,0 +1,70 @@
+"""Interference that devices make: what is sent in a cell disturbs the base stations of all others.
+
+With `G[k, j]` the gain from device `k` to station `j`, an upload of power `p_k` arrives at every other station `j` as
+`p_k G[k, j]`. Resource blocks meet those on the same block. A shared band meets the mean density over it, `fdma` of all
+uploads at once, `tdma` of one at a time. All uploads of a round count as if they overlapped, which is the worst case.
+"""
+
+import numpy as np
+
+from ..types import Bools, Decision, Floats, Ints, Observation, World
+
+
+def disturbed(world: World, observation: Observation, decision: Decision) -> Observation:
+    """The round as stations meet it once everyone has decided; as it was in a world whose interference is drawn."""
+    if observation.gains is None:
+        return observation
+    made = made_watt(world, observation, decision)
+    return observation._replace(interference_watt=background_watt(world, observation) + made)
+
+
+def made_watt(world: World, observation: Observation, decision: Decision) -> Floats:
+    """What each device's own station receives from other cells, `[n_devices, n_blocks]`, or `[n_devices, 1]` in all."""
+    settings, cell = world.settings, observation.topology.cell
+    sender = np.flatnonzero(decision.selected)
+    power = decision.power_watt[sender]
+    if settings.access == "tdma":
+        power = power / np.bincount(cell[sender], minlength=world.n_cells)[cell[sender]]
+    block = decision.block[sender] if settings.access == "block" else np.zeros(len(sender), dtype=np.int64)
+    return _at_own(world, observation, sender, power, block)
+
+
+def foreseen(world: World, observation: Observation) -> Observation:
+    """The round as schedulers may know it, by `world.forecast`: noise alone, or all available devices at full power."""
+    if observation.gains is None:
+        return observation
+    background = background_watt(world, observation)
+    if world.settings.forecast == "none":
+        return observation._replace(interference_watt=background)
+    return observation._replace(interference_watt=background + _at_worst(world, observation, observation.available))
+
+
+def background_watt(world: World, observation: Observation) -> Floats:
+    """Interference that comes on top of what devices make, `[n_devices, n_blocks]`: the drawn one of the blocks."""
+    drawn = world.interference_watt if world.settings.access == "block" else np.zeros(1)
+    return np.broadcast_to(drawn, (len(observation.gain), len(drawn)))
+
+
+def _at_worst(world: World, observation: Observation, available: Bools) -> Floats:
+    """All available devices at full power: spread over the blocks, one at a time (`tdma`), or all at once (`fdma`)."""
+    settings, cell = world.settings, observation.topology.cell
+    sender = np.flatnonzero(available)
+    power, in_cell = observation.devices.power_watt[sender], np.bincount(cell[sender], minlength=world.n_cells)
+    if settings.access == "tdma":
+        power = power / in_cell[cell[sender]]
+    if settings.access == "block":
+        power = power / np.maximum(in_cell, settings.n_blocks)[cell[sender]]
+        one = _at_own(world, observation, sender, power, np.zeros(len(sender), dtype=np.int64))[:, :1]
+        return np.broadcast_to(one, (world.n_devices, settings.n_blocks))
+    return _at_own(world, observation, sender, power, np.zeros(len(sender), dtype=np.int64))
+
+
+def _at_own(world: World, observation: Observation, sender: Ints, power: Floats, block: Ints) -> Floats:
+    """Power that arrives at the own station of every device from senders of other cells, by block."""
+    assert observation.gains is not None
+    cell, blocks = observation.topology.cell, world.settings.n_blocks if world.settings.access == "block" else 1
+    arrives = power[:, None] * observation.gains[sender]  # [n_senders, n_cells]
+    arrives[np.arange(len(sender)), cell[sender]] = 0.0  # the own station wants it
+    at_station = np.zeros((blocks, world.n_cells))
+    np.add.at(at_station, block, arrives)
+    return at_station.T[cell]

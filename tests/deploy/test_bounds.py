@@ -1,0 +1,325 @@
+"""What one device can do to a federation: bounds on lengths and claims, rounds that are not accepted, going back."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from flwr.app import Array, ArrayRecord, ConfigRecord
+from hypothesis import given
+from hypothesis import strategies as st
+from inside import federation, notices, play, run_config
+from test_rounds import is_train, last_state, round_of
+
+from fedcell import record
+from fedcell.cli import main
+from fedcell.deploy import bounds, settings
+from fedcell.deploy.bounds import capped, level, nothing_seen
+from fedcell.deploy.flower import REFUSED
+from fedcell.deploy.settings import FederationConfig
+from fedcell.deploy.tasks import MessageError
+from fedcell.errors import BadInput
+from fedcell.labels import histogram
+from fedcell.types import Tally
+
+
+def changed(reply, update=lambda values: values, counts=lambda counts: counts):
+    """An answer with another update or other claims."""
+    facts = reply.content.config_records["facts"]
+    if "arrays" in reply.content:
+        values = reply.content.array_records["arrays"]["update"].numpy().copy()
+        reply.content["arrays"] = ArrayRecord({"update": Array(np.asarray(update(values), dtype=np.float32))})
+    reply.content["facts"] = ConfigRecord({**facts, "counts": [int(one) for one in counts(np.array(facts["counts"]))]})
+    return reply
+
+
+def attacker(update, node=101, first=1, last=10**6):
+    """A device whose updates are changed from a round on."""
+
+    def spoil(at, message, reply):
+        if not is_train(message) or at != node or not first <= round_of(message) <= last:
+            return reply
+        return changed(reply, update)
+
+    return spoil
+
+
+def refused(config):
+    path = record.read(config["out"]).folder / REFUSED
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+# ---------------------------------------------------------------- lengths
+
+
+@pytest.mark.parametrize("method", ["fedavg", "m_fedavg", "osafl", "recycling", "scaffold", "fedavg+topk:fraction=1"])
+def test_a_huge_update_is_refused_and_named_and_the_run_ends_as_without_the_device(method, tmp_path):
+    if "topk" in method:
+
+        def huge(at, message, reply):
+            if is_train(message) and at == 101 and round_of(message) == 1:
+                values = np.full_like(reply.content.array_records["arrays"]["values"].numpy(), 3e38)
+                reply.content["arrays"] = ArrayRecord({"values": Array(values)})
+            return reply
+    else:
+        huge = attacker(lambda values: np.full_like(values, 3e38), first=1, last=1)
+    config = run_config(method, tmp_path / "run")
+    nodes = {100 + k: {"partition-id": k, "state-dir": str(tmp_path / f"device{k}")} for k in range(4)}
+    found = play(config, federation(config, huge, nodes=nodes))
+    assert found.status.state == "finished"
+    assert found.columns["outcome"] == ["DDDD", "DXDD", "DDDD"]
+    assert found.columns["n_refused"].tolist() == [0, 1, 0]
+    (line,) = refused(config)
+    assert (line["round"], line["device"], line["kind"]) == (1, 1, "norm")
+    assert line["value"] > 1e38
+    assert "round 1: device 1 was turned away: the update has length" in notices(config)
+    assert torch.isfinite(last_state(config).params).all()
+
+
+def test_a_federation_of_one_refuses_what_breaks_its_model(tmp_path):
+    """No cohort to compare with: in the first round the model alone tells."""
+    config = run_config(out=tmp_path / "run", **{"world.n_devices": "1"})
+    nodes = {101: {"partition-id": 0}}
+    spoil = attacker(lambda values: 1e30 * values, first=0, last=0)
+    found = play(config, federation(config, spoil, nodes=nodes))
+    assert found.columns["outcome"] == ["X", "D", "D"]
+    (line,) = refused(config)
+    assert (line["device"], line["kind"]) == (0, "breaks the model")
+
+
+def test_the_running_bound_holds_where_the_cohort_is_too_small(tmp_path):
+    config = run_config(out=tmp_path / "run", **{"world.n_devices": "2"})
+    nodes = {100: {"partition-id": 0}, 101: {"partition-id": 1}}
+    found = play(config, federation(config, attacker(lambda values: 100 * values, first=1, last=1), nodes=nodes))
+    assert found.columns["outcome"] == ["DD", "DX", "DD"]
+    assert "times that of the last rounds (deploy.max_rise = 30)" in notices(config)
+
+
+def test_without_bounds_the_model_is_still_tested(tmp_path):
+    """Two of five break the model; they are named, the others are taken."""
+    five = {100 + device: {"partition-id": device} for device in range(5)}
+    config = run_config(out=tmp_path / "run", **{"world.n_devices": "5"}) | {"max-norm": "inf", "max-rise": "inf"}
+
+    def spoil(node, message, reply):
+        bad = is_train(message) and node in (101, 103) and round_of(message) == 1
+        return changed(reply, lambda values: -1000 * values) if bad else reply
+
+    found = play(config, federation(config, spoil, nodes=five))
+    assert found.columns["outcome"] == ["DDDDD", "DXDXD", "DDDDD"]
+    assert {line["device"] for line in refused(config)} == {1, 3}
+    assert {line["kind"] for line in refused(config)} == {"breaks the model"}
+    assert found.columns["loss"][1] < 5 * np.log(10)
+
+
+def test_a_round_that_most_devices_break_is_refused_whole_and_is_not_the_end(tmp_path):
+    config = run_config(out=tmp_path / "run", rounds="5") | {"max-norm": "inf", "max-rise": "inf"}
+
+    def bad(node, message, reply):
+        later = is_train(message) and round_of(message) >= 1
+        return changed(reply, lambda values: -1000 * values) if later else reply
+
+    found = play(config, federation(config, bad))
+    assert found.status.state == "diverged"
+    assert found.columns["outcome"] == ["DDDD", "XXXX", "XXXX"]
+    assert found.columns["accuracy"][2] == found.columns["accuracy"][0], "the model stays as it was"
+    assert found.columns["n_refused"].tolist() == [0, 0, 0], "nobody is blamed for what all did"
+    assert "round 1 is not accepted" in notices(config)
+    again = play(config)
+    assert again.status.state == "finished"
+    assert again.columns["outcome"] == ["DDDD", "XXXX", "XXXX", "DDDD", "DDDD"]
+    assert "going on from its last checkpoint" in notices(config)
+
+
+def test_a_device_refused_again_and_again_is_left_out_also_after_a_restart(tmp_path):
+    config = run_config(out=tmp_path / "run", rounds="5") | {"strikes": 2}
+    grid = federation(config, attacker(lambda values: 1e6 * values, first=1))
+
+    def stop(node, message, reply, before=grid.spoil):
+        if is_train(message) and round_of(message) == 4:
+            raise KeyboardInterrupt
+        return before(node, message, reply)
+
+    grid.spoil = stop
+    with pytest.raises(KeyboardInterrupt):
+        play(config, grid)
+    found = play(config, federation(config, attacker(lambda values: 1e6 * values, first=1)))
+    assert found.columns["outcome"] == ["DDDD", "DXDD", "DXDD", "D.DD", "D.DD"]
+    assert found.columns["n_left_out"].tolist() == [0, 0, 0, 1, 1]
+    assert notices(config).count("device 1 is left out from now on: it was refused 2 times in a row") == 1
+
+
+def test_an_error_on_a_device_is_no_strike(tmp_path):
+    def fails(node, message, reply):
+        from flwr.app import Error, Message
+
+        return Message(Error(2, "no memory"), reply_to=message) if is_train(message) and node == 101 else reply
+
+    config = run_config(out=tmp_path / "run") | {"strikes": 1}
+    assert play(config, federation(config, fails)).columns["outcome"] == ["DXDD"] * 3
+
+
+# ---------------------------------------------------------------- claims
+
+
+def test_a_device_that_claims_everything_counts_for_half_and_may_not_grow_at_will(tmp_path):
+    def boast(node, message, reply):
+        if node != 102:
+            return reply
+        grows = is_train(message) and round_of(message) == 1
+        return changed(reply, counts=lambda counts: counts * 0 + (4_400_000 if not grows else 400_000_000))
+
+    config = run_config(out=tmp_path / "run")
+    found = play(config, federation(config, boast))
+    assert found.columns["outcome"] == ["DDDD", "DDXD", "DDDD"]
+    (line,) = refused(config)
+    assert (line["kind"], line["value"]) == ("samples", 4e9)
+    state = last_state(config).world
+    assert isinstance(state.store, Tally)
+    assert state.store.items.shape == (4, 10), "counts, not a number per sample"
+    checkpoint = max(found.folder.glob("checkpoint-*"), key=lambda path: path.name)
+    assert checkpoint.stat().st_size < 50_000
+
+
+@given(
+    st.lists(st.integers(1, 10**6), min_size=3, max_size=12),
+    st.floats(0.01, 1.0),
+)
+def test_no_share_exceeds_the_cap(sizes, most):
+    counts = np.array(sizes)[:, None] * np.array([1, 2])  # two labels
+    store = Tally(counts, counts.sum(axis=1))
+    found = capped(store, np.arange(len(sizes)), most)
+    allowed = max(most, 1 / len(sizes))
+    assert (found.size <= store.size).all()
+    assert found.size.max() <= allowed * found.size.sum() + 2 * len(sizes), "up to rounding"
+    if store.size.max() <= allowed * store.size.sum():
+        assert found is store
+    untouched = store.size <= level(store.size.astype(float), allowed)
+    assert (found.size == store.size)[untouched].all() or found is store
+
+
+def test_two_devices_are_not_capped_and_nobody_outside_is():
+    store = Tally(np.array([[9], [1], [100]]), np.array([9, 1, 100]))
+    assert capped(store, np.array([0, 1]), 0.5) is store
+
+
+def test_labels_of_a_tally_are_counted():
+    store = Tally(np.array([[3, 0], [1, 2]]), np.array([3, 3]))
+    assert histogram(store, np.array([0, 1]), 2).tolist() == [[3, 0], [1, 2]]
+    assert isinstance(store.of(np.array([1])), Tally)
+
+
+def test_growth_is_measured_against_itself_and_the_median():
+    own = FederationConfig(max_growth=2.0)
+    counts = np.array([[1, 0], [40, 0], [50, 0]])
+    bounds.refuse_growth(own, counts, 0, np.array([90, 0]))  # no more than twice the median device
+    bounds.refuse_growth(own, counts * 0, 0, np.array([10**6, 0]))  # the first claim
+    with pytest.raises(MessageError, match="says it holds 91 samples after 1"):
+        bounds.refuse_growth(own, counts, 0, np.array([91, 0]))
+
+
+# ---------------------------------------------------------------- honest devices
+
+
+def test_lengths_are_compared_per_step_too():
+    from test_wire import task
+
+    slow, fast = task()._replace(steps=1), task()._replace(steps=100)
+    update = np.full(6, 0.1, np.float32)
+    usual = nothing_seen(2)._replace(norms=np.tile(bounds.length(slow, update), (10, 1)))
+    bounds.refuse_rise(FederationConfig(max_rise=2.0), usual, fast, 50 * update)  # 50 times as long, half per step
+    with pytest.raises(MessageError, match="50 times"):
+        bounds.refuse_rise(FederationConfig(max_rise=2.0), usual, slow, 50 * update)
+    bounds.refuse_rise(FederationConfig(), nothing_seen(2), slow, 1e30 * update)  # nothing is usual yet
+
+
+@pytest.mark.parametrize("partition", [{"data.alpha": "0.05"}, {"data.partition": "shards"}])
+def test_honest_devices_with_other_data_are_never_refused(partition, tmp_path):
+    config = run_config("fedavg", tmp_path / "run", rounds="6", **{"train.lr": "0.6", **partition})
+    found = play(config)
+    assert set("".join(found.columns["outcome"])) <= {"D", "."}
+    assert found.columns["n_refused"].sum() == 0
+
+
+# ---------------------------------------------------------------- settings, going back
+
+
+def test_bounds_are_settings():
+    asked = settings.read({"settings": "deploy.max_share=0.2 rounds=3", "max-norm": "inf"})
+    assert asked.federation.max_share == 0.2
+    assert asked.federation.max_norm == np.inf
+    with pytest.raises(BadInput, match=r"deploy.max_share = 2 is out of range"):
+        settings.read({"settings": "deploy.max_share=2"})
+    with pytest.raises(BadInput, match=r"unknown key 'deploy.max_shar'.*max_share"):
+        settings.read({"settings": "deploy.max_shar=0.2"})
+
+
+def test_a_federation_goes_back_one_checkpoint_and_plays_the_round_again(tmp_path, capsys):
+    config = run_config(out=tmp_path / "run")
+    whole = play(config)
+    assert main(["deploy", "back", config["out"]]) == 0
+    assert "stands after round 2" in capsys.readouterr().out
+    assert record.read(config["out"]).status[:2] == ("interrupted", 2)
+    assert main(["deploy", "back", config["out"]]) == 2
+    assert "no checkpoint before its last" in capsys.readouterr().err
+    again = play(config)
+    assert again.columns["accuracy"].tolist() == whole.columns["accuracy"].tolist()
+    assert main(["run", "fedavg", "--rounds", "1", "--out", str(tmp_path / "simulated")]) == 0
+    assert main(["deploy", "back", str(tmp_path / "simulated" / "fedavg")]) == 2
+    assert "only a federation goes back" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------- robust aggregation
+
+
+@pytest.mark.parametrize("rule", ["median", "trimmed:trim=0.3", "krum:n_wrong=1", "clip", "geometric"])
+def test_robust_aggregation_goes_around_a_method(rule, tmp_path):
+    """Without any other bound, and with a loss that may rise at will."""
+    off = {"max-norm": "inf", "max-rise": "inf", "max-loss": "inf", "strikes": 0}
+    config = (
+        run_config("osafl" if rule == "median" else "fedavg", tmp_path / "run", rounds="4") | off | {"robust": rule}
+    )
+    times = 1e4 if rule == "clip" else -1e4  # clipping bounds lengths, not directions
+    found = play(config, federation(config, attacker(lambda values: times * values)))
+    assert found.status.state == "finished"
+    assert found.columns["outcome"] == ["DDDD"] * 4
+    assert found.columns["loss"].max() < 2.4, "not worse than guessing"
+    assert f"deploy.robust = {rule}" in notices(config)
+
+
+def test_a_rule_that_does_not_exist_or_does_not_fit_is_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(BadInput, match=r"deploy.robust.rule = 'kram' is unknown: did you mean 'krum'"):
+        play(run_config(out=tmp_path / "run") | {"robust": "kram"})
+    with pytest.raises(BadInput, match="does not go with pruning"):
+        play(run_config("pruning:keep=0.5", tmp_path / "run") | {"robust": "median"})
+    assert not (tmp_path / "run").exists()
+
+
+# ---------------------------------------------------------------- samples times lengths
+
+
+def test_a_long_update_that_is_turned_around_is_shortened(tmp_path):
+    """Eight times as long passes the bound on lengths; with it the model is lost, shortened it is not."""
+    ends = {}
+    for most in (1, 0.3):
+        config = run_config("fedavg:weights=equal", tmp_path / str(most), rounds="6") | {"max-pull": most}
+        found = play(config, federation(config, attacker(lambda values: -8 * values)))
+        assert set(found.columns["outcome"]) <= {"DDDD", "DXDD"}
+        ends[most] = found.columns["loss"][-1]
+    assert ends[0.3] < ends[1]
+
+
+def test_pulls_are_capped_and_honest_rounds_stay_as_they_are():
+    from types import SimpleNamespace
+
+    from fedcell.types import Round, Updates
+
+    rows = torch.tensor([[3.0, 4.0], [0.0, 5.0], [50.0, 0.0], [0.0, 0.0]])
+    store = Tally(np.array([[2], [2], [2], [2]]), np.full(4, 2))
+    uplink = SimpleNamespace(delivered=np.array([True, True, True, False]))
+    sent = Round(SimpleNamespace(store=store), None, Updates(np.arange(4), rows), uplink)
+    found = bounds.shortened(sent, 0.4).updates.delta
+    lengths = torch.linalg.vector_norm(found, dim=1)
+    assert lengths[2] == pytest.approx(0.4 * float(lengths[:3].sum()), rel=1e-6)
+    assert torch.equal(found[[0, 1, 3]], rows[[0, 1, 3]])
+    assert bounds.shortened(sent, 1.0) is sent
+    assert bounds.shortened(sent, 0.9) is sent, "below the bound already"

@@ -1,0 +1,159 @@
+"""An engineer's own training loop, his own method file, a server without training samples, and stock Flower apps."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from flwr.app import Context, RecordDict
+from inside import InsideGrid, federation, play, run_config, share
+from stock import client, main
+from test_rounds import last_state
+
+import fedcell.deploy
+from fedcell.deploy import Strategy, client_app, flower, server_data, settings
+from fedcell.errors import BadInput
+from fedcell.record import read
+
+MINE = '''"""Mine: the mean, by half."""
+from fedcell.methods.fedavg import Config
+from fedcell.methods import fedavg
+
+
+def build(config):
+    plain = fedavg.build(config)
+
+    def aggregate(problem, params, state, played):
+        after, state = plain.aggregate(problem, params, state, played)
+        return (params + after) / 2, state
+
+    return plain._replace(aggregate=aggregate)
+'''
+
+
+def plain_sgd(network, samples, labels, task):
+    """Full batches, whatever the server asks for."""
+    assert samples.dtype == torch.float32
+    optimiser = torch.optim.SGD(network.parameters(), lr=0.3)
+    for _ in range(task.steps):
+        optimiser.zero_grad()
+        torch.nn.functional.cross_entropy(network(samples), labels).backward()
+        optimiser.step()
+
+
+# ---------------------------------------------------------------- a loop of one's own
+
+
+def test_a_training_loop_of_ones_own(tmp_path):
+    config = run_config("fedavg", tmp_path / "run", rounds="4")
+    found = play(config, federation(config, app=client_app(share, train=plain_sgd)))
+    assert found.columns["outcome"] == ["DDDD"] * 4
+    other = play(run_config("fedavg", tmp_path / "other", rounds="4"))
+    assert found.columns["accuracy"][-1] > 0.4, "it learns"
+    assert not np.array_equal(found.columns["loss"], other.columns["loss"]), "by other steps"
+
+
+def test_masks_are_kept_and_what_a_loop_does_not_have_is_refused(tmp_path):
+    config = run_config("pruning:keep=0.5", tmp_path / "pruning")
+    assert play(config, federation(config, app=client_app(share, train=plain_sgd))).columns["outcome"] == ["DDDD"] * 3
+    config = run_config("scaffold", tmp_path / "scaffold", rounds="1")
+    found = play(config, federation(config, app=client_app(share, train=plain_sgd)))
+    assert set(found.columns["outcome"][0]) <= {"X", "D"}
+    assert "X" in found.columns["outcome"][0]
+    log = (tmp_path / "scaffold" / flower.NOTICES).read_text()
+    assert "wants a constant gradient, which a loop of one's own does not have" in log
+
+
+# ---------------------------------------------------------------- a method file, and a server without training samples
+
+
+def test_a_method_file_deploys_and_goes_on_only_as_it_was(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(MINE)
+    config = run_config(str(file), tmp_path / "run")
+    found = play(config)
+    plain = play(run_config("fedavg", tmp_path / "plain"))
+    assert found.status.state == "finished"
+    assert found.columns["loss"][0] > plain.columns["loss"][0], "half the step"
+    play(config)  # nothing to do
+    file.write_text(MINE + "\n")
+    with pytest.raises(BadInput, match="began with another method"):
+        play(config)
+
+
+def test_a_server_needs_no_training_samples(tmp_path):
+    config = run_config("fedavg", tmp_path / "run")
+    whole = flower.deployable(settings.read(config))[0].learner.test_samples
+    x, y = whole.take(np.arange(len(whole)))
+    flower.run(federation(config), settings.read(config), dataset=server_data(x, y, n_classes=10))
+    found = read(config["out"])
+    assert np.allclose(found.columns["accuracy"], play(run_config("fedavg", tmp_path / "other")).columns["accuracy"])
+    assert last_state(config).round == 3
+
+
+def test_names_are_found_where_the_guide_says():
+    assert fedcell.deploy.server_app is flower.server_app
+    with pytest.raises(AttributeError):
+        fedcell.deploy.nothing  # noqa: B018 - asking is the test
+
+
+# ---------------------------------------------------------------- a stock app
+
+
+def stock(tmp_path, strategy, rounds=4, wrong=(), n_devices=5):
+    config = {"strategy": strategy, "rounds": rounds, "n-devices": n_devices, "result": str(tmp_path / "result.json")}
+    nodes = {100 + k: {"partition-id": k, "wrong": k in wrong} for k in range(5)}
+    grid = InsideGrid(client, nodes, config)
+    main(grid, Context(0, 0, {}, RecordDict(), config, 0))
+    return grid, json.loads((tmp_path / "result.json").read_text())
+
+
+@pytest.mark.parametrize(
+    "strategy", ["fedavg", "fedprox:mu=0.1", "osafl", "recycling", "cafe:quorum=3", "robust:rule=krum"]
+)
+def test_a_stock_client_trains_for_a_method(strategy, tmp_path):
+    grid, found = stock(tmp_path, strategy)
+    assert found["accuracy"][-1] > max(0.3, found["accuracy"][0] + 0.1), "it learns"
+    told = grid.sent[0][1].content.config_records["config"]
+    assert {"lr", "steps", "batch-size", "proximal-mu", "server-round"} <= set(told)
+
+
+def test_fedavg_of_equal_stores_is_the_mean_of_what_stock_clients_send(tmp_path):
+    """Held against Flower's own FedAvg."""
+    from flwr.app import ArrayRecord
+    from flwr.serverapp.strategy import FedAvg
+    from stock import network
+
+    nodes = {100 + k: {"partition-id": k} for k in range(5)}
+    ends = []
+    for strategy in (FedAvg(fraction_evaluate=0.0), Strategy("fedavg", 5, fraction_evaluate=0.0)):
+        app_config = {}
+        grid = InsideGrid(client, nodes, app_config)
+        arrays = ArrayRecord(network().state_dict())
+        from flwr.app import ConfigRecord
+
+        found = strategy.start(grid, arrays, num_rounds=2, train_config=ConfigRecord({"steps": 5}))
+        ends.append(np.concatenate([array.numpy().reshape(-1) for array in found.arrays.values()]))
+    assert np.allclose(*ends, atol=1e-5)
+
+
+def test_a_stock_client_that_sends_nonsense_is_left_out(tmp_path):
+    _, found = stock(tmp_path, "fedavg", wrong=(2,))
+    assert [one["refused"] for one in found["told"].values()] == [1] * 4
+    assert [one["heard"] for one in found["told"].values()] == [4] * 4
+    assert found["accuracy"][-1] > 0.3
+
+
+def test_what_a_stock_client_cannot_do_is_refused(tmp_path):
+    with pytest.raises(BadInput, match="sends devices a shift, which a stock ClientApp has no idea of"):
+        stock(tmp_path, "scaffold")
+    with pytest.raises(BadInput, match="codes updates"):
+        Strategy("fedavg+topk")
+    with pytest.raises(BadInput, match=r"unknown key 'deploy.nonsense'"):
+        Strategy("fedavg", settings={"deploy.nonsense": 1})
+
+
+def test_nodes_beyond_those_asked_for_are_left_aside(tmp_path):
+    grid, found = stock(tmp_path, "fedavg", n_devices=3)
+    assert {node for node, _ in grid.sent} == {100, 101, 102}
+    assert [one["heard"] for one in found["told"].values()] == [3] * 4
