@@ -209,9 +209,7 @@ def test_onnx_without_its_packages_says_what_to_install(monkeypatch, capsys):
 
 def test_records_and_data_sets_are_one_line_and_a_frame():
     found = run()
-    assert re.fullmatch(
-        r"<Record fedavg, seed 1: finished, 3 of 3 rounds, accuracy 0\.\d{4}, in o/fedavg>", repr(found)
-    )
+    assert re.fullmatch(r"<Record fedavg, seed 1: finished, 3 of 3 rounds, accuracy 0\.\d+, in o/fedavg>", repr(found))
     assert repr(data.load("digits")) == "<Dataset digits: 1442 train and 355 test samples of 1x8x8, 10 classes>"
     frame = read(found.folder).frame()
     assert frame.index.tolist() == [0, 1, 2]
@@ -224,3 +222,23 @@ def test_a_frame_without_pandas_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pandas", None)
     with pytest.raises(BadInput, match="a frame needs pandas, which is not installed"):
         found.frame()
+
+
+def test_frozen_entries_are_those_of_the_start():
+    found = run(**{"model.train": "3"})  # the last layer alone
+    assert right(fedcell.load_model(found), found)[0] / 355 == pytest.approx(found.columns["accuracy"][-1])
+
+
+def test_a_regression_is_swept_with_its_owners_and_taken_home():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(90, 4)).astype(np.float32)
+    y = np.rint(x @ np.array([1, -2, 0.5, 3])).clip(0)  # whole numbers, which look like labels
+    data = fedcell.from_arrays(x[:60], y[:60], x[60:], y[60:], task="regression", owners=np.arange(60) % 3)
+    changes = {"rounds": 3, "world.n_devices": 3, "data.partition": "given", "model.name": "mlp", "train.lr": 0.01}
+    (info,) = fedcell.sweep("fedavg", settings=changes, dataset=data, out="s", workers=1)
+    assert info.state == "finished", info.message
+    found = fedcell.read(info.folder)
+    with torch.no_grad():
+        error = fedcell.load_model(found)(torch.from_numpy(x[60:]))[:, 0].numpy() - y[60:]
+    assert np.sqrt((error**2).mean()) == pytest.approx(found.columns["rmse"][-1], rel=1e-4)
+    assert "RMSE" in repr(found)

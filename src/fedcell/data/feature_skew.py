@@ -35,6 +35,8 @@ def skewed(settings: DataConfig, dataset: Dataset, n_devices: int, seed: int) ->
         key = "rotation_deg" if settings.rotation_deg else "colour"
         what = f"data.{key} = {getattr(settings, key):g} changes images and samples of {dataset.name!r} have shape"
         raise BadInput(f"{what} {dataset.x_train.shape[1:]}: use data.noise, or images [channels, height, width]")
+    if dataset.task == "next-token":
+        raise BadInput(f"data.noise = {settings.noise:g} would change the tokens of {dataset.name!r}: drop it")
     low, high = float(dataset.x_train.min()), float(dataset.x_train.max())
     store = partition(settings, dataset.y_train, n_devices, dataset.n_classes, seed, dataset.owners)
     whose = devices_of_test(settings, dataset, n_devices, seed)

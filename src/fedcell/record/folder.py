@@ -94,9 +94,9 @@ class Record(NamedTuple):
         >>> Record(Path("runs/a"), "fedavg", "fedavg", {}, {"seed": 1}, Status("finished", 2, 2), {})
         <Record fedavg, seed 1: finished, 2 of 2 rounds, in runs/a>
         """
-        status, scores = self.status, self.columns.get("accuracy", ())
-        known = [score for score in scores if score == score]
-        good = f", accuracy {known[-1]:.4f}" if known else ""
+        status, metric = self.status, self.metric
+        known = [score for score in self.columns.get(metric.name, ()) if score == score]
+        good = f", {metric.title} {known[-1]:.4g}" if known else ""
         far = f"{status.state}, {status.rounds} of {status.total} rounds"
         return f"<Record {self.label}, seed {self.config.get('seed')}: {far}{good}, in {self.folder}>"
 

@@ -18,9 +18,10 @@ from torch import Tensor, nn
 from ..data import Dataset
 from ..errors import BadInput, FedcellError
 from ..learn import models
-from ..learn.architecture import Architecture
+from ..learn.architecture import Architecture, choose
 from ..learn.learner import initialise
 from ..methods.parts.statistics import with_statistics
+from ..metrics import CLASSIFICATION
 from ..scenarios import Config, build_problem
 from ..simulate import begin
 from . import checkpoint
@@ -102,8 +103,9 @@ def take(run: Run, *, device: int | None, model: nn.Module | None, dataset: Data
         if spec.source and not spec.sha256 and rebuild(spec, {}).own_networks:
             raise BadInput(f"devices of {folder} share no model: name one of them, device=0 (--device-id 0)")
         module = _fresh(config, shape, int(facts["n_classes"]), 0, model)
-        _fill(module, checkpoint.newest_params(folder), folder, config.model.buffers)
+        _fill(module, checkpoint.newest_params(folder), folder, config)
     about = {"run": str(folder), "method": spec.method, "input_shape": list(shape), "n_classes": facts["n_classes"]}
+    about |= {"task": spec.task} if spec.task != CLASSIFICATION else {}
     about |= {"device": device} if device is not None else {}
     about |= {"scaling": dict(spec.scaling)} if spec.scaling else {}
     return Trained(module.eval(), shape, about)
@@ -126,17 +128,19 @@ def _check_model(folder: Path, spec: Spec, model: object) -> None:
 
 
 def _fresh(config: Config, shape: tuple[int, ...], n_classes: int, kind: int, model: nn.Module | None) -> nn.Module:
-    """The network as its maker has it, with any weights."""
+    """The network as its maker has it, with the weights of its start: frozen ones stay."""
     if model is not None:
         return deepcopy(model).cpu()
-    return initialise(lambda: models.build(config.model.variants()[kind], shape, n_classes), config.seed)
+    one = config.model.variants()[kind]
+    purpose = f"model {one.hidden[-2]}" if config.model.widths else "model"
+    return initialise(lambda: models.build(one, shape, n_classes), config.seed, purpose)
 
 
-def _fill(module: nn.Module, vector: Tensor | None, folder: Path, buffers: str) -> None:
+def _fill(module: nn.Module, vector: Tensor | None, folder: Path, config: Config) -> None:
     """Give a network the weights of a run, and its running statistics."""
     if vector is None:
         raise BadInput(f"{folder} has no whole checkpoint: let the run go on, which writes one at its end")
-    layout = Architecture.of(module, buffers)
+    layout = Architecture.of(choose(module, config.model.train), config.model.buffers)
     n = layout.n_params + layout.tail.n
     if len(vector) != n:
         raise BadInput(f"the model has {n} parameters and that of {folder} {len(vector)}: give the same one")
@@ -168,7 +172,7 @@ def _personal(folder: Path, spec: Spec, device: int, model: nn.Module | None, da
     if vector is not None:
         layout = learner.architectures[kind]
         vector = vector[: layout.n_params + layout.tail.n]  # behind a smaller network there is nothing
-    _fill(module, vector, folder, config.model.buffers)
+    _fill(module, vector, folder, config)
     return module
 
 

@@ -208,6 +208,7 @@ def _samples(config: Config, dataset: Dataset | None, device: torch.device, samp
     found = retasked(dataset, config.data.task) if dataset else load(config.data.name, config.data.task)
     if found.task == "next-token" and config.data.scaling != "unit":
         raise BadInput(f"data.scaling = {config.data.scaling!r} would change the tokens of {found.name!r}: use unit")
+    _refuse_label_rules(config, found.task)
     test_owner = None
     if config.stream.kind != "markov":  # which knows no devices' own samples
         found = skewed(config.data, found, config.world.n_devices, config.seed)

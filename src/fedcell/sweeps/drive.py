@@ -22,6 +22,7 @@ from ..errors import BadInput, FedcellError
 from ..learn.model_files import placeless
 from ..loggers import LogWatcher
 from ..machine import check_answers, connected, cores, require_ray
+from ..metrics import CLASSIFICATION
 from ..notebook import watcher
 from ..record import Progress, RunInfo, Watch, silent
 from ..record.drive import claim
@@ -122,6 +123,8 @@ def plan(
         folder = folder or next_free()
         dataset = str(folder.resolve() / file_name(own))
     fixed = with_names(options.mapping(settings, "settings", "{'rounds': 30}"), model, dataset)
+    if own is not None and own.task != CLASSIFICATION and "data.task" not in values:
+        fixed.setdefault("data.task", own.task)  # which numbers alone do not tell
     return SweepPlan(folder, *expand(asked, _listed(scenarios, "scenarios"), numbers, fixed, values), own)
 
 
