@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from .human import TIMES, human
+from .metrics import leading
 from .record import Progress, Watch, silent
 
 EVERY_S = 0.3  # between two pictures
@@ -17,7 +18,7 @@ class CellBars:
 
     def __init__(self) -> None:
         self.runs: dict[str, Progress] = {}
-        self.scores: dict[str, float] = {}
+        self.scores: dict[str, str] = {}
         self.notes: list[str] = []
         self.handle: Any = None
         self.next_s = 0.0
@@ -25,8 +26,10 @@ class CellBars:
     def __call__(self, progress: Progress) -> None:
         if progress.note:
             self.notes.append(f"{progress.label}: {progress.note}")
-        if progress.row and "accuracy" in progress.row.metrics:
-            self.scores[progress.label] = progress.row.metrics["accuracy"]
+        metric = leading(progress.task)
+        if progress.row and metric.name in progress.row.metrics:
+            shown = metric.shown(progress.row.metrics[metric.name])
+            self.scores[progress.label] = f"{shown} %" if metric.share else f"{metric.title} {shown}"
         known = self.runs.get(progress.label)
         if progress.total and not (progress.note and progress.state == "running"):
             self.runs[progress.label] = progress if progress.row or not known else progress._replace(row=known.row)
@@ -49,7 +52,7 @@ class CellBars:
         return f"<table>{''.join(bars)}</table>" + "".join(f"<p>{escape(note)}</p>" for note in self.notes)
 
     def _cells(self, one: Progress) -> list[str]:
-        score = f"{100 * self.scores[one.label]:.1f} %" if one.label in self.scores else ""
+        score = self.scores.get(one.label, "")
         clock = f"{human(one.row.clock_s, TIMES)} simulated" if one.row else ""
         bar = f'<progress value="{one.done}" max="{one.total}"></progress>'
         return [escape(one.label), bar, f"{one.done} of {one.total}", score, clock, escape(one.state)]

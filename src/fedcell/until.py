@@ -8,12 +8,13 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from .errors import BadInput, did_you_mean
+from .metrics import BY_NAME
 from .options import written
 from .types import Row
 
 LIMITS = {"seconds": "s", "joules": "J", "bits": "bit"}  # what a run may spend in all, and the unit of it
 NEAR_LIMITS = {"second": "seconds", "time": "seconds", "joule": "joules", "energy": "joules", "bit": "bits"}
-FALLING = ("loss", "perplexity", "rmse", "mae", "mse", "error")  # words in the names of metrics that get better falling
+FALLING = ("loss", "perplexity", "rmse", "mae", "mse", "error")  # words in names of a method's own metrics
 
 
 class Goal(NamedTuple):
@@ -32,7 +33,8 @@ def falls(metric: str) -> bool:
     >>> falls("accuracy"), falls("loss"), falls("device_loss")
     (False, True, True)
     """
-    return any(word in metric.lower().split("_") for word in FALLING)
+    known = BY_NAME.get(metric)
+    return not known.rises if known else any(word in metric.lower().split("_") for word in FALLING)
 
 
 def reached(goal: Goal, value: float) -> bool:

@@ -21,6 +21,7 @@ from .knobs import KnobPanel, KnobPoint, save_knobs
 from .quantities import PERCENT, REACH
 from .table import Units, aligned, human
 
+PLAIN: Units = ((1.0, ""),)
 RANKED = ("time", "energy", "uplink", "round")
 TITLES = {cost.name: ("rounds" if cost.name == "round" else cost.name, cost.units) for cost in COSTS}
 
@@ -38,7 +39,7 @@ class Ranked(NamedTuple):
 
     label: str
     cost: Mapping[str, float]  # by `RANKED`; inf if a run does not reach the target
-    accuracy: float
+    best: float  # of the metric that leads
     front: bool
 
 
@@ -89,17 +90,18 @@ def _order(knob: Any) -> tuple[int, float, str]:
 
 
 def ranking(comparison: Comparison, by: str = "time") -> list[Ranked]:
-    """All groups by what the first target costs them, the cheapest first; without a target by best accuracy."""
+    """All groups by what the first target costs them, the cheapest first; without a target by the metric that leads."""
     if by not in RANKED:
         raise BadInput(f"cannot rank by {by!r}: choose one of {', '.join(RANKED)}")
     found = []
     for group in comparison.groups:
         cost = {name: _mean(group, name, comparison.targets) for name in RANKED}
-        found.append(Ranked(group.label, cost, group.measures["accuracy_best"].estimate.mean, False))
-    points = np.array([[-one.accuracy, one.cost["time"], one.cost["energy"]] for one in found])
+        found.append(Ranked(group.label, cost, _best(comparison, group).estimate.mean, False))
+    sign = -1 if comparison.metric.rises else 1
+    points = np.array([[sign * one.best, one.cost["time"], one.cost["energy"]] for one in found])
     on_front = front(points)
     found = [one._replace(front=bool(here)) for one, here in zip(found, on_front, strict=True)]
-    return sorted(found, key=lambda one: (one.cost[by], -one.accuracy if isfinite(one.accuracy) else inf))
+    return sorted(found, key=lambda one: (one.cost[by], sign * one.best if isfinite(one.best) else inf))
 
 
 def front(points: Floats) -> Bools:
@@ -125,12 +127,12 @@ def _mean(group: Group, cost: str, targets: Sequence[float]) -> float:
 
 def over_text(comparison: Comparison, key: str, by: str = "time") -> str:
     """Tables of the costs of every target over a knob, then the ranking."""
-    parts, found = [], over(comparison, key)
+    parts, found, units = [], over(comparison, key), _units(comparison)
     for target in comparison.targets or (None,):
-        title = f"to reach {100 * target:g} % accuracy" if target else "no run was evaluated by accuracy"
+        title = f"to reach {_goal(comparison, target)}" if target else "no run was evaluated"
         header = ["method", key, "best", *(TITLES[name][0] for name in RANKED)]
         rows = [
-            [one.line, written(one.knob), _cell(one.group.measures["accuracy_best"], PERCENT)]
+            [one.line, written(one.knob), _cell(_best(comparison, one.group), units)]
             + [_cell(one.group.measures[f"{REACH[name][0]}_to_{target}"], TITLES[name][1]) for name in RANKED if target]
             for one in found
         ]
@@ -142,18 +144,28 @@ def ranking_text(comparison: Comparison, by: str = "time") -> str:
     """The groups by what the target costs, with a star for those on the front."""
     header = ["rank", "", "group", "best", *(TITLES[name][0] for name in RANKED)]
     rows = [
-        [str(n + 1), "*" if one.front else "", one.label, human_percent(one.accuracy)]
+        [str(n + 1), "*" if one.front else "", one.label, comparison.metric.shown(one.best)]
         + ["never" if one.cost[name] == inf else human(one.cost[name], TITLES[name][1]) for name in RANKED]
         for n, one in enumerate(ranking(comparison, by))
     ]
-    goal = f" to reach {100 * comparison.targets[0]:g} %" if comparison.targets else ""
-    meaning = "*: on the Pareto front of best accuracy, seconds and joules: no other is as good in all three"
+    goal = f" to reach {_goal(comparison, comparison.targets[0])}" if comparison.targets else ""
+    best = f"best {comparison.metric.title}, seconds and joules"
+    meaning = f"*: on the Pareto front of {best}: no other is as good in all three"
     return "\n".join([f"ranking by {TITLES[by][0]}{goal}", *aligned([header, *rows]), "", meaning])
 
 
-def human_percent(share: float) -> str:
-    """A share in %, or a dash."""
-    return f"{100 * share:.1f}" if isfinite(share) else "-"
+def _best(comparison: Comparison, group: Group) -> Measure:
+    return group.measures[f"{comparison.metric.name}_best"]
+
+
+def _units(comparison: Comparison) -> Units:
+    return PERCENT if comparison.metric.share else PLAIN
+
+
+def _goal(comparison: Comparison, target: float) -> str:
+    """A target for people: `90 % accuracy`, `perplexity 12`."""
+    metric = comparison.metric
+    return f"{100 * target:g} % {metric.title}" if metric.share else f"{metric.title} {target:g}"
 
 
 def _cell(found: Measure, units: Units) -> str:
@@ -165,7 +177,9 @@ def _cell(found: Measure, units: Units) -> str:
 
 
 def _human(value: float, units: Units) -> str:
-    return human_percent(value) if units is PERCENT else human(value, units)
+    if units is PERCENT:
+        return f"{100 * value:.1f}" if isfinite(value) else "-"
+    return human(value, units)
 
 
 def over_json(comparison: Comparison, key: str | None, by: str = "time") -> dict[str, Any]:
@@ -183,14 +197,16 @@ def over_json(comparison: Comparison, key: str | None, by: str = "time") -> dict
 
 
 def save_over(comparison: Comparison, key: str, path: str | Path, width_inch: float) -> Path:
-    """Draw best accuracy and the costs of the first target over a knob; runs that never get there leave gaps."""
+    """Draw the best score and the costs of the first target over a knob; runs that never get there leave gaps."""
     found = over(comparison, key)
-    panels = [KnobPanel("best accuracy (%)", ((0.01, ""),), [_point(one, "accuracy_best") for one in found])]
+    metric = comparison.metric
+    title, units = (f"best {metric.title} (%)", ((0.01, ""),)) if metric.share else (f"best {metric.title}", PLAIN)
+    panels = [KnobPanel(title, units, [_point(one, f"{metric.name}_best") for one in found])]
     for name in RANKED[:3] if comparison.targets else ():
         target = comparison.targets[0]
         title, units = TITLES[name]
         points = [_point(one, f"{REACH[name][0]}_to_{target}") for one in found]
-        panels.append(KnobPanel(f"{title} to {100 * target:g} %", units, points))
+        panels.append(KnobPanel(f"{title} to {_goal(comparison, target)}", units, points))
     return save_knobs(key, panels, path, width_inch)
 
 

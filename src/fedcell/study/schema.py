@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..options import Law, written
+from ..tables import File
 from .file import FIGURE, KEYS
 
 FILE = Path(__file__).with_name("study.schema.json")
@@ -24,6 +25,7 @@ KINDS: dict[Any, list[dict[str, Any]]] = {
     bool: [{"type": "boolean"}],
     str: [TEXT],
     Law: [{"type": "number"}, TEXT],
+    File: [TEXT],
 }
 
 
