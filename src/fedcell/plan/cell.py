@@ -56,7 +56,7 @@ class CellPlan(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-class Drawn(NamedTuple):
+class DrawnRounds(NamedTuple):
     """The rounds of one method on one seed."""
 
     rows: Sequence[Row]
@@ -156,7 +156,7 @@ def _method(task: SweepRun) -> Method:
     return method
 
 
-def draw(problem: Problem, method: Method) -> Drawn:
+def draw(problem: Problem, method: Method) -> DrawnRounds:
     """Play all rounds of a problem without training."""
     full = problem.world.devices.battery_joule
     emptied, rows, after = np.full(len(full), inf), [], None
@@ -167,7 +167,7 @@ def draw(problem: Problem, method: Method) -> Drawn:
     left = after.world.battery_joule
     fate = np.array([np.frombuffer(row.outcome.encode(), dtype=np.uint8) for row in rows])
     spent = np.where(np.isfinite(full), full - np.where(np.isfinite(left), left, 0.0), 0.0)
-    return Drawn(rows, fate, left, spent, emptied)
+    return DrawnRounds(rows, fate, left, spent, emptied)
 
 
 def who_can(problem: Problem) -> reach.Reach:
@@ -188,7 +188,7 @@ def summary(
     varied: Mapping[str, Any],
     scenario: str,
     seeds: tuple[int, ...],
-    drawn: Sequence[Drawn],
+    drawn: Sequence[DrawnRounds],
     reaches: Sequence[reach.Reach],
     notes: Sequence[str],
 ) -> CellPlan:
@@ -232,7 +232,7 @@ def spread(values: Sequence[float]) -> Spread:
 FATES = {Outcome.LATE: "late", Outcome.ENERGY: "out of energy", Outcome.OUTAGE: "outage", Outcome.INVALID: "not finite"}
 
 
-def _heard(one: Drawn) -> dict[str, int]:
+def _heard(one: DrawnRounds) -> dict[str, int]:
     """Devices that were heard at least once, and the others by the fate that they met most."""
     heard = (one.fate == ord(Outcome.DELIVERED.letter)).any(axis=0)
     counts = np.array([(one.fate == ord(fate.letter)).sum(axis=0) for fate in FATES])
@@ -249,7 +249,7 @@ def _means(counts: Sequence[Mapping[str, int]]) -> tuple[float, dict[str, float]
     return float(np.mean([one[first] for one in counts])), {name: value for name, value in found.items() if value}
 
 
-def _empty_round(one: Drawn, share: float) -> float:
+def _empty_round(one: DrawnRounds, share: float) -> float:
     """Rounds after which more than a share of the batteries are empty, those that last longer at their mean pace."""
     with np.errstate(divide="ignore", invalid="ignore"):
         later = len(one.rows) * (1 + one.battery_joule / one.spent_joule)
