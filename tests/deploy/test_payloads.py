@@ -116,7 +116,7 @@ def test_what_a_federation_cannot_have(tmp_path):
     for method, reason in {
         "fedavg+topk:lost=kept": "a device does not learn what arrived, so set lost=dropped",
         f"fedavg+{file}": "is a file, which devices may not have: name one of topk",
-        "./mine.py+topk": "is a file, which devices may not have",
+        "./nowhere.py+topk": "does not exist",
         "knowledge+topk": "topk does not go with knowledge",
     }.items():
         with pytest.raises(BadInput, match=reason):

@@ -38,6 +38,9 @@ min-devices = 0
 join-s = 120.0
 patience-s = 120.0
 wait = "quorum"
+known-nodes = ""
+max-share = 0.5
+robust = ""
 """
 
 SERVER = '''"""The server: the method, the settings and the folder of the record come from the run configuration."""
