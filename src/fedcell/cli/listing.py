@@ -12,7 +12,6 @@ from ..data.fetch import available
 from ..errors import BadInput
 from ..pieces import first_line, outline, source
 from ..report.table import columns
-from ..world.catalogue import BACKWARD, DeviceClass, classes
 
 Rows = list[tuple[str, ...]]
 
@@ -64,17 +63,16 @@ def _data() -> tuple[tuple[str, ...], Rows]:
 
 
 def _devices() -> tuple[tuple[str, ...], Rows]:
+    from ..world.catalogue import BACKWARD, classes  # imports SciPy, which no other list needs
+
     header = ("device class", "clock", "step of a small network", "computing", "idle", "source")
-    return header, [
-        (one.name, f"{one.cpu_hz / 1e6:g} MHz", *_step(one), f"{one.load_watt:g} W", f"{one.idle_watt:g} W", one.source)
-        for one in classes().values()
-    ]
-
-
-def _step(one: DeviceClass) -> tuple[str]:
-    """Seconds of a local step as `a + b * batch`, for a network with a forward pass of 1 MFLOP."""
-    each_s = 1e6 * (1 + BACKWARD) / (one.flops_per_cycle * one.cpu_hz)
-    return (f"{one.step_s:g} s + {each_s:.2g} s * batch (1 MFLOP)",)
+    rows: Rows = []
+    for one in classes().values():  # a step takes `a + b * batch` seconds
+        each_s = 1e6 * (1 + BACKWARD) / (one.flops_per_cycle * one.cpu_hz)
+        step = f"{one.step_s:g} s + {each_s:.2g} s * batch (1 MFLOP)"
+        powers = f"{one.load_watt:g} W", f"{one.idle_watt:g} W"
+        rows.append((one.name, f"{one.cpu_hz / 1e6:g} MHz", step, *powers, one.source))
+    return header, rows
 
 
 SECTIONS = {
