@@ -212,7 +212,7 @@ def test_counts_are_as_given(counts, seed):
         ({"partition": "counts", "counts": (1, 2)}, 3, ["data.counts has 2 numbers", "3 devices"]),
         ({"partition": "counts", "counts": (39, 2)}, 2, ["data.counts adds up to 41", "40 training samples"]),
         ({"partition": "counts", "counts": (-1, 2)}, 2, ["data.counts = -1,2", "each must be at least 0"]),
-        ({"partition": "dirichlet", "alpha": 1e308}, 4, ["data.alpha = 1e+308", "iid"]),
+        ({"partition": "dirichlet", "alpha": 1e308}, 4, ["data.alpha = 1e+308", "out of range"]),
         ({"partition": "dirichlet", "alpha": float("inf")}, 4, ["data.alpha = inf", "finite"]),
         ({"partition": "dirichlet", "alpha": 0.0}, 4, ["data.alpha = 0", "above 0"]),
         ({"partition": "dirichlett"}, 4, ["data.partition", "did you mean 'dirichlet'"]),

@@ -202,7 +202,7 @@ def test_streams_that_draw_labels_have_scaled_inputs_too():
 
 
 def test_every_scenario_states_its_scaling():
-    unit = {"blocks", "cafe", "cell", "cells", "characters", "knowledge_stress"}  # tokens are not scaled at all
+    unit = {"blocks", "cafe", "cell", "cells", "characters", "city", "knowledge_stress"}  # tokens are not scaled at all
     video = {name for name in names() if get(name).config.data.name == "video"}
     for name in names():
         config = get(name).config
