@@ -24,7 +24,7 @@ check: install
 	$(BIN)/mypy
 
 test: check
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 docs: install
 	$(BIN)/python docs/site.py build/site

@@ -19,6 +19,14 @@ hypothesis.settings.register_profile("fedcell", deadline=None, derandomize="CI" 
 hypothesis.settings.load_profile("fedcell")
 
 
+def pytest_collection_modifyitems(items):
+    """`make test` runs two processes: a file stays in one of them, as do all tests on a Ray cluster and all federations."""
+    for item in items:
+        shared = "cluster" if "ray_cluster" in getattr(item, "fixturenames", ()) else None
+        folder = "federations" if item.path.parent.name == "deploy" else None
+        item.add_marker(pytest.mark.xdist_group(shared or folder or str(item.path)))
+
+
 @pytest.fixture(scope="session")
 def small():
     """Build a small problem: `small({"world.n_devices": 3})`; equal settings are built once."""
