@@ -76,7 +76,11 @@ def hard_world(problem, energy, deadline, threshold_db, n_blocks):
 
 
 budgets = st.tuples(
-    st.floats(0.3, 1.2), st.floats(0.08, 0.5), st.floats(-10, 40), st.integers(1, 12), st.integers(0, 5000)
+    st.floats(0.3, 1.2),
+    st.floats(0.08, 0.5),
+    st.floats(-10, 40).map(lambda db: round(db, 6)),
+    st.integers(1, 12),
+    st.integers(0, 5000),
 )
 
 

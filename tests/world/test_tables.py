@@ -146,7 +146,7 @@ def test_a_step_of_a_class_takes_a_plus_b_times_the_batch() -> None:
     assert watt == pytest.approx(one.load_watt)
 
 
-@given(st.integers(1, 40), st.floats(0, 1e9), st.floats(0.05, 30))
+@given(st.integers(1, 40), st.floats(0, 1e9).map(lambda cycles: round(cycles, 3)), st.floats(0.05, 30))
 def test_most_steps_counts_the_cycles_of_a_step_itself(batch: int, step_cycles: float, deadline: float) -> None:
     world = world_of(WorldConfig(n_devices=3, step_cycles=Law((step_cycles,)), cycles_per_sample=Law((1e6,))))
     observation, _ = observe(world, _state(world), 1, 0)

@@ -16,7 +16,6 @@ from importlib.resources import files
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import binom
 
 from ..types import Bools, Floats, Ints
 from ..units import ratio_to_db
@@ -170,6 +169,8 @@ def play(found: Blocks, payload_bit: Floats, uniform: Floats) -> tuple[Floats, B
 
 def _binomial(uniform: Floats, count: Floats, probability: Floats) -> Floats:
     """A binomial number by the inverse of its distribution, so that each depends on its own uniform number alone."""
+    from scipy.stats import binom  # slow to import, and few runs need it
+
     drawn = np.where(probability >= 1, count, 0.0)
     some = (count > 0) & (probability > 0) & (probability < 1)
     drawn[some] = np.maximum(binom.ppf(uniform[some], count[some], probability[some]), 0.0)

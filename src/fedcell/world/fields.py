@@ -7,7 +7,6 @@ from functools import lru_cache
 from math import pi, sqrt
 
 import numpy as np
-from scipy.special import ndtr
 
 from ..rng import SETUP, stream
 from ..types import Bools, Floats
@@ -63,6 +62,8 @@ def correlated_gain(settings: WorldConfig, position_m: Floats, away_m: Floats, s
         away_m: `[n_devices, n_cells]`, to the stations.
         seed: of the run.
     """
+    from scipy.special import ndtr  # slow to import, and few runs need it
+
     n_cells, distance_m = away_m.shape[1], settings.shadowing_distance_m
     los: Bools = ndtr(maps(position_m, seed, "los", n_cells, distance_m)) < uma_los_probability(away_m)
     found = maps(position_m, seed, "shadowing", n_cells + 1, distance_m)
