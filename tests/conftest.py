@@ -20,7 +20,7 @@ hypothesis.settings.load_profile("fedcell")
 
 
 def pytest_collection_modifyitems(items):
-    """`make test` runs two processes: a file stays in one of them, as do all tests on a Ray cluster and all federations."""
+    """`make test` runs two processes: a file stays in one, as do all tests on a Ray cluster and all federations."""
     for item in items:
         shared = "cluster" if "ray_cluster" in getattr(item, "fixturenames", ()) else None
         folder = "federations" if item.path.parent.name == "deploy" else None

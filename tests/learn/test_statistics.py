@@ -70,9 +70,12 @@ def trained(one, job, n_points=2):
 
 def agree(job, engine, buffers="average", make=small):
     found, wanted = (trained(learner(one, buffers, make), job) for one in (engine, "debug"))
+    near = (
+        5e-4 if job.optimiser.adam else 5e-5
+    )  # AdamW divides by the size of a gradient: where it is 0, rounding shows
     for mine, theirs in zip(found, wanted, strict=True):
         scale = float(theirs.abs().max())
-        torch.testing.assert_close(mine, theirs, rtol=5e-4, atol=5e-5 * scale)
+        torch.testing.assert_close(mine, theirs, rtol=5e-4, atol=near * scale)
     assert not torch.equal(found[1], found[2]), "no statistics were moved"
     return found
 
