@@ -115,7 +115,7 @@ def test_what_a_federation_cannot_have(tmp_path):
     file.write_text("from fedcell.coding.topk import Config, build\n")
     for method, reason in {
         "fedavg+topk:lost=kept": "a device does not learn what arrived, so set lost=dropped",
-        f"fedavg+{file}": "is a file, which devices may not have: name one of qsgd, randk, sign, stc, topk",
+        f"fedavg+{file}": "is a file, which devices may not have: name one of cast, qsgd, randk, sign, stc, topk",
         "./nowhere.py+topk": "does not exist",
         "knowledge+topk": "topk does not go with knowledge",
     }.items():
