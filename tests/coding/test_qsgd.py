@@ -81,6 +81,13 @@ def test_draws_are_unbiased_with_the_variance_of_the_paper():
     assert measured <= min(64 / s**2, 64**0.5 / s) * float((row.double() ** 2).sum())
 
 
+def test_a_bucket_larger_than_a_row_is_the_row():
+    row = as_row([3, -4, 0])
+    huge, whole = made("qsgd", bucket=10**15), made("qsgd", bucket=0)
+    assert torch.equal(through(huge, row), through(whole, row))
+    assert huge.most_bit(3, 32.0) == whole.most_bit(3, 32.0)
+
+
 def test_buckets_do_not_touch():
     row = as_row([1e-3, -1e-3, 2e-3, 1e5, 1e5, 1e5])
     got = through(made("qsgd", levels=127, bucket=3), row)

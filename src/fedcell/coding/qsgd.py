@@ -68,18 +68,22 @@ def decode(s: int, bucket: int, payload: Payload, n: int) -> Tensor:
 
 
 def in_buckets(row: Tensor, bucket: int) -> Tensor:
-    """`[n_buckets, bucket]`, zeros behind the end of the row."""
-    size, count = bucket or len(row), n_buckets(bucket, len(row))
-    return torch.nn.functional.pad(row, (0, count * size - len(row))).view(count, size)
+    """`[n_buckets, size]`, zeros behind the end of the row."""
+    size = bucket_size(bucket, len(row))
+    return torch.nn.functional.pad(row, (0, -len(row) % size)).view(-1, size)
 
 
 def spread(norms: Tensor, bucket: int, n: int) -> Tensor:
     """The norm of its bucket for each of `n` entries."""
-    return norms.repeat_interleave(bucket or n)[:n]
+    return norms.repeat_interleave(bucket_size(bucket, n))[:n]
+
+
+def bucket_size(bucket: int, n: int) -> int:
+    return min(bucket or n, n)
 
 
 def n_buckets(bucket: int, n: int) -> int:
-    return -(-n // (bucket or n))
+    return -(-n // bucket_size(bucket, n))
 
 
 def bits(s: int, payload: Payload, n: int, value_bit: float) -> float:
