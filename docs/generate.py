@@ -63,7 +63,8 @@ CODINGS = """\
 A coding stands between training and sending, behind any method whose devices send updates:
 `fedavg+topk:fraction=0.01,scheduler=random` has the settings of both. `--set topk.fraction=0.01` counts for every
 method of the run with that coding, `--set fedavg.lr=0.1` for FedAvg with and without one, `--set fedavg+topk.lr=0.1`
-for the pair alone. [method-api.md](method-api.md#encode-what-goes-on-the-air) says how to write one.
+for the pair alone. [method-api.md](method-api.md#encode-what-goes-on-the-air) has a table of them with their bits, and
+says how to write one.
 """
 
 SCENARIOS = """\

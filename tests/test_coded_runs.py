@@ -115,6 +115,22 @@ def test_lists_show_codings(capsys):
     assert "\n  topk.fraction" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ("fedavg+qsgd:levels=4", {"levels": 4, "bucket": 512}),
+        ("osafl+stc:fraction=0.1,lost=kept", {"fraction": 0.1, "feedback": True, "lost": "kept"}),
+        ("fednova+cast:to=float16", {"to": "float16"}),
+    ],
+)
+def test_codings_from_the_command_line(text, settings):
+    assert main(["run", text, "--quiet", "--out", "o", *FLAGS]) == 0
+    (found,) = record.read_all("o")
+    assert found.label == text
+    assert settings.items() <= found.settings.items()
+    assert found.status.state == "finished"
+
+
 def test_comparisons_tell_pairs_apart(capsys):
     fedcell.run(["fedavg", "fedavg+topk:fraction=0.05", "fedavg+topk:fraction=1"], settings=SMALL, out="o")
     assert main(["compare", "o"]) == 0
@@ -135,7 +151,13 @@ def test_a_sweep_over_the_fraction():
     assert all(one.status.state == "finished" for one in runs), found
 
 
-@pytest.mark.parametrize("text", ["fedavg+topk:fraction=0.05", "scaffold+topk:fraction=0.05,lost=kept"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("fedavg+topk:fraction=0.05", "scaffold+topk:fraction=0.05,lost=kept"),
+        *("fedavg+qsgd:levels=4", "fedavg+sign", "osafl+randk:fraction=0.05", "fedavg+stc:fraction=0.05", "osafl+cast"),
+    ],
+)
 def test_a_run_goes_on_bit_for_bit(text):
     straight = fedcell.run(text, settings=SMALL | {"rounds": 6}, out="straight")[0]
 

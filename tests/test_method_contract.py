@@ -78,7 +78,11 @@ WORLDS = {
 }
 
 
-CODED = ["fedavg+topk:fraction=0.3", "scaffold+topk:fraction=0.3,lost=kept", "osafl+topk:fraction=0.3,feedback=false"]
+CODED = [
+    *("fedavg+topk:fraction=0.3", "scaffold+topk:fraction=0.3,lost=kept", "osafl+topk:fraction=0.3,feedback=false"),
+    *("fedavg+qsgd:levels=4", "scaffold+sign:lost=kept", "osafl+stc:fraction=0.3", "fedprox+randk:fraction=0.3"),
+    "osafl+cast:to=int8",
+]
 
 
 @pytest.fixture(params=[*methods.names(), *CODED])

@@ -11,11 +11,14 @@ from safetensors.numpy import load_file
 from test_rounds import is_train, last_state, own_nodes, round_of
 from test_wire import facts, task
 
+from fedcell import coding
 from fedcell.coding import topk
 from fedcell.deploy import wire
-from fedcell.deploy.coded import FILE, decoded, payload_of
+from fedcell.deploy.coded import FILE, coding_of, decoded, payload_of
 from fedcell.deploy.wire import MessageError
 from fedcell.errors import BadInput
+from fedcell.options import to_dict
+from fedcell.rng import stream
 
 CODING = {"name": "topk", "settings": {"fraction": 0.25, "feedback": True, "lost": "dropped"}}
 HEADER = 128  # bytes of a NumPy array's
@@ -36,6 +39,21 @@ def test_payloads_come_back_as_they_went(values, fraction):
     content = wire.pack_facts(facts(), update, None, payload_of(got, update, None))
     expected = topk.decode(topk.encode(fraction, torch.from_numpy(update), None), len(update))
     assert np.array_equal(wire.unpack_update(content, sent), expected.numpy())
+
+
+@pytest.mark.parametrize("name", coding.names())
+@pytest.mark.parametrize("n", [1, 8, 700])
+def test_payloads_of_every_coding_come_back_as_they_went(name, n, tmp_path):
+    update = np.random.default_rng(n).standard_normal(n).astype(np.float32)
+    asking = task(n)._replace(coding={"name": name, "settings": to_dict(coding.load(name).Config())})
+    sent = wire.unpack_task(wire.pack_task(asking))
+    content = wire.pack_facts(facts(), update, None, payload_of(sent, update, tmp_path))
+    code = coding_of(sent)
+    row = torch.from_numpy(update)
+    expected = code.decode(code.encode(row, stream(sent.seed, sent.round, f"coding {sent.device}")), n)
+    assert np.array_equal(wire.unpack_update(content, sent), expected.numpy())
+    if code.feedback:
+        assert np.array_equal(load_file(tmp_path / FILE)["after"], (row - expected).numpy())
 
 
 def test_a_device_keeps_what_it_did_not_send(tmp_path):
@@ -115,7 +133,7 @@ def test_what_a_federation_cannot_have(tmp_path):
     file.write_text("from fedcell.coding.topk import Config, build\n")
     for method, reason in {
         "fedavg+topk:lost=kept": "a device does not learn what arrived, so set lost=dropped",
-        f"fedavg+{file}": "is a file, which devices may not have: name one of topk",
+        f"fedavg+{file}": "is a file, which devices may not have: name one of cast, qsgd, randk, sign, stc, topk",
         "./nowhere.py+topk": "does not exist",
         "knowledge+topk": "topk does not go with knowledge",
     }.items():

@@ -19,22 +19,16 @@ from torch import Tensor
 
 from ..options import option
 from . import Coding, Payload
+from .keeping import Keeping
 
 VALUE_BIT = 32  # of a number on a real wire
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Keeping):
     """Settings of top-k."""
 
     fraction: float = option(0.01, "share of the entries that are sent", above=0, most=1)
-    feedback: bool = option(True, "add what was not sent to the next update of the device")
-    lost: str = option(
-        "dropped",
-        "entries that were sent and lost: dropped, as without a coding; kept: sent again with the next update",
-        choices=("dropped", "kept"),
-        needs="feedback=true",
-    )
 
 
 def build(config: Config) -> Coding:
@@ -45,7 +39,7 @@ def build(config: Config) -> Coding:
         bits=bits,
         most_bit=partial(most_bit, config.fraction),
         feedback=config.feedback,
-        keeps_lost=config.feedback and config.lost == "kept",
+        keeps_lost=config.keeps_lost,
     )
 
 
@@ -54,7 +48,7 @@ def encode(fraction: float, row: Tensor, rng: np.random.Generator) -> Payload:
     k = count(fraction, len(row))
     if k == len(row):
         return {"values": row.clone()}
-    places = row.abs().topk(k, sorted=False).indices.sort().values
+    places = largest(row, k)
     if sparse(k, len(row)):
         return {"values": row[places], "places": places.int()}
     return {"values": torch.zeros_like(row).index_copy_(0, places, row[places])}
@@ -69,6 +63,11 @@ def decode(payload: Payload, n: int) -> Tensor:
     if len(values) != len(places) or not bool(((places >= 0) & (places < n)).all()):
         raise ValueError(f"{len(values)} values at {len(places)} places, or a place that is not in a row of {n}")
     return values.new_zeros(n).index_copy_(0, places.long(), values)
+
+
+def largest(row: Tensor, k: int) -> Tensor:
+    """Places of the `k` entries of largest magnitude, ascending; what is not a number is largest."""
+    return row.abs().topk(k, sorted=False).indices.sort().values
 
 
 def count(fraction: float, n: int) -> int:

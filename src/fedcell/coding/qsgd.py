@@ -1,0 +1,102 @@
+"""QSGD: devices send each entry as one of a few levels, drawn so that the mean is right.
+
+An update is cut into buckets of `bucket` entries. With `r` the Euclidean norm of its bucket and `s = levels`, an entry
+`u` becomes
+
+    Q(u) = r sign(u) l / s,   l = floor(s |u| / r), or one more with probability s |u| / r - floor(s |u| / r)
+
+so that `E Q(u) = u` and the variance of a bucket is at most `min(bucket / s^2, sqrt(bucket) / s) r^2`. No error
+feedback: `Q` is unbiased, and for few levels no contraction.
+
+Bits: one number for each bucket, one bit that says which code follows, and the shorter of two codes of the levels:
+Elias's recursive code of the paper (for every level that is not zero: the gap since the last one, a sign bit, `l`), or
+`ceil(log2(2 s + 1))` bits for each of all `n`.
+Deviation: the paper has the first code alone, whose length is not bounded well before levels are drawn.
+
+Reference: Alistarh et al., QSGD: Communication-Efficient SGD via Gradient Quantization and Encoding, 2017.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..options import option
+from . import Coding, Payload
+from .bits import elias_bit, gaps
+
+FLAG_BIT = 1  # says which code follows
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of QSGD."""
+
+    levels: int = option(4, "levels besides zero, for either sign", least=1, most=32_767)
+    bucket: int = option(512, "entries that share a norm; 0: all of an update", least=0)
+
+
+def build(config: Config) -> Coding:
+    s, bucket = config.levels, config.bucket
+    return Coding(
+        name="qsgd",
+        encode=partial(encode, s, bucket),
+        decode=partial(decode, s, bucket),
+        bits=partial(bits, s),
+        most_bit=partial(most_bit, s, bucket),
+    )
+
+
+def encode(s: int, bucket: int, row: Tensor, rng: np.random.Generator) -> Payload:
+    norms = in_buckets(row.double(), bucket).norm(dim=1).float()
+    each = spread(norms, bucket, len(row))
+    share = (row.abs() / each).nan_to_num(0.0, posinf=0.0).clamp(max=1.0).double() * s  # of a bucket of zeros: 0
+    draws = torch.from_numpy(rng.random(len(row))).to(row.device)
+    level = (share.floor() + (draws < share.frac())) * row.sign().nan_to_num(0.0)
+    return {"norms": norms, "levels": level.to(torch.int8 if s < 128 else torch.int16)}
+
+
+def decode(s: int, bucket: int, payload: Payload, n: int) -> Tensor:
+    norms, levels = payload["norms"], payload["levels"]
+    if len(levels) != n or len(norms) != n_buckets(bucket, n):
+        raise ValueError(f"{len(levels)} levels and {len(norms)} norms of a row of {n} in {n_buckets(bucket, n)}")
+    if bool((levels.int().abs() > s).any()):
+        raise ValueError(f"a level beyond {s}")
+    return spread(norms, bucket, n) * (levels.float() / s)
+
+
+def in_buckets(row: Tensor, bucket: int) -> Tensor:
+    """`[n_buckets, size]`, zeros behind the end of the row."""
+    size = bucket_size(bucket, len(row))
+    return torch.nn.functional.pad(row, (0, -len(row) % size)).view(-1, size)
+
+
+def spread(norms: Tensor, bucket: int, n: int) -> Tensor:
+    """The norm of its bucket for each of `n` entries."""
+    return norms.repeat_interleave(bucket_size(bucket, n))[:n]
+
+
+def bucket_size(bucket: int, n: int) -> int:
+    return min(bucket or n, n)
+
+
+def n_buckets(bucket: int, n: int) -> int:
+    return -(-n // bucket_size(bucket, n))
+
+
+def bits(s: int, payload: Payload, n: int, value_bit: float) -> float:
+    levels = payload["levels"]
+    places = levels.nonzero()[:, 0]
+    elias = elias_bit(gaps(places)) + len(places) + elias_bit(levels[places].int().abs())
+    return len(payload["norms"]) * value_bit + FLAG_BIT + min(elias, fixed_bit(s, n))
+
+
+def fixed_bit(s: int, n: int) -> int:
+    """`n ceil(log2(2 s + 1))`."""
+    return n * (2 * s).bit_length()
+
+
+def most_bit(s: int, bucket: int, n: int, value_bit: float) -> float:
+    return n_buckets(bucket, n) * value_bit + FLAG_BIT + fixed_bit(s, n)

@@ -1,0 +1,114 @@
+"""Every coding inside methods that sum updates: learning, error feedback, bits, and large cohorts."""
+
+import numpy as np
+import pytest
+import torch
+
+from fedcell import coding, methods
+from fedcell.methods.parts.contributions import matrix
+from fedcell.simulate import simulate
+
+LOSSY = {  # uploads are lost
+    "world.access": "block",
+    "world.n_blocks": "3",
+    "world.interference_over_noise": "1e2..1e5",
+    "world.outage_threshold_db": "10",
+    "world.pathloss": "power_law",
+}
+SETTINGS = {  # that the networks of these tests learn with
+    "topk": "fraction=0.3",
+    "randk": "fraction=0.3",
+    "stc": "fraction=0.3",
+    "qsgd": "levels=4",
+    "sign": "",
+    "cast": "to=int8",
+}
+FED_BACK = [name for name in coding.names() if "feedback" in coding.load(name).Config.__dataclass_fields__]
+
+
+def text_of(method, name, *more):
+    return ":".join(filter(None, [f"{method}+{name}", ",".join(filter(None, [SETTINGS[name], *more]))]))
+
+
+def test_every_coding_is_tested_here():
+    assert sorted(SETTINGS) == coding.names()
+    assert sorted({*FED_BACK, "qsgd"}) == coding.names()
+
+
+@pytest.mark.parametrize("method", ["fedavg", "osafl"])
+@pytest.mark.parametrize("name", coding.names())
+def test_rows_have_fewer_bits_than_plain_ones_and_learn(small, name, method):
+    problem = small(rounds=15)
+    rows = [row for row, _ in simulate(problem, methods.parse(text_of(method, name)).build())]
+    plain = [row for row, _ in simulate(problem, methods.parse(method).build())]
+    assert all(row.uplink_bit < other.uplink_bit for row, other in zip(rows, plain, strict=True))
+    assert rows[-1].metrics["accuracy"] > 0.6
+
+
+@pytest.mark.parametrize("lost", ["dropped", "kept"])
+@pytest.mark.parametrize("name", FED_BACK)
+def test_what_is_sent_and_what_devices_keep_are_all_updates(small, name, lost):
+    """Over rounds in which uploads are lost; with `kept`, what is delivered and what they keep."""
+    problem = small(LOSSY, rounds=5)
+    method = methods.parse(text_of("fedavg", name, f"lost={lost}")).build()
+    n, played, n_lost = problem.learner.n_params, [], 0
+    updates, sent = torch.zeros(6, n, dtype=torch.float64), torch.zeros(6, n, dtype=torch.float64)
+
+    def encode(problem, state, given, *rest):
+        updates[given.device] += given.delta.double()
+        found = method.encode(problem, state, given, *rest)
+        played.append((found.device, found.delta.clone()))
+        return found
+
+    for row, after in simulate(problem, method._replace(encode=encode)):
+        device, rows = played.pop()
+        arrived = np.array([row.outcome[k] == "D" for k in device])
+        n_lost += int((~arrived).sum())
+        counts = arrived if lost == "kept" else np.ones_like(arrived)
+        sent[device[counts]] += rows[torch.from_numpy(counts)].double()
+        rest = matrix(after.method.rest, torch.zeros(n)).double()
+        torch.testing.assert_close(sent + rest, updates, rtol=0, atol=1e-5)
+    assert n_lost > 0
+
+
+@pytest.mark.parametrize("name", ["qsgd", "stc"])
+def test_seconds_and_joules_follow_the_bits_of_each_payload(small, name):
+    """Lengths differ from device to device; decisions are planned with the longest."""
+    problem = small({"world.access": "own_band"})
+    method = methods.parse(text_of("fedavg", name)).build()
+    bits, planned = [], []
+
+    def encode(problem, state, updates, observation, decision):
+        found = method.encode(problem, state, updates, observation, decision)
+        bits.append(found.bit)
+        planned.append(decision.payload_bit)
+        return found
+
+    rows = [row for row, _ in simulate(problem, method._replace(encode=encode))]
+    assert [row.uplink_bit for row in rows] == [one.sum() for one in bits]
+    assert len(set(np.concatenate(bits))) > 1
+    assert all((one <= most).all() for one, most in zip(bits, planned, strict=True))
+
+
+@pytest.mark.parametrize("name", ["qsgd", "randk"])
+def test_devices_and_rounds_draw_apart(small, name):
+    """Of equal updates the server gets different rows."""
+    method, seen = methods.parse(text_of("fedavg", name)).build(), []
+
+    def encode(problem, state, updates, *rest):
+        found = method.encode(problem, state, updates._replace(rows=torch.ones_like(updates.delta)), *rest)
+        seen.extend(found.delta.unbind())
+        return found
+
+    list(simulate(small(rounds=2), method._replace(encode=encode)))
+    assert len({row.numpy().tobytes() for row in seen}) == len(seen) == 12
+
+
+def test_large_cohorts_draw_as_small_ones_do(small, in_blocks):
+    problem = small({"world.n_devices": "9", "train.workers": "2"})
+    method = methods.parse("fedavg+randk:fraction=0.3").build()
+    whole = list(simulate(problem, method))
+    in_blocks(2)
+    for (row, after), (other, again) in zip(whole, simulate(problem, method), strict=True):
+        assert row.outcome == other.outcome
+        torch.testing.assert_close(after.params, again.params, rtol=1e-5, atol=1e-6)
