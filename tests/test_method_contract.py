@@ -79,9 +79,10 @@ WORLDS = {
 
 
 CODED = ["fedavg+topk:fraction=0.3", "scaffold+topk:fraction=0.3,lost=kept", "osafl+topk:fraction=0.3,feedback=false"]
+VARIED = ["fedavg:scheduler=fedcs"]  # which may leave everyone out
 
 
-@pytest.fixture(params=[*methods.names(), *CODED])
+@pytest.fixture(params=[*methods.names(), *CODED, *VARIED])
 def method(request):
     return methods.parse(request.param).build()
 

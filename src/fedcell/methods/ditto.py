@@ -41,8 +41,8 @@ class Config(fedavg.Config):
     cost: float = option(2.0, "computing per sample, in units of training one model", above=0)
     judged: str = option(
         "global",
-        "global: `accuracy` is the global model's, columns `personal_...` are of the own models, on a split of the test "
-        "set over the devices; own: `accuracy` is the own models', columns `global_...` are of the global model",
+        "global: `accuracy` is the global model's, columns `personal_...` are of the own models, on a split of the "
+        "test set over the devices; own: `accuracy` is the own models', columns `global_...` are of the global model",
         choices=("global", "own"),
     )
 
