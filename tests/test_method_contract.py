@@ -83,9 +83,10 @@ CODED = [
     *("fedavg+qsgd:levels=4", "scaffold+sign:lost=kept", "osafl+stc:fraction=0.3", "fedprox+randk:fraction=0.3"),
     "osafl+cast:to=int8",
 ]
+VARIED = ["fedavg:scheduler=fedcs"]  # which may leave everyone out
 
 
-@pytest.fixture(params=[*methods.names(), *CODED])
+@pytest.fixture(params=[*methods.names(), *CODED, *VARIED])
 def method(request):
     return methods.parse(request.param).build()
 

@@ -34,7 +34,10 @@ class LocalConfig(TrainingConfig):
 
     scheduler: str = option("all", "who trains", choices=tuple(SCHEDULERS))
     n_selected: int = option(
-        10, "devices picked per cell and round, except by the scheduler `all`", least=1, needs="scheduler!=all"
+        10,
+        "devices picked per cell and round, except by the scheduler `all`; by `fedcs` at most",
+        least=1,
+        needs="scheduler!=all",
     )
     effort: str = option(
         "fixed", "fixed: `steps`; fit: as many as deadline and energy allow, `steps` at most", choices=("fixed", "fit")

@@ -15,10 +15,10 @@ BATCH = 2048
 
 
 @torch.no_grad()
-def client_losses(problem: Problem, params: Tensor, store: Store) -> Floats:
+def client_losses(problem: Problem, params: Tensor, store: Store, power: float = 1.0) -> Floats:
     """`f_u(w | D_u)`, mean loss on what each client holds, `[n_devices]`; 0 without data.
 
-    With batch norm a client is one batch.
+    With `power`, the mean of that power of the losses. With batch norm a client is one batch.
     """
     learner, architecture = problem.learner, problem.learner.architectures[0]
     module = architecture.replica(learner.device).eval()
@@ -31,7 +31,7 @@ def client_losses(problem: Problem, params: Tensor, store: Store) -> Floats:
         if not len(some):
             continue
         x, y = learner.train_samples.take(some)
-        parts.append(learner.task.loss(module(x), y).double().cpu().numpy())
+        parts.append(learner.task.loss(module(x), y).double().cpu().numpy() ** power)
     total = np.bincount(owner, weights=np.concatenate(parts), minlength=len(store.size))
     return np.asarray(total / np.maximum(store.size, 1))
 

@@ -11,6 +11,7 @@ import numpy as np
 from ... import radio
 from ...rng import stream
 from ...types import Bools, Floats, Ints, Observation, Problem
+from .in_time import in_time
 from .resources import epoch_steps, plan
 
 
@@ -44,9 +45,11 @@ def schedule(
         steps = epoch_steps(epochs, observation.store.size, batch_size) if epochs else train.steps
     wanted = Wanted(n_selected, steps, batch_size)
     most = problem.world.n_devices if name == "all" else n_selected
-    if _most(problem, most) >= problem.world.n_devices:
+    if name not in LEAVE_OUT and most_at_once(problem, most) >= problem.world.n_devices:
         return observation.available.copy()
-    return pick(problem, observation, SCHEDULERS[name](problem, observation, wanted), most)
+    scores = SCHEDULERS[name](problem, observation, wanted)
+    selected = pick(problem, observation, scores, most)
+    return selected & (scores > -np.inf) if name in LEAVE_OUT else selected
 
 
 def pick(problem: Problem, observation: Observation, scores: Floats, n_selected: int) -> Bools:
@@ -58,7 +61,7 @@ def pick(problem: Problem, observation: Observation, scores: Floats, n_selected:
         scores: `[n_devices]`, the higher the sooner.
         n_selected: devices per cell.
     """
-    cell, most = observation.topology.cell, _most(problem, n_selected)
+    cell, most = observation.topology.cell, most_at_once(problem, n_selected)
     scores = np.where(observation.available, scores, -np.inf)
     if most >= len(cell):
         selected = np.ones(len(cell), dtype=bool)
@@ -72,7 +75,7 @@ def pick(problem: Problem, observation: Observation, scores: Floats, n_selected:
     return selected & observation.available
 
 
-def _most(problem: Problem, n_selected: int) -> int:
+def most_at_once(problem: Problem, n_selected: int) -> int:
     """How many devices of a cell can send at once."""
     settings = problem.world.settings
     return min(n_selected, settings.n_blocks) if settings.access == "block" else n_selected
@@ -126,10 +129,23 @@ def fastest(problem: Problem, observation: Observation, wanted: Wanted) -> Float
     return -(compute_s + upload_s)
 
 
+def most_in_time(problem: Problem, observation: Observation, wanted: Wanted) -> Floats:
+    """1 for those who train: as many as meet the deadline, `n_selected` at most; -inf for all others.
+
+    Reference: Nishio, Yonetani, Client Selection for Federated Learning with Heterogeneous Resources in Mobile Edge,
+    2019 (FedCS).
+    """
+    everyone_on = np.ones(problem.world.n_devices, dtype=bool)
+    trial = plan(problem, observation, everyone_on, wanted.steps, wanted.batch_size)
+    return np.where(in_time(problem, observation, trial, most_at_once(problem, wanted.n_selected)), 1.0, -np.inf)
+
+
 SCHEDULERS: dict[str, Scores] = {
     "all": everyone,
     "random": at_random,
     "round-robin": round_robin,
     "best-channel": best_channel,
     "fastest": fastest,
+    "fedcs": most_in_time,
 }
+LEAVE_OUT = ("fedcs",)  # leave devices out, by -inf, even if fewer than `n_selected` are left

@@ -1,0 +1,115 @@
+"""Oort-like selection: devices whose samples still have large losses and that are fast enough; some are tried anew.
+
+With `B_k` the samples of device `k`, `l` their losses at the model it got last, `L_k` the round in which it was heard
+last, `R` the present one (both from 1), `t_k` its expected time and `T` a time that suits, the utility of a device is
+
+    U_k = (|B_k| sqrt(mean of l^2) + sqrt(0.1 log R / L_k)) * (T / t_k)^penalty if t_k > T, without the last factor else
+
+Of the `n_selected` devices of a cell, a share that falls from `explore` by `explore_decay` every round to
+`explore_least` are the fastest of those never heard; the others are those of the largest utility. The server averages
+as FedAvg does.
+
+What losses cost: a device that trains takes them on all that it holds, a forward pass (`loss_cost`), and sends one
+number more.
+
+Deviation: Oort draws at random among utilities near the best, moves `T` by the progress of training (its pacer), and
+measures `t_k` in the past; here the best are picked, `T` is a quantile of the `t_k` of available devices, and `t_k` is
+foreseen from this round's channels.
+
+Reference: Lai, Zhu, Madhyastha, Chowdhury, Oort: Efficient Federated Learning via Guided Participant Selection, 2021,
+Algorithm 1.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from torch import Tensor
+
+from ..options import option
+from ..types import Bools, Decision, Floats, Ints, Method, Observation, Problem, Round
+from . import fedavg
+from .parts.defaults import setting, steps_of
+from .parts.losses import LossConfig, heard_losses, with_loss
+from .parts.resources import plan
+from .parts.schedulers import Wanted, fastest, most_at_once
+
+
+@dataclass(frozen=True)
+class Config(LossConfig, fedavg.Config):
+    """Settings of Oort-like selection."""
+
+    scheduler: str = option("utility", "who trains", choices=("utility",))
+    n_selected: int = option(10, "devices picked per cell and round", least=1)
+    penalty: float = option(2.0, "how much slow devices lose; 0: nothing", least=0)
+    pace: float = option(0.5, "share of the available devices that are fast enough", least=0, most=1)
+    explore: float = option(0.9, "share of devices never heard among those picked in the first round", least=0, most=1)
+    explore_decay: float = option(0.98, "factor of that share every round", above=0, most=1)
+    explore_least: float = option(0.2, "least share, as long as there are devices never heard", least=0, most=1)
+
+
+class State(NamedTuple):
+    """What the server was told."""
+
+    worth: Floats  # [n_devices], |B_k| sqrt(mean of l^2)
+    last: Ints  # [n_devices], round in which each was heard last, from 1; 0: never
+
+
+def build(config: Config) -> Method:
+    return fedavg.build(config)._replace(
+        init=init,
+        decide=partial(decide, config),
+        aggregate=partial(aggregate, config),
+        sends="updates with a loss beside them",
+    )
+
+
+def init(problem: Problem, params: Tensor) -> State:
+    n = problem.world.n_devices
+    return State(np.zeros(n), np.zeros(n, dtype=np.int64))
+
+
+def decide(config: Config, problem: Problem, state: State, observation: Observation) -> Decision:
+    steps, batch_size = steps_of(config, problem, observation.store), int(setting(config, problem, "batch_size"))
+    seconds = -fastest(problem, observation, Wanted(config.n_selected, steps, batch_size))
+    selected = choose(config, problem, state, observation, seconds)
+    decision = plan(problem, observation, selected, steps, batch_size, config.blocks)
+    return with_loss(config, problem, observation, decision)
+
+
+def utility(config: Config, state: State, observation: Observation, seconds: Floats) -> Floats:
+    """`U_k` of devices that were heard, `[n_devices]`; 0 of others."""
+    there = np.sort(seconds[observation.available])
+    if not len(there):
+        return np.zeros(len(seconds))
+    suits = there[int(config.pace * (len(there) - 1))]
+    slow = seconds > suits  # then neither time is 0
+    factor = np.divide(suits, seconds, out=np.ones_like(seconds), where=slow) ** config.penalty
+    overlooked = np.sqrt(0.1 * np.log(observation.round + 1) / np.maximum(state.last, 1))
+    return np.where(state.last > 0, (state.worth + overlooked) * factor, 0.0)
+
+
+def choose(config: Config, problem: Problem, state: State, observation: Observation, seconds: Floats) -> Bools:
+    """The best of those heard before and the fastest of the others, `[n_devices]`, cell by cell."""
+    worth, chosen = utility(config, state, observation, seconds), np.zeros(len(seconds), dtype=np.bool_)
+    share = max(config.explore * config.explore_decay**observation.round, config.explore_least)
+    most = most_at_once(problem, config.n_selected)
+    for cell in range(problem.world.n_cells):
+        here = np.flatnonzero(observation.available & (observation.topology.cell == cell))
+        old, new = here[state.last[here] > 0], here[state.last[here] == 0]
+        n_old = min(most - min(round(share * most), len(new)), len(old))
+        chosen[old[np.argsort(-worth[old], kind="stable")[:n_old]]] = True
+        chosen[new[np.argsort(seconds[new], kind="stable")[: most - n_old]]] = True
+    return chosen
+
+
+def aggregate(config: Config, problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
+    """FedAvg's average; the worth of devices heard is known anew."""
+    worth, last = state.worth.copy(), state.last.copy()
+    if len(device := played.heard()):
+        size = played.observation.store.size[device]
+        worth[device] = size * np.sqrt(heard_losses(problem, params, played, power=2.0))
+        last[device] = played.observation.round + 1
+    after, _ = fedavg.aggregate(config, problem, params, None, played)
+    return after, State(worth, last)

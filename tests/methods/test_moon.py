@@ -1,0 +1,91 @@
+"""MOON against a plain loop with `torch.optim` on the paper's loss, and what its contrast does."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fedcell import methods
+from fedcell.learn.batches import draw_batches
+from fedcell.learn.settings import ModelConfig
+from fedcell.methods.parts.personal import models_of
+from fedcell.simulate import simulate
+
+MLP = ModelConfig(name="mlp", hidden=(9,))
+CNN = ModelConfig(name="cnn", channels=(3,), kernel=3, padding=1, hidden=(8,))
+LOSSY = {
+    "world.access": "block",
+    "world.n_blocks": "6",
+    "world.interference_over_noise": "1e2..1e5",
+    "world.outage_threshold_db": "10",
+    "world.pathloss": "power_law",
+    "world.availability": "0.7",
+}
+MU, TEMPERATURE = 2.0, 0.4
+
+
+def run(problem, text):
+    return list(simulate(problem, methods.parse(text).build()))
+
+
+def network(problem, vector):
+    net = problem.learner.architectures[0].replica(torch.device("cpu"))
+    nn.utils.vector_to_parameters(vector.clone(), net.parameters())
+    return net
+
+
+def trained(problem, w, last, device, round, momentum):
+    """The end of local SGD of one device on `F - mu log(e^near / (e^near + e^far))`, sample by sample."""
+    net, whole, before = (network(problem, vector) for vector in (w, w, last))
+    store, batch, steps = problem.world.stream.start(problem.seed)[0], problem.train.batch_size, problem.train.steps
+    mine = store._replace(items=store.items[[device]], size=store.size[[device]])
+    flat, _ = draw_batches(mine, np.array([device]), np.array([steps * batch]), "shuffle", problem.seed, round)
+    optimizer = torch.optim.SGD(net.parameters(), lr=problem.train.lr, momentum=momentum)
+    for step in range(steps):
+        x, y = problem.learner.train_samples.take(flat[step * batch : (step + 1) * batch])
+        z = net[:-1](x)
+        with torch.no_grad():
+            others = [other[:-1](x) for other in (whole, before)]
+        near, far = (((z * o).sum(1) / (z.norm(dim=1) * o.norm(dim=1)) / TEMPERATURE).exp() for o in others)
+        loss = nn.functional.cross_entropy(net[-1](z), y) - MU * (near / (near + far)).log().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return nn.utils.parameters_to_vector(net.parameters()).detach()
+
+
+@pytest.mark.parametrize(
+    ("engine", "momentum", "net"),
+    [("auto", 0.0, MLP), ("vmap", 0.0, MLP), ("debug", 0.0, MLP), ("auto", 0.6, MLP), ("auto", 0.0, CNN)],
+)
+def test_rounds_are_those_of_a_plain_loop(small, engine, momentum, net):
+    problem = small(LOSSY | {"train.engine": engine}, model=net, rounds=5)
+    history = run(problem, f"moon:mu={MU},temperature={TEMPERATURE},weights=equal,momentum={momentum}")
+    w = problem.learner.initial()
+    last, lost = [w] * problem.world.n_devices, 0
+    for round, (row, after) in enumerate(history):
+        asked = [device for device, letter in enumerate(row.outcome) if letter != "."]
+        heard = [device for device in asked if row.outcome[device] == "D"]
+        lost += len(asked) - len(heard)
+        for k in asked:  # also if the upload is lost
+            last[k] = trained(problem, w, last[k], k, round, momentum)
+        w = sum(last[k] for k in heard) / len(heard) if heard else w
+        torch.testing.assert_close(after.params, w, rtol=1e-3, atol=1e-5)
+        kept = models_of(problem, after.method.own, after.method.origin, np.arange(len(last)))
+        torch.testing.assert_close(kept, torch.stack(last), rtol=1e-3, atol=1e-5)
+    assert lost, "an upload must be lost, or nothing is seen of it"
+
+
+def test_without_contrast_or_hidden_layers_it_is_fedavg_at_more_computing(small):
+    for net, text in ((MLP, "moon:mu=0"), (ModelConfig(name="logistic"), "moon")):
+        problem = small({"data.partition": "shards"}, model=net, rounds=3)
+        mine, plain = run(problem, text), run(problem, "fedavg")
+        torch.testing.assert_close(mine[-1][1].params, plain[-1][1].params, rtol=1e-4, atol=1e-6)
+        assert mine[0][0].compute_joule == pytest.approx(5 / 3 * plain[0][0].compute_joule)
+        assert mine[0][0].uplink_bit == plain[0][0].uplink_bit, "what devices keep is never sent"
+
+
+def test_weight_decay_and_clipping_leave_the_frozen_networks(small):
+    problem = small({"train.weight_decay": "0.1", "train.clip": "0.5"}, model=MLP, rounds=3)
+    mine, plain = run(problem, "moon:mu=0"), run(problem, "fedavg")
+    torch.testing.assert_close(mine[-1][1].params, plain[-1][1].params, rtol=1e-4, atol=1e-6)
