@@ -146,7 +146,7 @@ def limited(limit: int, *args: str) -> subprocess.CompletedProcess:
 
 def test_a_full_disk_is_said_and_the_run_goes_on_later(tmp_path, whole):
     folder = tmp_path / "run"
-    full = limited(9000, *METHODS, "--rounds", "40", "--out", str(folder), *SETTINGS)
+    full = limited(13_000, *METHODS, "--rounds", "40", "--out", str(folder), *SETTINGS)
     assert full.returncode == 1
     assert full.stderr.count("\n") == 1
     assert "the disk is full" in full.stderr
