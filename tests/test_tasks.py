@@ -72,7 +72,7 @@ def test_scenarios_learn_more_than_a_constant_answer(name, method):
         assert final < 26 / 2  # of a fair die with as many sides as there are characters
 
 
-NEED = {"apfl", "fedkd", "fedrep", "knowledge", "m_feddisco", "streaming", "top_popular"}
+NEED = {"apfl", "ditto", "fedkd", "fedrep", "knowledge", "m_feddisco", "moon", "streaming", "top_popular"}
 
 
 @pytest.mark.parametrize("name", TINY)

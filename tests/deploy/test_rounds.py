@@ -30,6 +30,11 @@ from fedcell.world import StreamingCache
 REFUSED = {  # what a federation cannot have, and why
     "apfl": "networks other than",
     "central": "no device train",
+    "ditto": "more than once",
+    "moon": "networks other than",
+    "oort": "samples that only devices have",
+    "power_of_choice": "samples that only devices have",
+    "qfedavg": "samples that only devices have",
     "fedrep": "more than once",
     "fedkd": "samples that only devices have",
     "knowledge:initial=upload": "samples that only devices have",
