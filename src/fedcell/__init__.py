@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # what type checkers see; at run time `_HOME` says where name
     from .scenarios import Config as Config
     from .scenarios import build_problem as build_problem
     from .sweeps import sweep as sweep
+    from .tuning import tune as tune
     from .types import Decision as Decision
     from .types import Method as Method
     from .types import Problem as Problem
