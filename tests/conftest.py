@@ -6,6 +6,7 @@ from importlib.util import find_spec
 
 import hypothesis
 import pytest
+import torch
 from small_config import SMALL
 
 from fedcell import machine
@@ -19,6 +20,12 @@ hypothesis.settings.register_profile("fedcell", deadline=None, derandomize="CI" 
 hypothesis.settings.load_profile("fedcell")
 
 
+if "PYTEST_XDIST_WORKER" in os.environ:  # two threads in each of two processes would wait for one another
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    torch.set_num_threads(1)
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items):
     """`make test` runs two processes: a file stays in one, as do all tests on a Ray cluster and all federations."""
     for item in items:
