@@ -24,7 +24,7 @@ check: install
 	$(BIN)/mypy
 
 test: check
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2
 
 docs: install
 	$(BIN)/python docs/site.py build/site

@@ -25,15 +25,6 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # two threads in each of two processes 
     torch.set_num_threads(1)
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
-def pytest_collection_modifyitems(items):
-    """`make test` runs two processes: a file stays in one, as do all tests on a Ray cluster and all federations."""
-    for item in items:
-        shared = "cluster" if "ray_cluster" in getattr(item, "fixturenames", ()) else None
-        folder = "federations" if item.path.parent.name == "deploy" else None
-        item.add_marker(pytest.mark.xdist_group(shared or folder or str(item.path)))
-
-
 @pytest.fixture(scope="session")
 def small():
     """Build a small problem: `small({"world.n_devices": 3})`; equal settings are built once."""
