@@ -24,7 +24,8 @@ check: install
 	$(BIN)/mypy
 
 test: check
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 -m 'not alone'
+	$(BIN)/python -m pytest -m alone
 
 docs: install
 	$(BIN)/python docs/site.py build/site

@@ -160,6 +160,7 @@ def test_ctrl_c_leaves_checkpoints_and_the_sweep_goes_on(ray_cluster, capsys):
 # ---------------------------------------------------------------- whose cluster
 
 
+@pytest.mark.alone
 def test_a_cluster_of_its_own_goes_and_one_that_is_joined_stays(ray_cluster):
     import ray
 
