@@ -229,7 +229,7 @@ def test_both_forms_move_alike(name, variant):
         assert (fast.device == job.device).all()
         assert (fast.delta[~masks] == 0).all(), "dropped entries do not move"
         torch.testing.assert_close(fast.delta, slow, rtol=3e-4, atol=3e-5 * scale)
-    padded = submodels.train_padded(learner(name), found, start, job).delta  # what a GPU does
+    padded = submodels.train_padded(learner(name), found, start, job, worth=1).delta  # what a GPU does
     torch.testing.assert_close(padded, slow, rtol=3e-4, atol=3e-5 * scale)
     assert (padded[~masks] == 0).all(), "nor do units that fill a layer up"
 
@@ -276,8 +276,10 @@ def test_rounds_share_the_shapes_that_they_are_padded_to():
     for counts in ((30, 33), (36, 20), (35, 35), (37, 1)):
         keep = np.arange(64) < np.array(counts)[:, None]
         job = work(2, mask=entry_masks(found, keep, CPU))
-        submodels.train_padded(some, found, start, job)
+        submodels.train_padded(some, found, start, job, worth=1)
     assert [small.n_params for small in some._others] == [36 * 5 + 2 * 36 + 2, 40 * 5 + 2 * 40 + 2]
+    submodels.train_padded(some, found, start, work(2, mask=entry_masks(found, np.arange(64) < [[60], [62]], CPU)))
+    assert len(some._others) == 2, "the full network with masks is as fast"
 
 
 def test_nobody_trains():

@@ -19,6 +19,7 @@ from ...types import Bools, Ints, Start, Updates
 from .units import Units, cut, entry_masks, kept_units, load
 
 SHARES = 16  # widths that a layer is padded to: sixteenths of its units
+WORTH = 1 / 3  # of the FLOPs, up to which a GPU trains padded networks at least as fast as full ones with masks (H200)
 
 
 def train(learner: Learner, units: Units, start: Start, work: Work, form: str = "extract") -> Updates:
@@ -42,13 +43,18 @@ def train(learner: Learner, units: Units, start: Start, work: Work, form: str = 
 # ---------------------------------------------------------------- one shape for all rows
 
 
-def train_padded(learner: Learner, units: Units, start: Start, work: Work) -> Updates:
-    """Sub-models of one shape, wide enough for each; units that only fill them up are zero and stay so."""
+def train_padded(learner: Learner, units: Units, start: Start, work: Work, worth: float = WORTH) -> Updates:
+    """Sub-models of one shape, wide enough for each; units that only fill them up are zero and stay so.
+
+    If that shape has more than the share `worth` of all FLOPs, the full network with masks is as good.
+    """
     assert work.mask is not None
     masks = work.mask
     if not len(masks):
         return Updates(work.device, torch.zeros(masks.shape, device=masks.device))
     widths, wide = _widened(units, kept_units(units, masks))
+    if load(units, np.array(widths))[1] > worth * load(units, np.array(units.sizes))[1]:
+        return learner.train_parts(start, work)
     entries = entry_masks(units, wide, masks.device)
     points = start.points[torch.from_numpy(start.of_row).to(masks.device)] * masks
     part = work._replace(mask=_taken(masks, entries))
