@@ -88,13 +88,14 @@ def compare(name: str, device: torch.device, repeat: int, mixed: bool, tf32: boo
     n_params, steps = units.architecture.n_params, work.steps[0]
     print(f"{name}: {n_params} parameters, {N_DEVICES} devices, {steps} steps of {work.batch_size}; milliseconds")
     print("  keep  parameters   FLOPs      full   extract      mask  extract/full  mask/full")
+    small = submodels.train_one_by_one if device.type == "cpu" else partial(submodels.train_padded, worth=1.0)
     for keep in KEEPS:
         spread = np.linspace(-0.05, 0.05, N_DEVICES) if mixed and keep < 1 else np.zeros(N_DEVICES)
         kept = keep_units(units, keep + spread)
         part = work._replace(mask=entry_masks(units, kept, device))
         ways: list[Callable[[], Updates]] = [
             partial(learner.train, start, work),
-            partial(submodels.train, learner, units, start, part, "extract"),
+            partial(small, learner, units, start, part),
             partial(submodels.train, learner, units, start, part, "mask"),
         ]
         full, extract, mask = best_ms(ways, device, repeat)

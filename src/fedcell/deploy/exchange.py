@@ -172,7 +172,7 @@ class Exchange:
                 self.roster.forget(sent.node)
 
     def _judge(self, sent: OpenMessage, reply: Message, seen_s: float) -> Answer:
-        """The answer to a task that is waited for; a bad one is told and turned away."""
+        """The answer to a task that is waited for; a bad one is reported and refused."""
         task = sent.task
         assert task is not None
         took_s = seen_s - sent.sent_s

@@ -2,7 +2,7 @@
 
 `server_app()` is a Flower ServerApp that reads everything from its run configuration. `run(grid, ...)` is the same for
 a ServerApp of one's own. The record is that of a simulated run, so `fedcell show`, `compare`, `report` and `dashboard`
-read it; killed at any instant, the same command goes on from the last round.
+read it; killed at any instant, the same command resumes from the last round.
 """
 
 import json

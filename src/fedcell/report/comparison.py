@@ -89,7 +89,7 @@ def compare(
         confidence: of the intervals.
         labels: new labels by old ones, or texts `OLD=NEW`.
 
-    Raises BadInput for runs that cannot be compared; what is merely less comparable is said in `notes`.
+    Raises BadInput for runs that cannot be compared; `notes` warns of what is merely less comparable.
     """
     if not 0 < confidence < 1:
         raise BadInput(f"confidence {confidence:g} is not between 0 and 1: give a share such as 0.95")

@@ -36,7 +36,7 @@ class Repeats(NamedTuple):
 def repeats(
     records: Sequence[Record], notes: list[str], labels: Mapping[str, str] | Sequence[str] = ()
 ) -> list[Repeats]:
-    """Sort ended runs into groups, as `labels.in_order` says; `notes` is told what is left out.
+    """Sort ended runs into groups, as `labels.in_order` says; `notes` collects what is left out.
 
     `labels` are new labels by old ones, or texts `OLD=NEW`.
     """

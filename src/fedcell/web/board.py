@@ -36,7 +36,7 @@ class Followed:
         return self.follower
 
     def look(self) -> bool:
-        """Read the state, and the new rows of a run that goes on; True when the facts changed."""
+        """Read the state, and the new rows of a run under way; True when the facts changed."""
         changed = _changed(self.info.folder / STATUS)
         if changed == self.changed and self.facts["state"] != "running":
             return False

@@ -1,7 +1,8 @@
 """Local training of width-pruned sub-models, in two forms that give the same updates up to rounding.
 
 - `extract`: the kept entries become a small dense network, which is trained and put back. Costs what it keeps. A GPU
-  pads the networks of a round to one of few shapes, so that it trains them together and replays recorded steps.
+  pads the networks of a round to one of few shapes, so that it trains them together and replays recorded steps;
+  where little is dropped it takes masks.
 - `mask`: the full network with its dropped entries zeroed, which stay as they are. All devices have one shape.
 """
 
@@ -110,7 +111,7 @@ def train_one_by_one(learner: Learner, units: Units, start: Start, work: Work) -
 
     groups = _groups(counts)
     with precision(learner.settings.tf32):
-        if len(groups) > 1 and masks.device.type == "cpu":  # rows of different shapes, one after the other on each core
+        if len(groups) > 1:  # rows of different shapes, one after the other on each core
             alone = np.argsort(-load(units, counts)[1], kind="stable")[:, None]
             for_each(train_group, alone, learner.settings.workers)
         else:
