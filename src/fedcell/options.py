@@ -8,17 +8,16 @@ import re
 import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
+from dataclasses import Field, field, fields, is_dataclass, replace
 from difflib import get_close_matches
 from math import inf, isfinite, nan
 from operator import index
 from typing import Any
 
-import numpy as np
-
 from .errors import BadInput, choose_one
-from .tables import File, Line, number, read_column, read_lines
-from .types import Floats
+from .laws import Law as Law
+from .laws import short
+from .tables import File, Line, number
 
 FEW = 12  # keys that an error message may list
 LARGE, TINY = 1e38, 1e-38  # no setting is larger, or nearer to 0 without being 0: learning is in float32
@@ -62,86 +61,6 @@ def option(
     limits = {"above": above, "least": least, "most": most, "infinite": infinite}
     metadata = {"help": help, "choices": choices, "needs": needs, "before": before, **limits}
     return field(default=default, metadata=metadata)
-
-
-@dataclass(frozen=True)
-class Law:
-    """How a per-device number is spread: one value, a range, a set of choices, or a column of a CSV file.
-
-    Written `5`, `1e9..2e9` (uniform), `1e2~1e5` (uniform in the logarithm), `1|2|4` (any of these) or
-    `@devices.csv:cpu_hz` (one line per device; the record adds the checksum of the file).
-
-    >>> Law.parse("1..2").draw(np.random.default_rng(0), 3).round(2).tolist()
-    [1.64, 1.27, 1.04]
-    >>> str(Law.parse("0.8e9|1e9"))
-    '800000000|1000000000'
-    """
-
-    values: tuple[float, ...]
-    kind: str = "one"  # one, uniform, log, choice, table
-    source: str = ""  # FILE:COLUMN#CHECKSUM of a table
-
-    @staticmethod
-    def parse(text: str) -> "Law":
-        """Read the written form; raises ValueError on anything else, and BadInput for a file that is no table."""
-        if text.startswith("@"):
-            return Law.table(text[1:])
-        for mark, kind in (("..", "uniform"), ("~", "log"), ("|", "choice")):
-            if mark in text:
-                values = tuple(float(part) for part in text.split(mark))
-                if kind != "choice" and not (len(values) == 2 and -inf < values[0] <= values[1] < inf):
-                    raise ValueError("a range is low then high, both finite")
-                if kind == "log" and values[0] <= 0:
-                    raise ValueError("a logarithmic range starts above 0")
-                return Law(values, kind)
-        return Law((float(text),))
-
-    @staticmethod
-    def table(source: str) -> "Law":
-        """The law of a column, `FILE:COLUMN`.
-
-        With a checksum behind it, as in records, the file may be missing or another one: the law then has no values,
-        records stay readable, and `draw` refuses.
-        """
-        place, _, checksum = source.partition("#")
-        path, colon, column = place.rpartition(":")
-        if not (colon and path and column):
-            raise ValueError("a table is @FILE:COLUMN")
-        try:
-            file = File.of(f"{path}#{checksum}" if checksum else path)
-            return Law(tuple(read_column(file, column)), "table", f"{path}:{column}#{file.checksum}")
-        except BadInput:
-            if not checksum:
-                raise
-            return Law((), "table", source)
-
-    def __str__(self) -> str:
-        if self.kind == "table":
-            return f"@{self.source}"
-        mark = {"one": "", "uniform": "..", "log": "~", "choice": "|"}[self.kind]
-        return mark.join(_number(value) for value in self.values)
-
-    def draw(self, rng: np.random.Generator, size: int) -> Floats:
-        """`size` independent values; those of a table as they stand there."""
-        if self.kind == "table":
-            return self._listed(size)
-        if self.kind == "uniform":
-            return rng.uniform(self.values[0], self.values[1], size)
-        if self.kind == "log":
-            return np.exp(rng.uniform(np.log(self.values[0]), np.log(self.values[1]), size))
-        return np.asarray(rng.choice(np.asarray(self.values, dtype=np.float64), size))
-
-    def line(self, place: int) -> int:
-        """The line of the file that holds a value."""
-        return read_lines(File(self.source.partition("#")[0].rpartition(":")[0]))[place].number
-
-    def _listed(self, size: int) -> Floats:
-        if not self.values:
-            Law.table(self.source.partition("#")[0])  # says what is wrong if the file cannot be read
-            raise BadInput(f"the table @{self.source} changed since it was recorded: restore it, or start a new run")
-        if len(self.values) != size:
-            raise BadInput(f"the table @{self.source} has {len(self.values)} lines, not {size}: write one for each")
-        return np.array(self.values)
 
 
 def keys(settings: Any, prefix: str = "") -> Iterator[tuple[str, Field[Any], Any]]:
@@ -212,6 +131,7 @@ def from_dict(settings: Any, values: Mapping[str, Any]) -> Any:
 def earlier(settings: Any) -> dict[str, Any]:
     """What the keys of a settings object meant before they existed, for those whose default is something else.
 
+    >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
     ... class Own:
     ...     rate: float = option(1.0, "as ever")
@@ -301,7 +221,7 @@ def _without_unit(key: str, text: str) -> str:
     found = [(number, *SIZES.get(unit, ("", 0.0))) for number, unit in MEASURE.findall(text)]
     if not found or any(of != end for _, of, _ in found):
         return ""
-    numbers = iter([_number(float(number) * size) for number, _, size in found])
+    numbers = iter([short(float(number) * size) for number, _, size in found])
     return f"write it in {BASES[end]} without the unit, {MEASURE.sub(lambda _: next(numbers), text)}"
 
 
@@ -370,7 +290,7 @@ def _check_value(entry: Field[Any], value: Any, key: str) -> None:
             must = f"{'each' if isinstance(value, tuple) else 'it'} must be {words}"
             what = f"{key} = {written(value)}"
             if isinstance(value, Law) and value.kind == "table":
-                what += f": line {value.line(place)} has {_number(one)}, which"
+                what += f": line {value.line(place)} has {short(one)}, which"
             raise BadInput(f"{what} is out of range: {must} ({rule['help']})")
 
 
@@ -411,16 +331,10 @@ def written(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
-        return _number(value)
+        return short(value)
     if isinstance(value, tuple | list):
         return ",".join(written(part) for part in value)
     return "none" if value is None else str(value)
-
-
-def _number(value: float) -> str:
-    """A short text that reads back to the same number."""
-    short = f"{value:.12g}"
-    return short if float(short) == value else repr(float(value))
 
 
 def _plain(value: Any) -> Any:

@@ -10,6 +10,7 @@ from fedcell.cli import main
 from fedcell.errors import FedcellError
 from fedcell.record import check, files
 from fedcell.record.files import MOST_DEPTH, parse_json
+from fedcell.record.rows_sum import RowsSum
 from fedcell.web.board import Board
 
 COMMAND = ["run", "fedavg", "fedprox", "--rounds", "6", "--set", "world.n_devices=3", "--quiet", "--checkpoint-every"]
@@ -85,7 +86,7 @@ def test_rows_of_a_killed_run_are_held_against_its_last_checkpoint(runs):
     status = json.loads((path / "status.json").read_text())
     whole = (path / "rounds.jsonl").read_bytes()
     four = b"".join(whole.splitlines(keepends=True)[:4])
-    kept = {"byte": len(four), "crc32": record.folder.RowsSum(len(four), "").of(four)}
+    kept = {"byte": len(four), "crc32": RowsSum(len(four), "").of(four)}
     files.write_json(path / "status.json", {**status, "state": "running", "rounds": 4, "rows": kept, "totals": None})
     assert record.read(path).status.state == "interrupted"
     change_digit(path / "rounds.jsonl")

@@ -18,8 +18,9 @@ from ..data import Dataset
 from ..errors import BadInput, Diverged
 from ..methods.parts.robust import robust
 from ..record import read as read_record
-from ..record.drive import Progress, Watch, run_real
+from ..record.drive import run_real
 from ..record.files import plain
+from ..record.playing import Progress, Watch
 from .accepting import Accepting
 from .exchange import Exchange
 from .refusals import deployable

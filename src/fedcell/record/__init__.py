@@ -7,20 +7,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .drive import Failed, Progress, Watch, execute, resume, run_one, silent
+    from .drive import execute, resume, run_one
     from .folder import Record, Status, how_to_resume, made_by, read, read_all
     from .home import export, load_model
     from .index import RunInfo, as_json, find, summarise
+    from .playing import Failed, Progress, Watch, silent
     from .recorder import Period
 
 _HOME = {  # public name -> where it lives
-    "Failed": "drive",
+    "Failed": "playing",
     "Period": "recorder",
-    "Progress": "drive",
+    "Progress": "playing",
     "Record": "folder",
     "RunInfo": "index",
     "Status": "folder",
-    "Watch": "drive",
+    "Watch": "playing",
     "as_json": "index",
     "execute": "drive",
     "export": "home",
@@ -32,7 +33,7 @@ _HOME = {  # public name -> where it lives
     "read_all": "folder",
     "resume": "drive",
     "run_one": "drive",
-    "silent": "drive",
+    "silent": "playing",
     "summarise": "index",
 }
 

@@ -1,68 +1,38 @@
 """Recorded runs: start them, and go on with them after any interruption."""
 
-import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, nullcontext, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from .. import methods as library
-from ..errors import BadInput, Diverged, FedcellError
+from ..errors import BadInput
 from ..methods import Choice
-from ..metrics import CLASSIFICATION
 from ..scenarios import Config, build_problem
-from ..simulate import begin, simulate
-from ..types import Method, Problem, Row, Snapshot
+from ..types import Method, Problem
 from ..until import written_goals
 from . import checkpoint, rows
-from .files import DiskError, explained, locked, occupied, present, refuse_file, write_json
+from .files import explained, locked, occupied, refuse_file, write_json
 from .folder import (
     ENDED,
     FEDERATION,
-    RUN,
     STATUS,
-    TRACEBACK,
     Record,
     Spec,
     Status,
     begun,
-    changes,
     how_to_resume,
     read_all,
     read_status,
     shortage,
     specs,
     write_comparison,
-    write_run,
 )
-from .prepare import MethodRequest, PreparedRun, check_own, check_same, fingerprint, prepare, rebuild, reconfigure
-from .recorder import PERIOD, Period, Recorder
+from .playing import Failed, Play, Progress, Watch, run_all, run_alone, silent
+from .prepare import MethodRequest, PreparedRun, check_own, check_same, prepare, rebuild, reconfigure
+from .recorder import PERIOD, Period
 from .rows import Journal
-from .stop import StopRequests
 from .target import retarget, until_of
-
-
-class Progress(NamedTuple):
-    """What a watcher is told after every round, at every change of state, and with every notice."""
-
-    label: str
-    done: int  # rounds
-    total: int
-    state: str = "running"
-    row: Row | None = None
-    note: str = ""
-    again: str = ""  # the command that goes on after an interruption
-    folder: Path | None = None  # of the run
-    task: str = CLASSIFICATION  # what is learned
-
-
-Watch = Callable[[Progress], None]
-Failed = Callable[[str, Exception], None]  # told the label of a run and what ended it
-Play = Callable[[Problem, Method, Snapshot], Iterator[tuple[Row, Snapshot]]]  # as `simulate`
-
-
-def silent(progress: Progress) -> None:
-    """The watcher that does nothing."""
 
 
 def execute(
@@ -102,7 +72,7 @@ def execute(
         with explained(folder, "then start again (nothing was simulated yet)"):
             write_comparison(folder, [job.spec for job in jobs])
         jobs = [_in(folder, job) for job in jobs]
-        _run_all(jobs, problem, folder, watch, period, failed)
+        run_all(jobs, problem, folder, watch, period, failed)
     return read_all(folder)
 
 
@@ -135,7 +105,7 @@ def resume(
     if jobs:
         problem = build_problem(reconfigure(jobs[0].spec), dataset, model)  # runs of one folder share it
         with locked(folder) if folder != jobs[0].folder else nullcontext():
-            _run_all(jobs, problem, folder, watch, period, failed)
+            run_all(jobs, problem, folder, watch, period, failed)
     return read_all(folder)
 
 
@@ -166,7 +136,7 @@ def run_one(
         return
     problem, jobs = prepare(config, [library.parse(method, defaults)])
     claim(folder, "")
-    _run(_at(folder, jobs.pop(), label), problem, folder, watch, period)
+    run_alone(_at(folder, jobs.pop(), label), problem, folder, watch, period)
 
 
 def run_real(
@@ -201,7 +171,7 @@ def run_real(
         jobs[0] = jobs[0]._replace(spec=spec)
     else:
         claim(folder, "")
-    _run(_at(folder, jobs.pop()), problem, folder, watch, Period(rounds=1), play)
+    run_alone(_at(folder, jobs.pop()), problem, folder, watch, Period(rounds=1), play)
 
 
 def go_back(folder: str | Path) -> int:
@@ -287,107 +257,3 @@ def _ended(folder: Path, spec: Spec, watch: Watch) -> bool:
     note = f"{folder} has {status.state} already: nothing to do"
     watch(Progress(spec.label, status.rounds, status.total, status.state, note=note, folder=folder))
     return True
-
-
-def _run_all(
-    jobs: list[PreparedRun], problem: Problem, top: Path, watch: Watch, period: Period, failed: Failed | None
-) -> None:
-    """Run methods one after the other; an exception in one stops no other."""
-    ended: list[tuple[str, Exception]] = []
-    while jobs:  # and let go of each, since states can be large
-        label = jobs[0].spec.label
-        try:
-            _run(jobs.pop(0), problem, top, watch, period)
-        except DiskError:
-            raise
-        except Exception as error:
-            ended.append((label, error))
-    for label, why in ended:
-        if failed is None:
-            raise why
-        failed(label, why)
-
-
-def _run(job: PreparedRun, problem: Problem, top: Path, watch: Watch, period: Period, play: Play = simulate) -> None:
-    """Run one method from where its folder stands to its end."""
-    spec, total, again = job.spec, problem.n_rounds, how_to_resume(top, job.spec.own)
-
-    def say(note: str) -> None:
-        watch(Progress(spec.label, 0, total, note=note, again=again, folder=job.folder))
-
-    with explained(job.folder, f"then go on with `{again}`"):
-        job.folder.mkdir(exist_ok=True)
-    with locked(job.folder):
-        first, job = job.first or begin(problem, job.method), job._replace(first=None)
-        if fingerprint(problem, first) != spec.start:
-            raise FedcellError(
-                f"{job.folder} would not begin from the state it began from: the code, a library or your own objects "
-                "changed, so start a new run"
-            )
-        template = checkpoint.Template.of(first)
-        with explained(job.folder, f"then go on with `{again}`"):
-            _tidy(job, str(template.home), say)
-            requests = StopRequests(job.folder)
-            journal = Journal(job.folder, say)
-        with closing(journal), closing(requests):
-            recorder = Recorder(job.folder, journal, template, period, total, again, spec.scaling, spec.task)
-            start = checkpoint.newest(job.folder, template, len(journal.lines), say) or first
-            if FEDERATION in spec.own and (dropped := journal.cut(start.round)):
-                say(f"{dropped} rows of {job.folder} had no state any more: their rounds are played again")
-            recorder.saved_round, rounds = start.round, play(problem, job.method, start)
-            del first, start  # a method's state can be large
-            _play(recorder, job, rounds, watch, requests)
-
-
-def _tidy(job: PreparedRun, device: str, say: Callable[[str], None]) -> None:
-    """Remove what a killed process left half-written, and say what this run is."""
-    for left in (*job.folder.glob("*.tmp"), job.folder / TRACEBACK):
-        left.unlink(missing_ok=True)
-    if not present(job.folder / RUN):
-        write_run(job.folder, job.spec, device)
-    for change in changes(job.folder, device):
-        say(f"{job.folder} goes on elsewhere than it began ({change}): results may differ")
-
-
-def _play(
-    recorder: Recorder, job: PreparedRun, rounds: Iterator[tuple[Row, Snapshot]], watch: Watch, requests: StopRequests
-) -> None:
-    """Play and record; leave a status and a checkpoint however it ends."""
-    label, total = job.spec.label, recorder.total
-    recorder.status("running")
-    watch(Progress(label, recorder.saved_round, total, again=recorder.resume, folder=job.folder))
-    until = until_of(job.spec)
-    state, message = "finished", until.after_all(map(rows.decode, recorder.journal.lines[: recorder.saved_round]))
-    try:
-        for row, after in rounds if not message else ():
-            recorder.put(row, after)
-            told = Progress(label, after.round, total, row=row, again=recorder.resume, folder=job.folder)
-            watch(told._replace(task=job.spec.task))
-            if message := until.after(row):
-                break
-            if after.round < total:
-                requests.check()
-    except Diverged as error:
-        state, message = "diverged", str(error)
-    except KeyboardInterrupt:
-        recorder.save()
-        recorder.status("interrupted", "stopped by the user")
-        raise
-    except DiskError as error:
-        with suppress(DiskError):  # the disk may still be full; without a status the run counts as interrupted
-            recorder.status("interrupted", str(error))
-        raise
-    except Exception as error:
-        write_traceback(job.folder, error)
-        recorder.status("failed", f"{type(error).__name__}: {error}")
-        raise
-    recorder.save()
-    recorder.status(state, message)
-    watch(Progress(label, len(recorder.journal.lines), total, state, note=message, folder=job.folder))
-
-
-def write_traceback(folder: Path, error: Exception) -> None:
-    """Leave the lines that led to an exception in the folder of its run."""
-    with explained(folder, "then start again"):
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / TRACEBACK).write_text("".join(traceback.format_exception(error)), encoding="utf-8")

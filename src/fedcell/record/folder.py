@@ -13,7 +13,6 @@ import shlex
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-from zlib import crc32
 
 from ..errors import BadInput, FedcellError, did_you_mean
 from ..metrics import CLASSIFICATION, SCORES, Metric, leading
@@ -252,40 +251,6 @@ def read_status(folder: Path, total: int) -> Status:
     except (KeyError, TypeError, ValueError):
         raise FedcellError(f"{folder / STATUS} is damaged: delete it, and resume makes it anew") from None
     return status._replace(state="interrupted") if status.state == "running" and not in_use(folder) else status
-
-
-class RowsSum(NamedTuple):
-    """A checksum of the first bytes of `rounds.jsonl`, as `status.json` has it."""
-
-    byte: int
-    crc32: str
-
-    def of(self, data: bytes) -> str:
-        """The checksum of as many bytes."""
-        return f"{crc32(memoryview(data)[: self.byte]):08x}"
-
-    def check(self, data: bytes, path: Path) -> None:
-        """Raise FedcellError unless the bytes are those that were written; fewer bytes are not judged here."""
-        found = self.of(data)
-        if len(data) >= self.byte and found != self.crc32:
-            raise FedcellError(
-                f"{path} is damaged (its first {self.byte} bytes have checksum {found} and were written with "
-                f"{self.crc32}): restore it from a copy, or try `fedcell check {shlex.quote(str(path.parent))}`"
-            )
-
-
-def rows_sum(folder: Path, status: Any = None) -> RowsSum | None:
-    """The checksum of a run's rows in its status; None in records from before there was one, or without a status."""
-    if status is None:
-        try:
-            status = read_json(folder / STATUS)
-        except FedcellError:  # which `read_status` explains
-            return None
-    kept = status.get("rows") if isinstance(status, dict) else None
-    match kept:
-        case {"byte": int(byte), "crc32": str(text)}:
-            return RowsSum(byte, text)
-    return None
 
 
 def shortage(folder: Path, status: Status, n_rows: int) -> str:

@@ -25,11 +25,11 @@ from .folder import (
     begun,
     check_folder,
     clock_of,
-    rows_sum,
     run_name,
     shortage,
     versioned,
 )
+from .rows_sum import rows_sum
 from .totals import COLUMNS, Totals, total
 
 

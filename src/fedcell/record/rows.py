@@ -14,7 +14,8 @@ import numpy as np
 from ..errors import ContractError, FedcellError
 from ..types import Row
 from .files import plain, present, reason, sync_folder
-from .folder import ROWS, RowsSum, rows_sum
+from .folder import ROWS
+from .rows_sum import RowsSum, rows_sum
 
 INTEGERS = ("round", "n_selected", "n_delivered")
 NUMBERS = ("clock_s", "round_s", "compute_joule", "radio_joule", "uplink_bit")

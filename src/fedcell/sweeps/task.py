@@ -8,8 +8,8 @@ from .. import methods, options
 from ..errors import FedcellError
 from ..loggers import LogWatcher
 from ..record import Period, Watch, run_one
-from ..record.drive import write_traceback
 from ..record.folder import RUN, TRACEBACK
+from ..record.playing import write_traceback
 from ..record.stop import Stopped
 from ..scenarios import Config
 

@@ -10,8 +10,9 @@ from typing import Any
 from ..errors import BadInput, FedcellError
 from ..record import stop
 from ..record.files import read_json
-from ..record.folder import COMPARISON, ENDED, RUN, STATUS, how_to_resume, read_status, rows_sum, shortage
+from ..record.folder import COMPARISON, ENDED, RUN, STATUS, how_to_resume, read_status, shortage
 from ..record.index import RunInfo, find, look, reason, told
+from ..record.rows_sum import rows_sum
 from . import runs
 from .follow import Follower, number
 

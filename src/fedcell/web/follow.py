@@ -10,7 +10,8 @@ from zlib import crc32
 
 from ..metrics import BY_NAME, CLASSIFICATION, leading
 from ..record import rows, served
-from ..record.folder import ROWS, RowsSum
+from ..record.folder import ROWS
+from ..record.rows_sum import RowsSum
 from ..record.totals import LATER
 from ..types import Outcome, Row
 from .downsample import Downsampled
