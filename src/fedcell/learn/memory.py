@@ -87,11 +87,12 @@ def mapped(n_bytes: int, what: str) -> NDArray[np.uint8]:
     """
     folder = tempfile.gettempdir()
     try:
-        with tempfile.TemporaryFile(dir=folder) as file:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix="fedcell-") as file:
             os.posix_fallocate(file.fileno(), 0, n_bytes)  # a full disk is said here, not by a signal later
-            return np.frombuffer(mmap.mmap(file.fileno(), n_bytes), dtype=np.uint8)
-    except OSError as error:
-        disk, why = float(shutil.disk_usage(folder).free), (error.strerror or str(error)).lower()
+            found: NDArray[np.uint8] = torch.from_file(file.name, True, n_bytes, dtype=torch.uint8).numpy()
+            return found  # which holds no open file, of which a process may have about a thousand
+    except (OSError, RuntimeError) as error:  # PyTorch has but one word for all
+        disk, why = float(shutil.disk_usage(folder).free), (getattr(error, "strerror", "") or str(error)).lower()
         raise FedcellError(
             f"{_refusal(n_bytes, what)} and {disk:.3g} in {folder} ({why}): train fewer devices per round or a smaller "
             "model, or set TMPDIR to a folder with more space"

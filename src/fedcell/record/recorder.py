@@ -11,7 +11,7 @@ from ..types import Row, Snapshot
 from . import checkpoint
 from .files import explained, write_json
 from .folder import STATUS, Status
-from .rows import Journal, columns, decode
+from .rows import Journal, numbers
 from .served import served
 from .totals import total
 
@@ -74,7 +74,7 @@ class Recorder:
         values: dict[str, Any] = Status(state, len(self.journal.lines), self.total, message)._asdict()
         values["rows"] = self.journal.sum._asdict()
         if state != "running":
-            table = columns([decode(line) for line in self.journal.lines])
+            table = numbers(self.journal.lines)
             values["totals"] = {"rows_byte": self.journal.size, **total(table, self.metric).by_name(self.metric)}
             if found := served(table):
                 values["served"] = found

@@ -15,6 +15,7 @@ from ..errors import ContractError, FedcellError
 from ..types import Row
 from .files import plain, present, reason, sync_folder
 from .folder import ROWS
+from .letters import pack, unpack
 from .rows_sum import RowsSum, rows_sum
 
 INTEGERS = ("round", "n_selected", "n_delivered")
@@ -28,7 +29,7 @@ def encode(row: Row) -> bytes:
         raise ContractError(f"metric {min(clash)!r} has the name of a column of the record: rename it in the method")
     values: dict[str, Any] = {name: int(getattr(row, name)) for name in INTEGERS}
     values |= {name: float(getattr(row, name)) for name in NUMBERS}
-    values |= {"outcome": row.outcome, "metrics": {name: float(value) for name, value in row.metrics.items()}}
+    values |= {"outcome": pack(row.outcome), "metrics": {name: float(value) for name, value in row.metrics.items()}}
     ordered = {name: values[name] for name in Row._fields}
     return json.dumps(plain(ordered), allow_nan=False, separators=(",", ":")).encode() + b"\n"
 
@@ -40,6 +41,7 @@ def decode(line: bytes) -> Row:
     values["metrics"] = {name: float(value) for name, value in values["metrics"].items()}
     if not isinstance(values["outcome"], str):
         raise TypeError("the outcome is no text")
+    values["outcome"] = unpack(values["outcome"])
     return Row(**values)
 
 
@@ -51,6 +53,11 @@ def columns(rows: Sequence[Row]) -> dict[str, Any]:
     for name in dict.fromkeys(name for row in rows for name in row.metrics):
         out[name] = np.array([row.metrics.get(name, np.nan) for row in rows], np.float64)
     return out
+
+
+def numbers(lines: Sequence[bytes]) -> dict[str, Any]:
+    """The columns of sound lines as `columns` makes them, without the outcomes, which can be large."""
+    return _decode_all(b"".join(lines), None, outcomes=False)[0]
 
 
 def load(folder: Path, wanted: Collection[str] | None = None) -> tuple[dict[str, Any], int]:
@@ -89,7 +96,7 @@ def _verify(folder: Path, data: bytes) -> None:
         kept.check(data, folder / ROWS)
 
 
-def _decode_all(data: bytes, wanted: Collection[str] | None) -> tuple[dict[str, Any], int]:
+def _decode_all(data: bytes, wanted: Collection[str] | None, outcomes: bool = True) -> tuple[dict[str, Any], int]:
     """The columns of whole lines; raises what `decode` raises where a line may be damaged."""
     values = json.loads(b"[" + data[:-1].replace(b"\n", b",") + b"]")
     if len(values) != data.count(b"\n") or any(len(row) != len(Row._fields) for row in values):
@@ -100,9 +107,10 @@ def _decode_all(data: bytes, wanted: Collection[str] | None) -> tuple[dict[str, 
     metrics = found.pop("metrics")
     out: dict[str, Any] = {name: _array(found[name], np.int64) for name in INTEGERS}
     out |= {name: _array(found[name], np.float64) for name in NUMBERS}
-    out["outcome"] = list(found["outcome"])
-    if not all(isinstance(one, str) for one in out["outcome"]):
+    if not all(isinstance(one, str) for one in found["outcome"]):
         raise TypeError("an outcome is no text")
+    if outcomes and (wanted is None or "outcome" in wanted):
+        out["outcome"] = [unpack(one) for one in found["outcome"]]
     for name in dict.fromkeys(chain.from_iterable(metrics)):
         if wanted is None or name in wanted:
             out[name] = _array([row.get(name, np.nan) for row in metrics], np.float64)

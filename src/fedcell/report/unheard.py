@@ -23,7 +23,7 @@ UNPLANNED = (
 
 def unheard(record: Record) -> str:
     """Why no update arrived in any round, with the fix of the main cause; empty if one did, or if none is needed."""
-    found = Counter("".join(record.columns["outcome"]))
+    found = Counter({one.letter: sum(text.count(one.letter) for text in record.columns["outcome"]) for one in Outcome})
     asked = found.total() - found[Outcome.IDLE.letter]
     if not asked and _stood_still(record):
         return UNPLANNED

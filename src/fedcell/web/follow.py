@@ -94,7 +94,7 @@ class Follower:
         spent = (row.compute_joule, row.radio_joule, row.uplink_bit, row.n_selected, row.n_delivered, other)
         totals = (row.clock_s, *(a + b for a, b in zip(self._totals[1:], spent, strict=True)))
         self._totals = totals
-        self.outcomes.update(row.outcome)
+        self.outcomes.update({one.letter: row.outcome.count(one.letter) for one in Outcome})
         for name, value in row.metrics.items():
             if isfinite(value):
                 self._sums[name][0] += value

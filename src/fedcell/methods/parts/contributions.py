@@ -2,9 +2,9 @@
 
 One float32 row per device, `[n_devices, n_params]` in all, cut into pages. A page is never written to after it was
 made: a round replaces the pages of the devices it heard and shares the others, so a snapshot taken before stays whole
-and a round costs the memory of the rows that changed. Large models have one row to a page; a page nobody was heard
-of takes no memory. Where all rows together would not fit into memory, new pages lie in mapped files. Not a method
-itself: it has no `build`.
+and a round costs the memory of the pages that changed. Large models have one row to a page; of very many devices, of
+whom a round hears few, pages are small; a page nobody was heard of takes no memory. Where all rows together would not
+fit into memory, new pages lie in mapped files. Not a method itself: it has no `build`.
 """
 
 from typing import NamedTuple
@@ -17,6 +17,9 @@ from ...learn.memory import fits, spilled
 from ...types import Bools, Floats, Ints
 
 PAGE_BYTES = 4 * 2**20
+MANY_BYTES = 2**30  # of all rows, from which on pages are small: a round that hears few devices replaces few bytes
+SMALL_BYTES = 256 * 2**10
+MOST_PAGES = 2**15  # of which each may be a mapped file; Linux lets a process have about twice as many
 
 
 class Contributions(NamedTuple):
@@ -31,7 +34,7 @@ class Contributions(NamedTuple):
 
 def nothing(n_devices: int, n_params: int) -> Contributions:
     """Before the first round."""
-    height = max(1, PAGE_BYTES // (4 * max(n_params, 1)))
+    height = _height(n_devices, 4 * max(n_params, 1))
     return Contributions(
         pages=(None,) * -(-n_devices // height),
         height=height,
@@ -39,6 +42,18 @@ def nothing(n_devices: int, n_params: int) -> Contributions:
         seen=np.zeros(n_devices, dtype=np.bool_),
         steps=np.zeros(n_devices, dtype=np.int64),
     )
+
+
+def _height(n_devices: int, row_bytes: int) -> int:
+    """Rows of a page.
+
+    >>> _height(1000, 2600), _height(10**6, 2600), _height(10**6, 31400), _height(10**6, 10**6)
+    (1613, 100, 31, 31)
+    """
+    all_bytes = n_devices * row_bytes
+    if all_bytes <= MANY_BYTES:
+        return max(1, PAGE_BYTES // row_bytes)
+    return max(1, SMALL_BYTES // row_bytes, -(-n_devices // MOST_PAGES))
 
 
 def remember(
