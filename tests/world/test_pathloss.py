@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedcell.world import pathloss
 from fedcell.world.pathloss import (
     breakpoint_m,
     power_law_gain,
@@ -86,3 +87,25 @@ def test_shadowing_deviation() -> None:
 def test_power_law() -> None:
     np.testing.assert_allclose(power_law_gain(np.array([1.0, 10.0, 100.0]), 1e-3, 2.0), [1e-3, 1e-5, 1e-7])
     assert power_law_gain(np.array([50.0]), 1.0, 3.5)[0] == pytest.approx(1 / 50**3.5)
+
+
+def test_losses_of_fixed_distances_are_computed_once_and_others_anew():
+    """Equal to the formulas, whatever happens to the array; nothing is left once it is gone."""
+    radio, other = (2.4e9, 25.0, 1.5), (3.5e9, 25.0, 1.5)
+    distance_m = np.linspace(10.0, 900.0, 50).copy()
+    before = len(pathloss._KNOWN)
+    free = pathloss.uma_losses(distance_m, radio)
+    distance_m *= 2.0
+    moved = pathloss.uma_losses(distance_m, radio)
+    assert not np.array_equal(free.los_db, moved.los_db), "an array that can be written to is not trusted"
+    assert len(pathloss._KNOWN) == before
+    distance_m.flags.writeable = False
+    first, again = pathloss.uma_losses(distance_m, radio), pathloss.uma_losses(distance_m, radio)
+    assert again is first
+    for found, carrier in ((first, radio), (pathloss.uma_losses(distance_m, other), other)):
+        np.testing.assert_array_equal(found.los_probability, pathloss.uma_los_probability(distance_m))
+        np.testing.assert_array_equal(found.los_db, pathloss.uma_los_db(distance_m, *carrier))
+        np.testing.assert_array_equal(found.nlos_db, pathloss.uma_nlos_db(distance_m, *carrier))
+    assert len(pathloss._KNOWN) == before + 2
+    del distance_m
+    assert len(pathloss._KNOWN) == before

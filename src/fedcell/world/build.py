@@ -44,6 +44,7 @@ def build_world(
     """
     check(settings, "world.")
     topology = places(settings, seed, rng.SETUP)
+    topology.distance_m.flags.writeable = False  # path losses of a world that stands still are computed once
     return World(
         settings=settings,
         devices=draw_devices(settings, flops_per_sample, seed),

@@ -9,7 +9,7 @@ from ..rng import SETUP, stream
 from ..types import Floats, Topology
 from ..units import db_to_ratio, dbm_to_watt
 from .fields import ar1, correlated_gain, jakes
-from .pathloss import power_law_gain, uma_los_db, uma_los_probability, uma_nlos_db, uma_shadowing_db
+from .pathloss import power_law_gain, uma_losses, uma_shadowing_db
 from .settings import WorldConfig
 from .topology import to_stations_m
 
@@ -77,10 +77,10 @@ def uma_gain(settings: WorldConfig, distance_m: Floats, seed: int, round: int, w
 
     Reference: osafl, section 2.4
     """
-    los = stream(seed, round, f"world.los{which}").random(len(distance_m)) < uma_los_probability(distance_m)
+    found = uma_losses(distance_m, (settings.carrier_hz, settings.station_height_m, settings.device_height_m))
+    los = stream(seed, round, f"world.los{which}").random(len(distance_m)) < found.los_probability
     normal = stream(seed, round, f"world.shadowing{which}").standard_normal(len(distance_m))
-    radio = (settings.carrier_hz, settings.station_height_m, settings.device_height_m)
-    loss_db = np.where(los, uma_los_db(distance_m, *radio), uma_nlos_db(distance_m, *radio))
+    loss_db = np.where(los, found.los_db, found.nlos_db)
     return db_to_ratio(-(loss_db + normal * uma_shadowing_db(los)))
 
 

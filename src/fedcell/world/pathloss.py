@@ -3,6 +3,9 @@
 Distances are horizontal (2-D) metres unless a name says otherwise.
 """
 
+from typing import NamedTuple
+from weakref import finalize
+
 import numpy as np
 
 from ..types import Bools, Floats
@@ -68,6 +71,30 @@ def uma_los_probability(distance_m: Floats) -> Floats:
     """
     near = 18.0 / np.maximum(distance_m, 18.0)
     return np.asarray(near + np.exp(-np.asarray(distance_m) / 63.0) * (1.0 - near))
+
+
+class UmaLosses(NamedTuple):
+    """Urban macro path loss at some distances, each `[n]`."""
+
+    los_probability: Floats
+    los_db: Floats
+    nlos_db: Floats
+
+
+Radio = tuple[float, float, float]  # carrier, and the heights of station and device
+_KNOWN: dict[tuple[int, Radio], UmaLosses] = {}  # by the identity of distances that live and cannot be written to
+
+
+def uma_losses(distance_m: Floats, radio: Radio) -> UmaLosses:
+    """Path losses with and without line of sight; those of read-only distances are computed once."""
+    key = id(distance_m), radio
+    if key in _KNOWN and not distance_m.flags.writeable:
+        return _KNOWN[key]
+    found = UmaLosses(uma_los_probability(distance_m), uma_los_db(distance_m, *radio), uma_nlos_db(distance_m, *radio))
+    if not distance_m.flags.writeable and distance_m.base is None:
+        _KNOWN[key] = found
+        finalize(distance_m, _KNOWN.pop, key, None).atexit = False
+    return found
 
 
 def uma_shadowing_db(los: Bools) -> Floats:
