@@ -28,6 +28,10 @@ class Diverged(FedcellError):
     exit_code = 3
 
 
+class OutOfMemory(FedcellError):
+    """No memory is left for what a round needs; the rounds before it are on record, and the run resumes."""
+
+
 class Notice(UserWarning):
     """Something that is allowed and probably not meant; the command line prints it as a sentence."""
 

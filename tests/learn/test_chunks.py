@@ -8,8 +8,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedcell.learn import deferred
 from fedcell.learn.engines.gpu import chunks
 from fedcell.learn.engines.gpu.cuda_graphs import Replays
+from fedcell.learn.learner import Learner
 from fedcell.learn.optimiser import Adam, Optimiser
 
 ROW_BYTES = 4 * (chunks.COPIES * 100 + chunks.ACTIVATIONS * 10 * 5)
@@ -77,11 +79,81 @@ def test_a_guess_that_was_too_bold_is_halved_for_good(job, monkeypatch):
     assert [len(rows) for rows in tried] == [25] * 4
 
 
-def test_one_row_that_does_not_fit_is_an_error(job, monkeypatch):
+def test_one_row_that_does_not_fit_is_an_error_after_all_was_given_up(job, monkeypatch):
     free(monkeypatch, 1)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    job.replays._kept["another round"] = object()
     with pytest.raises(torch.cuda.OutOfMemoryError):
         sizes(job, 2, fails_above=0)
+    assert not job.replays._kept
+
+
+def test_cohorts_that_wait_are_given_up_for_the_one_that_trains(job, monkeypatch):
+    """Another process took memory since the first round: what waits goes first, and a single row is tried again."""
+    free(monkeypatch, 10)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    assert sizes(job, 10) == [10]
+    job.replays._kept["another round"] = object()
+    seen = []
+
+    def train(rows):
+        if job.replays._kept or len(rows) > 1:
+            raise torch.cuda.OutOfMemoryError
+        seen.extend(rows)
+
+    chunks.in_chunks(job, np.arange(3), train)
+    assert seen == [0, 1, 2]
+    tries = []
+
+    def once(rows):
+        tries.append(len(rows))
+        if len(tries) == 1:
+            raise torch.cuda.OutOfMemoryError
+
+    chunks.in_chunks(job, np.arange(1), once)
+    assert tries == [1, 1]
+
+
+def test_a_run_takes_no_more_than_it_was_given(job, monkeypatch):
+    free(monkeypatch, 100)
+    job.replays = Replays(20 * ROW_BYTES / chunks.SHARE + 1)
+    assert sizes(job, 100) == [20] * 5
+    monkeypatch.setattr(deferred, "gpu_free_bytes", lambda device: 40 << 30)
+    cuda = torch.device("cuda")
+    assert deferred.block_bytes(cuda) == deferred.GPU_BLOCK_BYTES
+    assert deferred.block_bytes(cuda, 4 << 30) == 1 << 30
+    monkeypatch.setattr(deferred, "gpu_free_bytes", lambda device: (5 << 30) + 12345)
+    assert deferred.block_bytes(cuda) == 1 << 30, "a little more or less free changes nothing"
+    assert deferred.block_bytes(torch.device("cpu")) == deferred.BLOCK_BYTES
+
+
+def test_an_evaluation_that_does_not_fit_is_halved(small, monkeypatch):
+    problem = small()
+    learner, params = problem.learner, problem.learner.initial()
+    expected, scores, seen = learner.evaluate(params), Learner._scores, []
+
+    def tight(self, samples, index):
+        if len(index) > 100:
+            raise torch.cuda.OutOfMemoryError
+        seen.append(len(index))
+        return scores(self, samples, index)
+
+    monkeypatch.setattr(Learner, "_scores", tight)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    monkeypatch.setattr(learner, "_at_once", 0)
+    found = learner.evaluate(params)
+    assert found == pytest.approx(expected)
+    assert sum(seen) == len(learner.test_samples)
+    seen.clear()
+    assert learner.evaluate(params) == pytest.approx(found)
+    assert max(seen) <= 100
+
+    def never(self, samples, index):
+        raise torch.cuda.OutOfMemoryError
+
+    monkeypatch.setattr(Learner, "_scores", never)
+    with pytest.raises(torch.cuda.OutOfMemoryError):
+        learner.evaluate(params)
 
 
 @given(n=st.integers(1, 500), most=st.integers(0, 600))

@@ -253,9 +253,9 @@ def test_edges_have_all_rows(small, in_blocks):
 
 def test_large_are_cohorts_of_many_bytes_whatever_the_workers():
     most = deferred.BLOCK_BYTES // (4 * 21_840)
-    assert not deferred.defers(most, 21_840, torch.device("cpu"))
-    assert deferred.defers(most + 1, 21_840, torch.device("cpu"))
-    assert not deferred.defers(most + 1, 21_840, torch.device("cuda"))
-    assert deferred.defers(deferred.gpu_block_rows(21_840) + 1, 21_840, torch.device("cuda"))
+    assert not deferred.defers(most, 21_840, deferred.block_bytes(torch.device("cpu")))
+    assert deferred.defers(most + 1, 21_840, deferred.block_bytes(torch.device("cpu")))
+    assert not deferred.defers(most + 1, 21_840, deferred.GPU_BLOCK_BYTES)
+    assert deferred.defers(deferred.GPU_BLOCK_BYTES // (4 * 21_840) + 1, 21_840, deferred.GPU_BLOCK_BYTES)
     assert deferred.block_rows(21_840, 2) == most
     assert deferred.block_rows(1_626_442, 2) == 16

@@ -6,15 +6,18 @@ groups of rows that an engine computes together, so neither an update nor the su
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from math import inf
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ..types import Bools, Floats, Ints, finite_rows
+from .memory import gpu_free_bytes
 
 BLOCK_BYTES = 32 << 20  # of updates that are trained before they are added up
 GPU_BLOCK_BYTES = 8 << 30  # the same on a GPU, which is fast with large cohorts only
+GPU_PART = 4  # of the free memory of a GPU that such a block may take
 GROUP = 8  # rows that are added up together at least: the sum is written to memory once for all of them
 PER_WORKER = 8  # rows of a block that each worker has at least, so that few wait for the last
 CPU = torch.device("cpu")
@@ -126,16 +129,19 @@ class _Sum:
         self.total.addmv_(part.T, torch.from_numpy(self.factor[rows[use]]).to(delta.device))
 
 
-def defers(n_rows: int, n_params: int, device: torch.device) -> bool:
-    """Whether a cohort has that many updates; the number of workers has no say, as it has none in results."""
-    return 4 * n_rows * n_params > (BLOCK_BYTES if device.type == "cpu" else GPU_BLOCK_BYTES)
+def block_bytes(device: torch.device, most_bytes: float = inf) -> int:
+    """Bytes of updates that are trained before they are added up; on a GPU no more than it has room for now."""
+    if device.type == "cpu":
+        return BLOCK_BYTES
+    room = int(min(gpu_free_bytes(device), most_bytes)) // GPU_PART
+    return min(GPU_BLOCK_BYTES, 1 << max(room, 1).bit_length() - 1)  # of two: a little more or less changes nothing
+
+
+def defers(n_rows: int, n_params: int, room_bytes: int) -> bool:
+    """Whether a cohort has more updates than that; the number of workers has no say, as it has none in results."""
+    return 4 * n_rows * n_params > room_bytes
 
 
 def block_rows(n_params: int, workers: int) -> int:
     """Rows of a block on a CPU: as many as make its bytes, and some for every worker."""
     return max(BLOCK_BYTES // (4 * n_params), PER_WORKER * workers)
-
-
-def gpu_block_rows(n_params: int) -> int:
-    """Rows of a block on a GPU."""
-    return max(GPU_BLOCK_BYTES // (4 * n_params), 1)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
+from math import inf
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +19,7 @@ from .architecture import Architecture
 from .augment import Augmented
 from .buffers import Buffers
 from .carrier import Carrier
-from .deferred import Deferred, block_rows, defers, gpu_block_rows
+from .deferred import Deferred, block_bytes, block_rows, defers
 from .engines import batched, sharded
 from .engines.common import Job
 from .engines.dispatch import train_with
@@ -64,10 +65,11 @@ class Learner(Carrier):
         self.n_params = max(architecture.n_params for architecture in self.architectures)
         self.device = train.y.device
         self._augmented = Augmented.of(train, settings)
-        self._buffers, self._replays = Buffers(), Replays()
+        self._buffers, self._replays = Buffers(), self._no_replays()
         self._others: dict[Architecture, Self] = {}  # learners of other networks, with the memory of their rounds
         self._probe = self.architectures[0].replica(self.device).eval()
         self._mixes = self.architectures[0].mixes_samples  # scores of a sample depend on its batch
+        self._block_bytes = 0  # of updates on a GPU; 0: not looked at yet
         self._at_once = 0  # samples of an evaluation that are put to the network together; 0: not looked at yet
         for name in ("top", "spread"):
             if getattr(settings, name):
@@ -88,7 +90,7 @@ class Learner(Carrier):
         other._others = {}
         other.architectures, other.of_device, other.n_params = (architecture,), None, architecture.n_params
         other.carried = None
-        other._buffers, other._replays = Buffers(), Replays()
+        other._buffers, other._replays = Buffers(), self._no_replays()
         if not once:
             self._others[architecture] = other
         return other
@@ -115,7 +117,8 @@ class Learner(Carrier):
             found = self._reports(work.report, models, Learner.kinds(self, work.device), work.store, rows)
             return Updates(work.device, found, kept=models)
         own = self._carried().begin(self._numbered(work.device)) if self.n_own else None
-        if not defers(len(work.steps), self.n_params, self.device) or len(self.architectures) > 1:
+        room = self._room_bytes()
+        if not defers(len(work.steps), self.n_params, room) or len(self.architectures) > 1:
             return Updates(work.device, self._train(start, work, own))
 
         def some(rows: Ints | None) -> Tensor:
@@ -129,8 +132,18 @@ class Learner(Carrier):
             together = batched.rows_per_chunk(self.architectures[0])
             block = block_rows(self.n_params, self.settings.workers or cores())
         else:
-            together = block = gpu_block_rows(self.n_params)
+            together = block = max(room // (4 * self.n_params), 1)
         return Updates(work.device, Deferred(some, work.steps, self.n_params, together, block, self.device))
+
+    def _room_bytes(self) -> int:
+        """Bytes of updates above which they are trained and added up in blocks."""
+        if self.device.type == "cpu":
+            return block_bytes(self.device)
+        self._block_bytes = self._block_bytes or block_bytes(self.device, self._replays.most_bytes)
+        return self._block_bytes
+
+    def _no_replays(self) -> Replays:
+        return Replays(self.settings.gpu_gib * 2**30 or inf)
 
     def reports(self, report: Report, models: Tensor, device: Ints, store: Store) -> Tensor:
         """What `report` gives for the model of each row on what it holds, `[n_rows, n_values]`."""
@@ -265,8 +278,20 @@ class Learner(Carrier):
         self.architectures[0].load(self._probe, params, None if len(params) > self.n_params else self.own_of())
         for index in self._judged_together(samples):
             with precision(self.settings.tf32):
-                scores = self._scores(samples, index)
+                scores = self._fitting_scores(samples, index)
             yield index, scores
+
+    def _fitting_scores(self, samples: Samples, index: Ints) -> Tensor:
+        """`_scores`, of half as many samples at a time if a GPU has no room for more."""
+        try:
+            return self._scores(samples, index)
+        except torch.cuda.OutOfMemoryError:
+            if self._mixes or len(index) == 1:
+                raise
+            self._replays.give_up()
+            torch.cuda.empty_cache()
+            self._at_once = -(-len(index) // 2)
+            return torch.cat([self._fitting_scores(samples, part) for part in np.array_split(index, 2)])
 
     def _judged_together(self, samples: Samples) -> list[Ints]:
         if self._mixes:

@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..errors import FedcellError
+from ..errors import OutOfMemory
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 KEPT_BYTES = 256 << 20
@@ -54,6 +54,12 @@ def available_bytes() -> int | None:
         return free
 
 
+def gpu_free_bytes(device: torch.device) -> int:
+    """Memory of a GPU that nothing lies in, freed blocks that PyTorch holds on to included."""
+    free, _ = torch.cuda.mem_get_info(device)
+    return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+
+
 def fits(n_bytes: int) -> bool:
     """Whether so much can be had in memory with some left for the work itself."""
     free = None if n_bytes < ALWAYS_BYTES else available_bytes()
@@ -83,7 +89,7 @@ def mapped(n_bytes: int, what: str) -> NDArray[np.uint8]:
     The system writes them out and reads them in again as memory allows.
 
     Raises:
-        FedcellError: where the disk has no room for them either.
+        OutOfMemory: if the disk has no room for them either.
     """
     folder = tempfile.gettempdir()
     try:
@@ -93,7 +99,7 @@ def mapped(n_bytes: int, what: str) -> NDArray[np.uint8]:
             return found  # which holds no open file, of which a process may have about a thousand
     except (OSError, RuntimeError) as error:  # PyTorch has but one word for all
         disk, why = float(shutil.disk_usage(folder).free), (getattr(error, "strerror", "") or str(error)).lower()
-        raise FedcellError(
+        raise OutOfMemory(
             f"{_refusal(n_bytes, what)} and {disk:.3g} in {folder} ({why}): train fewer devices per round or a smaller "
             "model, or set TMPDIR to a folder with more space"
         ) from None
@@ -102,7 +108,7 @@ def mapped(n_bytes: int, what: str) -> NDArray[np.uint8]:
 def require(n_bytes: int, what: str) -> None:
     """Refuse what must lie in memory and does not fit, before the system ends the process for it."""
     if not fits(n_bytes):
-        raise FedcellError(f"{_refusal(n_bytes, what)}: take fewer devices, or a machine with more")
+        raise OutOfMemory(f"{_refusal(n_bytes, what)}: take fewer devices, or a machine with more")
 
 
 def _refusal(n_bytes: int, what: str) -> str:

@@ -153,6 +153,11 @@ class TrainConfig:
     )
     workers: int = option(0, "training threads on a CPU; 0: one per core", least=0)
     shards: int = option(0, "Ray workers that share the training of a round; 0: this process alone", least=0)
+    gpu_gib: float = option(
+        0.0,
+        "GPU memory that a run plans with, and that a sweep sets aside for it; 0: all, estimated by sweeps",
+        least=0,
+    )
     tf32: bool = option(False, "TensorFloat-32 products on a GPU: faster, other results")
     top: tuple[int, ...] = option(
         (), "also record how often the right class is among the M first, columns top<M>", least=1

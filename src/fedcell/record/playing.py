@@ -6,7 +6,9 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from ..errors import Diverged, FedcellError
+import torch
+
+from ..errors import Diverged, FedcellError, OutOfMemory
 from ..metrics import CLASSIFICATION
 from ..simulate import begin, simulate
 from ..types import Method, Problem, Row, Snapshot
@@ -129,6 +131,11 @@ def _play(
         recorder.save()
         recorder.status("interrupted", "stopped by the user")
         raise
+    except (OutOfMemory, torch.cuda.OutOfMemoryError) as error:
+        message = f"{_in_one_sentence(error)}; then go on with `{recorder.resume}`"
+        recorder.save()
+        recorder.status("interrupted", message)
+        raise OutOfMemory(message) from error
     except DiskError as error:
         with suppress(DiskError):  # the disk may still be full; without a status the run counts as interrupted
             recorder.status("interrupted", str(error))
@@ -140,6 +147,15 @@ def _play(
     recorder.save()
     recorder.status(state, message)
     watch(Progress(label, len(recorder.journal.lines), total, state, note=message, folder=job.folder))
+
+
+def _in_one_sentence(error: Exception) -> str:
+    """What ran out of memory, and what to do."""
+    if isinstance(error, OutOfMemory):
+        return str(error)
+    what = str(error).splitlines()[0].rstrip(".") or "no more was given"
+    fix = "let fewer runs share it, lower train.gpu_gib, train.batch_size or the devices of a round"
+    return f"the GPU ran out of memory ({what}): {fix}"
 
 
 def write_traceback(folder: Path, error: Exception) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from ....types import Ints
+from ...memory import gpu_free_bytes as free_bytes
 from ..common import Job
 
 COPIES = 4  # weights, start, gradient and velocity of a row
@@ -19,7 +20,8 @@ def in_chunks(job: Job, rows: Ints, train: Callable[[Ints], None]) -> None:
     """Call `train` on groups of rows of about equal size.
 
     Free memory is looked at once per network and learner: later it lies with the cohorts that wait for the next round,
-    and other groups would need others. Where the guess was too bold, it is halved for good.
+    and other groups would need others. If the guess was too bold, or others have taken memory of the GPU since, the
+    cohorts that wait are given up and groups are halved for good. A single row gets a second try with all that is free.
     """
     if job.device.type != "cuda":
         return train(rows)
@@ -27,24 +29,21 @@ def in_chunks(job: Job, rows: Ints, train: Callable[[Ints], None]) -> None:
     copies = COPIES + AVERAGES * (job.work.optimiser.adam is not None)
     per_row = 4 * (copies * job.architecture.n_params + ACTIVATIONS * batch * prod(job.samples.shape))
     if job.architecture not in room:
-        room[job.architecture] = int(SHARE * free_bytes(job.device))
-    pending = equal_parts(rows, room[job.architecture] // per_row)
+        room[job.architecture] = int(SHARE * min(free_bytes(job.device), job.replays.most_bytes))
+    pending, last = equal_parts(rows, room[job.architecture] // per_row), -1
     while pending:
         chunk = pending.pop(0)
         try:
             train(chunk)
         except torch.cuda.OutOfMemoryError:
-            if len(chunk) == 1:
+            if len(chunk) == 1 and chunk[0] == last:
                 raise
+            if len(chunk) == 1:
+                last = chunk[0]
+            job.replays.give_up()
             torch.cuda.empty_cache()
             room[job.architecture] = -(-len(chunk) // 2) * per_row
             pending[:0] = equal_parts(chunk, -(-len(chunk) // 2))
-
-
-def free_bytes(device: torch.device) -> int:
-    """Memory of a GPU that nothing lies in, freed blocks that PyTorch holds on to included."""
-    free, _ = torch.cuda.mem_get_info(device)
-    return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
 
 
 def equal_parts(rows: Ints, most: int) -> list[Ints]:

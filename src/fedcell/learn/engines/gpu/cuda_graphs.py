@@ -9,7 +9,7 @@ rate zero.
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
-from math import prod
+from math import inf, prod
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -66,9 +66,14 @@ class Shape(NamedTuple):
 
 
 class Replays:
-    """Cohorts of earlier rounds, by network and shape, and how much memory of a GPU one may take."""
+    """Cohorts of earlier rounds, by network and shape, and how much memory of a GPU one may take.
 
-    def __init__(self) -> None:
+    Args:
+        most_bytes: of a GPU that is for this run.
+    """
+
+    def __init__(self, most_bytes: float = inf) -> None:
+        self.most_bytes = most_bytes
         self.room: dict[Architecture, int] = {}
         self._kept: OrderedDict[tuple[int, Shape, Hashable], Cohort] = OrderedDict()
 
@@ -82,6 +87,10 @@ class Replays:
         while len(self._kept) > KEPT:
             self._kept.popitem(last=False)
         return found
+
+    def give_up(self) -> None:
+        """Let go of the memory of all cohorts; they are made anew when they are needed."""
+        self._kept.clear()
 
 
 def train_rows(job: Job, kernel: Callable[[], Kernel], batches: Batches, rows: Ints) -> None:
