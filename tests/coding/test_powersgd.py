@@ -89,7 +89,7 @@ def test_devices_remember_their_right_factor_unless_they_keep_nothing():
     u, first = code.send(row, None, generator())
     assert u is row
     kept = torch.empty(code.n_kept(N_LENET))
-    code.keep(u, first, out=kept)
+    code.keep(u, first, code.decode(first, N_LENET), out=kept)
     torch.testing.assert_close(kept[:N_LENET], row - code.decode(first, N_LENET))
     assert torch.equal(kept[N_LENET:], first["right"])
     again = code.send(torch.zeros_like(row), kept, generator(5))[1]
@@ -105,7 +105,7 @@ def test_a_round_of_zeros_stops_nothing():
     code, row = for_shapes(((10, 64),), rank=1), random_row(640)
     kept = torch.empty(code.n_kept(640))
     u, payload = code.send(torch.zeros(640), None, generator())
-    code.keep(u, payload, out=kept)
+    code.keep(u, payload, code.decode(payload, 640), out=kept)
     assert torch.equal(kept, torch.zeros_like(kept))
     got = code.decode(code.send(row, kept, generator())[1], 640)
     assert float((row - got).norm()) < float(row.norm())

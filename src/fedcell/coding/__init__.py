@@ -60,12 +60,11 @@ class Coding(NamedTuple):
             return u, self.encode(u, rng)
         return u, self.encode(u, rng, update.new_zeros(self.n_memory) if kept is None else kept[n:])
 
-    def keep(self, u: Tensor, payload: Payload, out: Tensor) -> None:
-        """Write what a device keeps of `u` when it has sent a payload, `[n_kept]`."""
-        n = len(u)
-        torch.sub(u, self.decode(payload, n), out=out[:n])
+    def keep(self, u: Tensor, payload: Payload, got: Tensor, out: Tensor) -> None:
+        """Write what a device keeps of `u` when the server gets `got` of its payload, `[n_kept]`."""
+        torch.sub(u, got, out=out[: len(u)])
         if self.memory is not None:
-            out[n:] = self.memory(payload)
+            out[len(u) :] = self.memory(payload)
 
 
 def names() -> list[str]:

@@ -74,7 +74,7 @@ def payload_of(task: Task, update: Vector, folder: Path | None) -> Arrays:
     u, payload = coding.send(torch.from_numpy(update), kept, stream(task.seed, task.round, f"coding {task.device}"))
     if before is not None and folder is not None:
         rest: Vector = np.empty_like(before)
-        coding.keep(u, payload, out=torch.from_numpy(rest))
+        coding.keep(u, payload, coding.decode(payload, len(u)), out=torch.from_numpy(rest))
         keep(folder, FILE, Kept(task.round, before, rest if np.isfinite(rest).all() else before))
     return {name: part.numpy() for name, part in payload.items()}
 

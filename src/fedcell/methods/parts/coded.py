@@ -27,6 +27,7 @@ from ...types import (
     Observation,
     Problem,
     Round,
+    Rows,
     Updates,
     as_is,
     finite_rows,
@@ -126,12 +127,17 @@ def decide(method: Method, coding: Coding, problem: Problem, state: Any, observa
 def encode(
     coding: Coding, problem: Problem, state: CodedState, updates: Updates, observation: Observation, decision: Decision
 ) -> Updates:
-    """Rows as the server decodes them, their bits, and what is left. Of a large cohort payloads alone are in memory."""
+    """Rows as the server decodes them, their bits, and what is left. Of a large cohort payloads alone are in memory.
+
+    Rows that lie in memory together are decoded once, for the device and the server.
+    """
     n, value_bit, n_rows = problem.learner.n_params, problem.world.settings.bits_per_parameter, len(updates.device)
     coding = fitted(coding, problem)
     payloads, bit = np.empty(n_rows, dtype=object), np.zeros(n_rows)
     rest = _room(n_rows, coding.n_kept(n), problem) if coding.feedback else None
     whole = _room(n_rows, coding.n_kept(n), problem) if coding.keeps_lost else None
+    rows = updates.rows
+    found = None if isinstance(rows, Deferred) else torch.empty(n_rows, n, device=problem.learner.device)
 
     def look(rows: Ints, delta: Tensor) -> None:
         for row, line in zip(rows.tolist(), delta, strict=True):
@@ -139,20 +145,22 @@ def encode(
             before = None if state.rest is None else row_of(state.rest, device)
             u, payload = coding.send(line, before, stream(problem.seed, observation.round, f"coding {device}"))
             payloads[row], bit[row] = payload, coding.bits(payload, n, value_bit) + beside_bit(problem)
+            got = coding.decode(payload, n) if rest is not None or found is not None else u
+            if found is not None:
+                found[row] = got
             if rest is not None:
-                coding.keep(u, payload, out=rest[row])
+                coding.keep(u, payload, got, out=rest[row])
             if rest is not None and whole is not None:
                 whole[row], whole[row, :n] = rest[row], u
 
-    made = partial(_decoded, coding, payloads, n, problem.learner.device)
-    rows = updates.rows
     if isinstance(rows, Deferred):
         rows.visit(look)
-        rows = rows.remade(made)
+        sent: Tensor | Rows = rows.remade(partial(_decoded, coding, payloads, n, problem.learner.device))
     else:
         look(np.arange(n_rows), updates.delta)
-        rows = made(None)
-    return updates._replace(rows=rows, kept=CodedKept(updates.kept, rest, whole), bit=bit)
+        assert found is not None
+        sent = found
+    return updates._replace(rows=sent, kept=CodedKept(updates.kept, rest, whole), bit=bit)
 
 
 def _room(n_rows: int, n: int, problem: Problem) -> Tensor:
