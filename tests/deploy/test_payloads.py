@@ -127,7 +127,7 @@ def test_rows_hold_the_bits_of_payloads(tmp_path):
 def test_low_ranks_and_votes_go_over_a_grid(tmp_path):
     """The bits of a row are those of what is simulated, and the header of every array."""
     for method, numbers, n_arrays in (
-        ("fedavg+powersgd:rank=1", lambda n: 32 * (10 + 64 + 10), 3),
+        ("fedavg+powersgd:rank=1", lambda n: 32 * (16 + 64 + 10 + 16 + 26), 3),
         ("signsgd", lambda n: 8 * -(-n // 8), 1),
     ):
         config = run_config(method, tmp_path / method[:6])
