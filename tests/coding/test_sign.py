@@ -46,3 +46,17 @@ def test_payloads_that_make_no_sense_are_refused():
         made("sign").decode({"scale": torch.ones(2), "signs": torch.zeros(2, dtype=torch.uint8)}, 10)
     with pytest.raises(ValueError, match="for 10 signs, not 2 bytes"):
         made("sign").decode({"scale": torch.ones(1), "signs": torch.zeros(3, dtype=torch.uint8)}, 10)
+
+
+def test_votes_by_hand():
+    code, row = made("sign", scale="one", lost="kept"), as_row([3, -1, 0, -4])
+    payload = code.encode(row, generator())
+    assert list(payload) == ["signs"]
+    assert code.decode(payload, 4).tolist() == [1, -1, 1, -1]
+    assert code.bits(payload, 4, 32.0) == code.most_bit(4, 32.0) == 4
+    assert not code.feedback
+    assert not code.keeps_lost
+    row[2] = float("inf")
+    assert code.decode(code.encode(row, generator()), 4).isnan().all()
+    with pytest.raises(ValueError, match="for 10 signs, not 2 bytes"):
+        code.decode({"signs": torch.zeros(3, dtype=torch.uint8)}, 10)

@@ -45,7 +45,9 @@ def test_payloads_come_back_as_they_went(values, fraction):
 @pytest.mark.parametrize("n", [1, 8, 700])
 def test_payloads_of_every_coding_come_back_as_they_went(name, n, tmp_path):
     update = np.random.default_rng(n).standard_normal(n).astype(np.float32)
-    asking = task(n)._replace(coding={"name": name, "settings": to_dict(coding.load(name).Config())})
+    layers = [[10, n // 20], [n - n // 20 * 10]]
+    settings = {"name": name, "settings": to_dict(coding.load(name).Config()), "shapes": layers}
+    asking = task(n)._replace(coding=settings)
     sent = wire.unpack_task(wire.pack_task(asking))
     content = wire.pack_facts(facts(), update, None, payload_of(sent, update, tmp_path))
     code = coding_of(sent)
@@ -53,7 +55,10 @@ def test_payloads_of_every_coding_come_back_as_they_went(name, n, tmp_path):
     expected = code.decode(code.encode(row, stream(sent.seed, sent.round, f"coding {sent.device}")), n)
     assert np.array_equal(wire.unpack_update(content, sent), expected.numpy())
     if code.feedback:
-        assert np.array_equal(load_file(tmp_path / FILE)["after"], (row - expected).numpy())
+        after = load_file(tmp_path / FILE)["after"]
+        assert np.array_equal(after[:n], (row - expected).numpy())
+        assert len(after) == n + code.n_memory
+        assert (code.n_memory > 0) == (name == "powersgd" and n == 700)
 
 
 def test_a_device_keeps_what_it_did_not_send(tmp_path):
@@ -66,6 +71,22 @@ def test_a_device_keeps_what_it_did_not_send(tmp_path):
         assert len(first["values"]) == 2
         sent, total = sent + decoded(asked(), first), total + update
         np.testing.assert_allclose(sent + load_file(tmp_path / FILE)["after"], total, atol=1e-5)
+
+
+def test_a_device_remembers_its_last_factor(tmp_path):
+    settings = {"rank": 1, "feedback": True, "lost": "dropped"}
+    code = {"name": "powersgd", "settings": settings, "shapes": [[5, 12], [4]]}
+    rng, kept = np.random.default_rng(3), None
+    for round in range(4):
+        update, told = rng.standard_normal(64).astype(np.float32), task(64)._replace(coding=code, round=round)
+        first, again = (payload_of(told, update, tmp_path) for _ in range(2))
+        draws = stream(told.seed, round, f"coding {told.device}")
+        u, expected = coding_of(told).send(torch.from_numpy(update), kept, draws)
+        assert all(np.array_equal(first[part], expected[part].numpy()) for part in expected)
+        assert all(np.array_equal(first[part], again[part]) for part in first)
+        kept = torch.cat([u - coding_of(told).decode(expected, 64), expected["right"]])
+    with pytest.raises(BadInput, match="layers of 64 numbers are not those of 65 parameters"):
+        coding_of(task(65)._replace(coding=code))
 
 
 def test_a_bad_update_leaves_what_was_kept(tmp_path):
@@ -103,6 +124,19 @@ def test_rows_hold_the_bits_of_payloads(tmp_path):
     assert found.settings["fraction"] == 0.1
 
 
+def test_low_ranks_and_votes_go_over_a_grid(tmp_path):
+    """The bits of a row are those of what is simulated, and the header of every array."""
+    for method, numbers, n_arrays in (
+        ("fedavg+powersgd:rank=1", lambda n: 32 * (16 + 64 + 10 + 16 + 26), 3),
+        ("signsgd", lambda n: 8 * -(-n // 8), 1),
+    ):
+        config = run_config(method, tmp_path / method[:6])
+        found = play(config, federation(config, nodes=own_nodes(tmp_path / f"of {method[:6]}")))
+        n = last_state(config).params.numel()
+        assert found.columns["outcome"] == ["DDDD"] * 3
+        assert found.columns["uplink_bit"].tolist() == [4 * (numbers(n) + 8 * n_arrays * HEADER)] * 3
+
+
 def test_a_run_goes_on_with_what_devices_kept(tmp_path):
     """Killed in round 1, when devices have already kept what they would have sent, it ends as one that was not."""
     ends = []
@@ -133,7 +167,7 @@ def test_what_a_federation_cannot_have(tmp_path):
     file.write_text("from fedcell.coding.topk import Config, build\n")
     for method, reason in {
         "fedavg+topk:lost=kept": "a device does not learn what arrived, so set lost=dropped",
-        f"fedavg+{file}": "is a file, which devices may not have: name one of cast, qsgd, randk, sign, stc, topk",
+        f"fedavg+{file}": "is a file, which devices may not have: name one of cast, powersgd, qsgd, randk, sign, ",
         "./nowhere.py+topk": "does not exist",
         "knowledge+topk": "topk does not go with knowledge",
     }.items():

@@ -271,7 +271,7 @@ def test_every_method_goes_or_is_refused():
         except BadInput:
             refused.add(name)
     losses = {"qfedavg", "power_of_choice", "oort"}  # send one beside the update
-    assert refused == {"knowledge", "fedkd", "fedrep", "pruning", "central", "top_popular"} | losses
+    assert refused == {"knowledge", "fedkd", "fedrep", "pruning", "central", "top_popular", "signsgd"} | losses
 
 
 def test_masks_and_second_codings_are_refused(small):

@@ -6,6 +6,7 @@ import torch
 
 from fedcell import coding, methods
 from fedcell.methods.parts.contributions import matrix
+from fedcell.rng import stream
 from fedcell.simulate import simulate
 
 LOSSY = {  # uploads are lost
@@ -22,12 +23,19 @@ SETTINGS = {  # that the networks of these tests learn with
     "qsgd": "levels=4",
     "sign": "",
     "cast": "to=int8",
+    "powersgd": "rank=2",
 }
 FED_BACK = [name for name in coding.names() if "feedback" in coding.load(name).Config.__dataclass_fields__]
 
 
 def text_of(method, name, *more):
     return ":".join(filter(None, [f"{method}+{name}", ",".join(filter(None, [SETTINGS[name], *more]))]))
+
+
+def memory_of(problem, name):
+    """Numbers that a device remembers beside what it did not send."""
+    code = methods.load(f"fedavg+{name}").coding.build(methods.parse(text_of("fedavg", name)).config)
+    return code.for_network(problem.learner.architectures[0].shapes).n_memory
 
 
 def test_every_coding_is_tested_here():
@@ -52,6 +60,7 @@ def test_what_is_sent_and_what_devices_keep_are_all_updates(small, name, lost):
     problem = small(LOSSY, rounds=5)
     method = methods.parse(text_of("fedavg", name, f"lost={lost}")).build()
     n, played, n_lost = problem.learner.n_params, [], 0
+    width = n + memory_of(problem, name)
     updates, sent = torch.zeros(6, n, dtype=torch.float64), torch.zeros(6, n, dtype=torch.float64)
 
     def encode(problem, state, given, *rest):
@@ -66,7 +75,7 @@ def test_what_is_sent_and_what_devices_keep_are_all_updates(small, name, lost):
         n_lost += int((~arrived).sum())
         counts = arrived if lost == "kept" else np.ones_like(arrived)
         sent[device[counts]] += rows[torch.from_numpy(counts)].double()
-        rest = matrix(after.method.rest, torch.zeros(n)).double()
+        rest = matrix(after.method.rest, torch.zeros(width)).double()[:, :n]
         torch.testing.assert_close(sent + rest, updates, rtol=0, atol=1e-5)
     assert n_lost > 0
 
@@ -112,3 +121,27 @@ def test_large_cohorts_draw_as_small_ones_do(small, in_blocks):
     for (row, after), (other, again) in zip(whole, simulate(problem, method), strict=True):
         assert row.outcome == other.outcome
         torch.testing.assert_close(after.params, again.params, rtol=1e-5, atol=1e-6)
+
+
+def test_warm_starts_of_a_run_are_those_of_a_plain_loop(small):
+    """PowerSGD on six devices, three of them a round: each begins with its own last factor."""
+    problem, n = small(rounds=6), small().learner.n_params
+    choice = methods.parse("fedavg+powersgd:rank=1,scheduler=random,n_selected=3")
+    code = choice.module.coding.build(choice.config).for_network(problem.learner.architectures[0].shapes)
+    method, kept, seen = choice.build(), {}, []
+
+    def encode(problem, state, given, observation, decision):
+        found = method.encode(problem, state, given, observation, decision)
+        for device, update, got in zip(given.device.tolist(), given.delta, found.delta, strict=True):
+            u, payload = code.send(update, kept.get(device), stream(11, observation.round, f"coding {device}"))
+            torch.testing.assert_close(got, code.decode(payload, n), rtol=1e-5, atol=1e-6)
+            seen.append(device in kept)
+            kept[device] = torch.cat([u - code.decode(payload, n), payload["right"]])
+        return found
+
+    *_, (_, after) = simulate(problem, method._replace(encode=encode))
+    rows = matrix(after.method.rest, torch.zeros(code.n_kept(n)))
+    for device, row in kept.items():
+        torch.testing.assert_close(rows[device], row, rtol=1e-5, atol=1e-6)
+    assert code.n_memory == 64
+    assert 0 < sum(seen) < len(seen)

@@ -3,66 +3,35 @@
 import numpy as np
 import pytest
 import torch
+from plain_training import ENGINES, LOSSY, MLP, network, run, trained, who
 from torch import nn
 
-from fedcell import methods
-from fedcell.learn.batches import draw_batches
 from fedcell.learn.settings import ModelConfig
 from fedcell.methods.parts.personal import models_of
-from fedcell.simulate import simulate
 
-MLP = ModelConfig(name="mlp", hidden=(9,))
 DEEP = ModelConfig(name="mlp", hidden=(9, 7))  # whose features do not keep their angles if all parameters shrink
 CNN = ModelConfig(name="cnn", channels=(3,), kernel=3, padding=1, hidden=(8,))
-LOSSY = {
-    "world.access": "block",
-    "world.n_blocks": "6",
-    "world.interference_over_noise": "1e2..1e5",
-    "world.outage_threshold_db": "10",
-    "world.pathloss": "power_law",
-    "world.availability": "0.7",
-}
 MU, TEMPERATURE = 2.0, 0.4
 
 
-def run(problem, text):
-    return list(simulate(problem, methods.parse(text).build()))
+def contrasted(problem, w, last):
+    """`F - mu log(e^near / (e^near + e^far))`, sample by sample."""
+    whole, before = network(problem, w), network(problem, last)
 
-
-def network(problem, vector):
-    net = problem.learner.architectures[0].replica(torch.device("cpu"))
-    nn.utils.vector_to_parameters(vector.clone(), net.parameters())
-    return net
-
-
-def trained(problem, w, last, device, round, momentum):
-    """The end of local SGD of one device on `F - mu log(e^near / (e^near + e^far))`, sample by sample."""
-    net, whole, before = (network(problem, vector) for vector in (w, w, last))
-    store, batch, steps = problem.world.stream.start(problem.seed)[0], problem.train.batch_size, problem.train.steps
-    mine = store._replace(items=store.items[[device]], size=store.size[[device]])
-    flat, _ = draw_batches(mine, np.array([device]), np.array([steps * batch]), "shuffle", problem.seed, round)
-    decay = problem.train.weight_decay
-    optimizer = torch.optim.SGD(net.parameters(), lr=problem.train.lr, momentum=momentum, weight_decay=decay)
-    for step in range(steps):
-        x, y = problem.learner.train_samples.take(flat[step * batch : (step + 1) * batch])
+    def loss(net, x, y):
         z = net[:-1](x)
         with torch.no_grad():
             others = [other[:-1](x) for other in (whole, before)]
         near, far = (((z * o).sum(1) / (z.norm(dim=1) * o.norm(dim=1)) / TEMPERATURE).exp() for o in others)
-        loss = nn.functional.cross_entropy(net[-1](z), y) - MU * (near / (near + far)).log().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    return nn.utils.parameters_to_vector(net.parameters()).detach()
+        return nn.functional.cross_entropy(net[-1](z), y) - MU * (near / (near + far)).log().mean()
+
+    return loss
 
 
 @pytest.mark.parametrize(
     ("engine", "momentum", "net", "decay"),
     [
-        ("auto", 0.0, MLP, 0.0),
-        ("vmap", 0.0, MLP, 0.0),
-        ("debug", 0.0, MLP, 0.0),
-        ("auto", 0.6, MLP, 0.0),
+        *((engine, momentum, MLP, 0.0) for engine, momentum in ENGINES),
         ("auto", 0.0, CNN, 0.0),
         ("auto", 0.0, DEEP, 0.9),  # which must leave the frozen networks alone
     ],
@@ -73,11 +42,10 @@ def test_rounds_are_those_of_a_plain_loop(small, engine, momentum, net, decay):
     w = problem.learner.initial()
     last, lost = [w] * problem.world.n_devices, 0
     for round, (row, after) in enumerate(history):
-        asked = [device for device, letter in enumerate(row.outcome) if letter != "."]
-        heard = [device for device in asked if row.outcome[device] == "D"]
+        asked, heard = who(row)
         lost += len(asked) - len(heard)
         for k in asked:  # also if the upload is lost
-            last[k] = trained(problem, w, last[k], k, round, momentum)
+            last[k] = trained(problem, w, k, round, momentum, contrasted(problem, w, last[k]))
         w = sum(last[k] for k in heard) / len(heard) if heard else w
         torch.testing.assert_close(after.params, w, rtol=1e-3, atol=1e-5)
         kept = models_of(problem, after.method.own, after.method.origin, np.arange(len(last)))

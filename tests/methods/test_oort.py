@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from fedcell import methods, radio
-from fedcell.methods.oort import Config, State, choose, utility
+from fedcell.methods.oort import Config, State, choose, paced, utility
 from fedcell.methods.parts.resources import plan
 from fedcell.simulate import begin, simulate
 from fedcell.world import observe
@@ -92,3 +92,32 @@ def test_who_is_left_over_makes_up_for_who_is_missing(small):
         state = State(np.full(6, 3.0), np.array(last))
         chosen = choose(config, problem, state, seen, seconds)
         assert np.flatnonzero(chosen).tolist() == expected
+
+
+def test_the_pacer_relaxes_the_time_when_rounds_are_worth_less():
+    """Windows of three rounds: 9 then 12 stays, 12 then 11 grows, 11 then 5 grows again."""
+    config, state, grown = Config(pace_step=0.1, pace_window=3), State(np.zeros(6), np.zeros(6)), []
+    for gain in (3, 3, 3, 4, 4, 4, 4, 4, 3, 2, 2, 1):
+        share, gained = paced(config, state, float(gain))
+        state = state._replace(grown=share, gained=gained)
+        grown.append(share)
+    assert grown == pytest.approx([0] * 8 + [0.1] * 3 + [0.2])
+    assert len(state.gained) < 6
+
+
+def test_a_larger_share_suits_slower_devices(small):
+    problem = small()
+    seen, _ = observe(problem.world, begin(problem, methods.parse("fedavg").build()).world, problem.seed, 0)
+    seconds, state = np.arange(1.0, 7.0), State(np.full(6, 3.0), np.ones(6, dtype=np.int64))
+    found = [utility(Config(pace=0.2), state._replace(grown=grown), seen, seconds) for grown in (0.0, 0.2, 5.0)]
+    for times, suits in zip(found, (2.0, 3.0, 6.0), strict=True):
+        plain = times[0]
+        assert times == pytest.approx(plain * np.minimum(suits / seconds, 1.0) ** 2)
+
+
+def test_the_pacer_of_a_run_is_that_of_its_rows(small):
+    problem = small({"data.partition": "dirichlet"}, rounds=9)
+    *_, (_, after) = simulate(problem, methods.parse("oort:n_selected=3,pace_window=2,pace_step=0.2").build())
+    steady = list(simulate(problem, methods.parse("oort:n_selected=3,pace_step=0").build()))[-1][1]
+    assert after.method.grown > 0.1, "losses fall, so that later rounds are worth less"
+    assert steady.method.grown == 0

@@ -1,62 +1,32 @@
 """SCAFFOLD against a plain loop with `torch.optim`, and what holds of control variates."""
 
-import numpy as np
 import pytest
 import torch
-from torch import nn
+from plain_training import ENGINES, LOSSY, MLP, cross_entropy, flat, run, trained, who
 
-from fedcell import methods
-from fedcell.learn.batches import draw_batches
 from fedcell.learn.settings import ModelConfig
 from fedcell.methods.parts.contributions import matrix
-from fedcell.simulate import simulate
 
-NETS = {
-    "mlp": ModelConfig(name="mlp", hidden=(9,)),
-    "cnn": ModelConfig(name="cnn", channels=(3,), kernel=3, padding=1, hidden=()),
-}
-LOSSY = {
-    "world.access": "block",
-    "world.n_blocks": "6",
-    "world.interference_over_noise": "1e2..1e5",
-    "world.outage_threshold_db": "10",
-    "world.pathloss": "power_law",
-}
+NETS = {"mlp": MLP, "cnn": ModelConfig(name="cnn", channels=(3,), kernel=3, padding=1, hidden=())}
 
 
-def run(problem, text):
-    return list(simulate(problem, methods.parse(text).build()))
-
-
-def trained(problem, x, device, round, steps, shift, momentum):
-    """The end of local SGD of one device, by `torch.optim.SGD` on a loss with a linear term."""
-    net = problem.learner.architectures[0].replica(torch.device("cpu"))
-    nn.utils.vector_to_parameters(x.clone(), net.parameters())
-    store, batch = problem.world.stream.start(problem.seed)[0], problem.train.batch_size
-    mine = store._replace(items=store.items[[device]], size=store.size[[device]])
-    flat, _ = draw_batches(mine, np.array([device]), np.array([steps * batch]), "shuffle", problem.seed, round)
-    optimizer = torch.optim.SGD(net.parameters(), lr=problem.train.lr, momentum=momentum)
-    for step in range(steps):
-        samples, labels = problem.learner.train_samples.take(flat[step * batch : (step + 1) * batch])
-        now = nn.utils.parameters_to_vector(net.parameters())
-        optimizer.zero_grad()
-        (nn.functional.cross_entropy(net(samples), labels) + shift @ now).backward()
-        optimizer.step()
-    return nn.utils.parameters_to_vector(net.parameters()).detach()
+def shifted(shift):
+    """The loss with a linear term."""
+    return lambda net, x, y: cross_entropy(net, x, y) + shift @ flat(net)
 
 
 @pytest.mark.parametrize("net", NETS)
-@pytest.mark.parametrize(("engine", "momentum"), [("auto", 0.0), ("vmap", 0.0), ("debug", 0.0), ("auto", 0.6)])
+@pytest.mark.parametrize(("engine", "momentum"), ENGINES)
 def test_rounds_are_those_of_a_plain_loop(small, net, engine, momentum):
-    problem = small(LOSSY | {"train.engine": engine, "world.availability": "0.7"}, model=NETS[net], rounds=5)
+    problem = small(LOSSY | {"train.engine": engine}, model=NETS[net], rounds=5)
     history, n = run(problem, f"scaffold:server_lr=0.8,momentum={momentum}"), problem.world.n_devices
     x = problem.learner.initial()
     c, own = torch.zeros_like(x), torch.zeros(n, len(x))
     lost = 0
     for round, (row, after) in enumerate(history):
-        heard = [device for device, letter in enumerate(row.outcome) if letter == "D"]
-        lost += row.n_selected - len(heard)
-        ends = [trained(problem, x, k, round, problem.train.steps, c - own[k], momentum) for k in heard]
+        asked, heard = who(row)
+        lost += len(asked) - len(heard)
+        ends = [trained(problem, x, k, round, momentum, shifted(c - own[k])) for k in heard]
         # a gradient of step j is in K - j velocities, with falling weight
         weight = sum(sum(momentum**i for i in range(j + 1)) for j in range(problem.train.steps))
         new = {k: own[k] - c + (x - y) / (weight * problem.train.lr) for k, y in zip(heard, ends, strict=True)}

@@ -10,11 +10,13 @@ from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from .. import pieces
 
 Payload = Mapping[str, Tensor]  # what is sent, by name
+Shapes = tuple[tuple[int, ...], ...]  # of the layers of a network, in the order in which a row has them
 
 
 class Coding(NamedTuple):
@@ -25,15 +27,44 @@ class Coding(NamedTuple):
     no sense, since real devices may send anything. `bits(payload, n, value_bit)` counts a payload, `value_bit` being
     the bits of one number in this world. `most_bit(n, value_bit)` is the most that a payload can take, known before
     anybody trains: decisions are planned with it.
+
+    A coding that looks at layers has `shaped(shapes)`, which gives it for a network. If a device is to remember a part
+    of what it sent last, `memory(payload)` is that, `[n_memory]`, and `encode(row, rng, memory)` gets it the next time;
+    zeros before there is any. It is kept beside what was not sent, so that only codings with feedback have it.
     """
 
     name: str
-    encode: Callable[[Tensor, np.random.Generator], Payload]
+    encode: Callable[..., Payload]
     decode: Callable[[Payload, int], Tensor]
     bits: Callable[[Payload, int, float], float]
     most_bit: Callable[[int, float], float]
     feedback: bool = False  # what a payload leaves out is added to the device's next update
     keeps_lost: bool = False  # so is a payload that was sent and lost; else it is lost, as without a coding
+    shaped: "Callable[[Shapes], Coding] | None" = None  # None: layers make no difference
+    memory: Callable[[Payload], Tensor] | None = None
+    n_memory: int = 0
+
+    def for_network(self, shapes: Shapes) -> "Coding":
+        """The coding for rows of a network with these layers."""
+        return self if self.shaped is None else self.shaped(shapes)
+
+    def n_kept(self, n: int) -> int:
+        """Numbers that a device keeps between rounds, of a row of `n`."""
+        return n + self.n_memory if self.feedback else 0
+
+    def send(self, update: Tensor, kept: Tensor | None, rng: np.random.Generator) -> tuple[Tensor, Payload]:
+        """(`u`, what is sent of it): an update `[n]` with what its device kept, `[n_kept]`; None: nothing so far."""
+        n = len(update)
+        u = update if kept is None else update + kept[:n]
+        if not self.n_memory:
+            return u, self.encode(u, rng)
+        return u, self.encode(u, rng, update.new_zeros(self.n_memory) if kept is None else kept[n:])
+
+    def keep(self, u: Tensor, payload: Payload, got: Tensor, out: Tensor) -> None:
+        """Write what a device keeps of `u` when the server gets `got` of its payload, `[n_kept]`."""
+        torch.sub(u, got, out=out[: len(u)])
+        if self.memory is not None:
+            out[len(u) :] = self.memory(payload)
 
 
 def names() -> list[str]:

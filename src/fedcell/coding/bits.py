@@ -3,6 +3,7 @@
 Not a coding itself: it has no `build`.
 """
 
+from functools import cache
 from math import floor, log, log2, sqrt
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from . import Payload
 
+TABLE_END = 1 << 14  # numbers below are looked up, which is much faster
 GOLDEN = (sqrt(5) + 1) / 2
 
 
@@ -24,11 +26,22 @@ def elias_bit(numbers: Tensor) -> int:
 
     Reference: Elias, Universal codeword sets and representations of the integers, 1975.
     """
+    if len(numbers) and int(numbers.max()) < TABLE_END:
+        return int(_elias_table(numbers.device)[numbers.long()].sum())
     total, left = len(numbers), numbers[numbers > 1]
     while len(left):
         length = torch.frexp(left.double()).exponent
         total, left = total + int(length.sum()), length[length > 2] - 1
     return total
+
+
+@cache
+def _elias_table(device: torch.device) -> Tensor:
+    """Bits of the numbers below `TABLE_END`; nobody asks for 0."""
+    length = [0, 1] + [0] * (TABLE_END - 2)
+    for number in range(2, TABLE_END):
+        length[number] = number.bit_length() + length[number.bit_length() - 1]
+    return torch.tensor(length, device=device)
 
 
 def golomb_exponent(k: int, n: int) -> int:

@@ -50,19 +50,22 @@ def build(config: Config) -> Coding:
 
 
 def encode(s: int, bucket: int, row: Tensor, rng: np.random.Generator) -> Payload:
-    norms = in_buckets(row.double(), bucket).norm(dim=1).float()
-    each = spread(norms, bucket, len(row))
-    share = (row.abs() / each).nan_to_num(0.0, posinf=0.0).clamp(max=1.0).double() * s  # of a bucket of zeros: 0
+    cut = in_buckets(row, bucket)
+    norms = cut.double().norm(dim=1).float()
+    part = (cut.abs() / norms[:, None]).nan_to_num_(0.0, posinf=0.0).clamp_(max=1.0)  # of a bucket of zeros: 0
+    share = part.view(-1)[: len(row)].double().mul_(s)
     draws = torch.from_numpy(rng.random(len(row))).to(row.device)
-    level = (share.floor() + (draws < share.frac())) * row.sign().nan_to_num(0.0)
-    return {"norms": norms, "levels": level.to(torch.int8 if s < 128 else torch.int16)}
+    level = share.floor()
+    level += draws < share.sub_(level)
+    return {"norms": norms, "levels": level.copysign_(row).to(torch.int8 if s < 128 else torch.int16)}
 
 
 def decode(s: int, bucket: int, payload: Payload, n: int) -> Tensor:
     norms, levels = payload["norms"], payload["levels"]
     if len(levels) != n or len(norms) != n_buckets(bucket, n):
         raise ValueError(f"{len(levels)} levels and {len(norms)} norms of a row of {n} in {n_buckets(bucket, n)}")
-    if bool((levels.int().abs() > s).any()):
+    least, most = levels.aminmax()
+    if max(-int(least), int(most)) > s:
         raise ValueError(f"a level beyond {s}")
     return spread(norms, bucket, n) * (levels.float() / s)
 

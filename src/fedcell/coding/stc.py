@@ -11,8 +11,7 @@ the gaps between places in a Golomb code: `(d - 1) // 2^b` ones, a zero, and `b`
 
 Deviation: the paper codes what the server sends too, with a residual of its own. Here devices alone code.
 
-Reference: Sattler et al., Robust and Communication-Efficient Federated Learning from Non-IID Data, 2019,
-Algorithms 1, 3 and 4.
+Reference: Sattler et al., Robust and Communication-Efficient Federated Learning from Non-IID Data, 2019.
 """
 
 from dataclasses import dataclass

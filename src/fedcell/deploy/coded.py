@@ -5,6 +5,7 @@ arrived, so what was sent and lost is lost.
 """
 
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ from numpy.typing import NDArray
 
 from .. import coding as codings
 from .. import options
-from ..coding import Coding
+from ..coding import Coding, Shapes
 from ..errors import BadInput
 from ..methods import Choice
+from ..methods.parts.pairing import split
 from ..rng import stream
 from .kept import Kept, keep, kept_in
 from .tasks import Task, Vector
@@ -26,40 +28,53 @@ Arrays = Mapping[str, NDArray[Any]]
 DTYPES = (np.float32, np.float16, np.int32, np.int16, np.int8, np.uint8)  # of what payloads are made of
 
 
-def told(choice: Choice) -> dict[str, Any]:
-    """The coding of a method in plain values, as tasks have it; empty without one."""
+def told(choice: Choice, shapes: Shapes = ()) -> dict[str, Any]:
+    """The coding of a method in plain values, as tasks have it; empty without one.
+
+    Args:
+        choice: the method. One with a coding of its own names it as `coding`, with its settings as `CODED`.
+        shapes: of the layers of the network, for codings that look at them.
+    """
     module = getattr(choice.module, "coding", None)
     if module is None:
         return {}
-    name = choice.label.partition(":")[0].partition("+")[2]
+    name = split(choice.source)[1] or module.__name__.rpartition(".")[2]
+    config = getattr(choice.module, "CODED", choice.config)
     if name.endswith(".py"):
         raise BadInput(
             f"coding {name!r} is a file, which devices may not have: name one of {', '.join(codings.names())}"
         )
-    if module.build(choice.config).keeps_lost:
+    coding: Coding = module.build(config)
+    if coding.keeps_lost:
         raise BadInput(f"{name} cannot keep what was lost: a device does not learn what arrived, so set lost=dropped")
-    settings = options.to_dict(choice.config)
-    return {"name": name, "settings": {key: settings[key] for key in options.to_dict(module.Config())}}
+    settings = options.to_dict(config)
+    found = {"name": name, "settings": {key: settings[key] for key in options.to_dict(module.Config())}}
+    return found if coding.shaped is None else {**found, "shapes": [list(shape) for shape in shapes]}
 
 
 def coding_of(task: Task) -> Coding:
-    """The coding that a task asks for."""
+    """The coding that a task asks for, for the network that it is about."""
     module = codings.load(str(task.coding["name"]))
     coding: Coding = module.build(options.from_dict(module.Config(), task.coding["settings"]))
-    return coding
+    if coding.shaped is None:
+        return coding
+    shapes = tuple(tuple(map(int, shape)) for shape in task.coding["shapes"])
+    if sum(map(prod, shapes)) != task.n_params:
+        raise BadInput(f"layers of {sum(map(prod, shapes))} numbers are not those of {task.n_params} parameters")
+    return coding.for_network(shapes)
 
 
 def payload_of(task: Task, update: Vector, folder: Path | None) -> Arrays:
     """What a device sends of its update; the rest stays in its folder."""
-    coding, n, u, before = coding_of(task), len(update), update, None
+    coding, before = coding_of(task), None
     if coding.feedback:
-        nothing = np.zeros(n, dtype=np.float32)
+        nothing = np.zeros(coding.n_kept(len(update)), dtype=np.float32)
         before = kept_in(folder, FILE, nothing, f"{coding.name} with feedback").start(task.round)
-        u = update + before
-    row = torch.from_numpy(u)
-    payload = coding.encode(row, stream(task.seed, task.round, f"coding {task.device}"))
+    kept = None if before is None else torch.from_numpy(before)
+    u, payload = coding.send(torch.from_numpy(update), kept, stream(task.seed, task.round, f"coding {task.device}"))
     if before is not None and folder is not None:
-        rest: Vector = (row - coding.decode(payload, n)).numpy()
+        rest: Vector = np.empty_like(before)
+        coding.keep(u, payload, coding.decode(payload, len(u)), out=torch.from_numpy(rest))
         keep(folder, FILE, Kept(task.round, before, rest if np.isfinite(rest).all() else before))
     return {name: part.numpy() for name, part in payload.items()}
 

@@ -27,7 +27,7 @@ def deployable(
     refuse_what_is_simulated(asked.config)
     problem = federated_problem(asked.config, dataset, model)
     choice = choose(asked.method, asked.preset, asked.settings)
-    remote(problem).coding = coding_in(choice)
+    remote(problem).coding = coding_in(choice, problem.learner.architectures[0].shapes)
     refuse_what_needs_data(problem, choice.build(), asked.method)
     return problem, choice
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from ..options import option
 from ..types import Floats, Ints, Method, Problem, Round
 from . import fedavg
-from .fedavg import shares
+from .fedavg import weights_of
 from .parts.defaults import mean_update, needs_sgd, setting
 
 
@@ -38,7 +38,7 @@ def init(config: Config, problem: Problem, params: Tensor) -> None:
 
 def aggregate(config: Config, problem: Problem, params: Tensor, state: Any, played: Round) -> tuple[Tensor, Any]:
     device = played.heard()
-    share = shares(config.weights, played.observation, device)
+    share = weights_of(config, problem, played)
     pull = gradient_weight(played.decision.steps[device], setting(config, problem, "momentum"))
     return mean_update(params, config.server_lr * (share @ pull) * share / pull, played), state
 

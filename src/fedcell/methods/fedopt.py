@@ -75,7 +75,7 @@ def aggregate(config: Config, problem: Problem, params: Tensor, state: State, pl
     device = played.heard()
     if not len(device):
         return params, state
-    update = played.add_up(fedavg.shares(config.weights, played.observation, device))
+    update = played.add_up(fedavg.weights_of(config, problem, played))
     first = config.beta1 * state.first + (1 - config.beta1) * update
     second = RULES[config.rule](state.second, update.square(), config.beta2)
     return params + config.server_lr * first / (second.sqrt() + config.tau), State(first, second)

@@ -9,15 +9,18 @@ Of the `n_selected` devices of a cell, a share that falls from `explore` by `exp
 `explore_least` are the fastest of those never heard; the others are those of the largest utility. The server averages
 as FedAvg does.
 
+`T` is the time within which a share of the available devices end. The share begins with `pace`. Its pacer looks every
+`pace_window` rounds at what the devices heard were worth: if it was less in these rounds than in as many before them,
+fast devices have given what they have, and the share grows by `pace_step`, so that slower ones lose less.
+
 What losses cost: a device that trains takes them on all that it holds, a forward pass (`loss_cost`), and sends one
 number more.
 
-Deviation: Oort draws at random among utilities near the best, moves `T` by the progress of training (its pacer), and
-measures `t_k` in the past; here the best are picked, `T` is a quantile of the `t_k` of available devices, and `t_k` is
-foreseen from this round's channels.
+Deviation: Oort draws at random among utilities near the best, has a pacer that moves `T` itself, and measures `t_k` in
+the past; here the best are picked, the pacer moves the share behind `T`, since what a second is worth differs from
+world to world, and `t_k` is foreseen from this round's channels.
 
-Reference: Lai, Zhu, Madhyastha, Chowdhury, Oort: Efficient Federated Learning via Guided Participant Selection, 2021,
-Algorithm 1.
+Reference: Lai, Zhu, Madhyastha, Chowdhury, Oort: Efficient Federated Learning via Guided Participant Selection, 2021.
 """
 
 from dataclasses import dataclass
@@ -32,8 +35,8 @@ from ..types import Bools, Decision, Floats, Ints, Method, Observation, Problem,
 from . import fedavg
 from .parts.defaults import setting, steps_of
 from .parts.losses import LossConfig, heard_losses, with_loss
-from .parts.resources import plan
-from .parts.schedulers import Wanted, fastest, most_at_once
+from .parts.resources import Wanted, plan
+from .parts.schedulers import fastest, most_at_once
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,11 @@ class Config(LossConfig, fedavg.Config):
     scheduler: str = option("utility", "who trains", choices=("utility",))
     n_selected: int = option(10, "devices picked per cell and round", least=1)
     penalty: float = option(2.0, "how much slow devices lose; 0: nothing", least=0)
-    pace: float = option(0.5, "share of the available devices that are fast enough", least=0, most=1)
+    pace: float = option(0.5, "share of the available devices that are fast enough, at first", least=0, most=1)
+    pace_step: float = option(
+        0.05, "what the share grows by when rounds are worth less than before; 0: it stays", least=0, most=1, before=0.0
+    )
+    pace_window: int = option(20, "rounds that the pacer compares", least=1, needs="pace_step!=0")
     explore: float = option(0.9, "share of devices never heard among those picked in the first round", least=0, most=1)
     explore_decay: float = option(0.98, "factor of that share every round", above=0, most=1)
     explore_least: float = option(0.2, "least share, as long as there are devices never heard", least=0, most=1)
@@ -54,6 +61,8 @@ class State(NamedTuple):
 
     worth: Floats  # [n_devices], |B_k| sqrt(mean of l^2)
     last: Ints  # [n_devices], round in which each was heard last, from 1; 0: never
+    grown: float = 0.0  # of the share of devices that are fast enough
+    gained: tuple[float, ...] = ()  # what those heard were worth, of the last rounds
 
 
 def build(config: Config) -> Method:
@@ -83,7 +92,7 @@ def utility(config: Config, state: State, observation: Observation, seconds: Flo
     there = np.sort(seconds[observation.available])
     if not len(there):
         return np.zeros(len(seconds))
-    suits = there[int(config.pace * (len(there) - 1))]
+    suits = there[int(min(config.pace + state.grown, 1.0) * (len(there) - 1))]
     slow = seconds > suits  # then neither time is 0
     factor = np.divide(suits, seconds, out=np.ones_like(seconds), where=slow) ** config.penalty
     overlooked = np.sqrt(0.1 * np.log(observation.round + 1) / np.maximum(state.last, 1))
@@ -106,10 +115,20 @@ def choose(config: Config, problem: Problem, state: State, observation: Observat
 
 def aggregate(config: Config, problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
     """FedAvg's average; the worth of devices heard is known anew."""
-    worth, last = state.worth.copy(), state.last.copy()
-    if len(device := played.heard()):
+    worth, last, device = state.worth.copy(), state.last.copy(), played.heard()
+    if len(device):
         size = played.observation.store.size[device]
         worth[device] = size * np.sqrt(heard_losses(problem, params, played, power=2.0))
         last[device] = played.observation.round + 1
     after, _ = fedavg.aggregate(config, problem, params, None, played)
-    return after, State(worth, last)
+    grown, gained = paced(config, state, float(worth[device].sum()))
+    return after, State(worth, last, grown, gained)
+
+
+def paced(config: Config, state: State, gain: float) -> tuple[float, tuple[float, ...]]:
+    """(what the share has grown by, what recent rounds were worth) after a round."""
+    window, gained = config.pace_window, (*state.gained, gain)
+    if len(gained) < 2 * window:
+        return state.grown, gained
+    stalls = sum(gained[window:]) < sum(gained[:window])
+    return state.grown + config.pace_step * stalls, gained[window:]

@@ -9,6 +9,7 @@ Reference: Yin et al., 2018; Blanchard et al., 2017; Sun et al., 2019; Pillutla 
 
 from dataclasses import dataclass
 
+from ..options import option
 from ..types import Method
 from . import fedavg
 from .parts.robust import RobustConfig, robust
@@ -17,6 +18,8 @@ from .parts.robust import RobustConfig, robust
 @dataclass(frozen=True)
 class Config(RobustConfig, fedavg.Config):
     """Settings of robust FedAvg: those of FedAvg and of the rule."""
+
+    weights: str = option("samples", "weight of a device in the average", choices=("samples", "equal"))
 
 
 def build(config: Config) -> Method:

@@ -86,6 +86,9 @@ def _draw_panel(ax: "Axes", key: str, panel: KnobPanel) -> None:
         ax.set_xticks(range(len(knobs)), [written(knob) for knob in knobs])
     elif min(at.values()) > 0 and max(at.values()) > WIDE * min(at.values()):
         ax.set_xscale("log")
+    means = [point.mean for point in panel.points if isfinite(point.mean)]
+    if means and min(means) > 0 and max(means) > WIDE * min(means):
+        ax.set_yscale("log")
     ax.grid(color="#dddddd", linewidth=0.7)
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)

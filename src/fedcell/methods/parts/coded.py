@@ -27,6 +27,7 @@ from ...types import (
     Observation,
     Problem,
     Round,
+    Rows,
     Updates,
     as_is,
     finite_rows,
@@ -40,15 +41,15 @@ class CodedState(NamedTuple):
     """The method's state, and what devices kept of their updates."""
 
     own: Any
-    rest: Contributions | None  # [n_devices, n_params]; None without feedback
+    rest: Contributions | None  # [n_devices, n_kept], with what a coding remembers behind it; None without feedback
 
 
 class CodedKept(NamedTuple):
     """What trained devices keep, of the method and of the coding."""
 
     own: Any
-    rest: Tensor | None = None  # [n_rows, n_params], u - C(u)
-    whole: Tensor | None = None  # [n_rows, n_params], u; for codings that send again what was lost
+    rest: Tensor | None = None  # [n_rows, n_kept], u - C(u)
+    whole: Tensor | None = None  # [n_rows, n_kept], u; for codings that send again what was lost
 
 
 def coded(method: Method, coding: Coding, name: str = "this method") -> Method:
@@ -75,8 +76,13 @@ def coded(method: Method, coding: Coding, name: str = "this method") -> Method:
 
 def planned(coding: Coding, problem: Problem) -> Problem:
     """The problem as the method sees it: an update takes what a payload can take at most."""
-    bit = coding.most_bit(problem.learner.n_params, problem.world.settings.bits_per_parameter)
+    bit = fitted(coding, problem).most_bit(problem.learner.n_params, problem.world.settings.bits_per_parameter)
     return problem._replace(world=problem.world._replace(payload_bit=bit + beside_bit(problem)))
+
+
+def fitted(coding: Coding, problem: Problem) -> Coding:
+    """The coding for the network of a problem."""
+    return coding.for_network(problem.learner.architectures[0].shapes)
 
 
 def beside_bit(problem: Problem) -> float:
@@ -101,7 +107,8 @@ def _own(given: Any) -> Any:
 
 
 def init(method: Method, coding: Coding, problem: Problem, params: Tensor) -> CodedState:
-    rest = nothing(problem.world.n_devices, len(params)) if coding.feedback else None
+    n_kept = fitted(coding, problem).n_kept(len(params))
+    rest = nothing(problem.world.n_devices, n_kept) if coding.feedback else None
     return CodedState(method.init(planned(coding, problem), params), rest)
 
 
@@ -120,33 +127,40 @@ def decide(method: Method, coding: Coding, problem: Problem, state: Any, observa
 def encode(
     coding: Coding, problem: Problem, state: CodedState, updates: Updates, observation: Observation, decision: Decision
 ) -> Updates:
-    """Rows as the server decodes them, their bits, and what is left. Of a large cohort payloads alone are in memory."""
+    """Rows as the server decodes them, their bits, and what is left. Of a large cohort payloads alone are in memory.
+
+    Rows that lie in memory together are decoded once, for the device and the server.
+    """
     n, value_bit, n_rows = problem.learner.n_params, problem.world.settings.bits_per_parameter, len(updates.device)
+    coding = fitted(coding, problem)
     payloads, bit = np.empty(n_rows, dtype=object), np.zeros(n_rows)
-    rest = _room(n_rows, n, problem) if coding.feedback else None
-    whole = _room(n_rows, n, problem) if coding.keeps_lost else None
+    rest = _room(n_rows, coding.n_kept(n), problem) if coding.feedback else None
+    whole = _room(n_rows, coding.n_kept(n), problem) if coding.keeps_lost else None
+    rows = updates.rows
+    found = None if isinstance(rows, Deferred) else torch.empty(n_rows, n, device=problem.learner.device)
 
     def look(rows: Ints, delta: Tensor) -> None:
         for row, line in zip(rows.tolist(), delta, strict=True):
             device = int(updates.device[row])
             before = None if state.rest is None else row_of(state.rest, device)
-            u = line if before is None else line + before
-            payload = payloads[row] = coding.encode(u, stream(problem.seed, observation.round, f"coding {device}"))
-            bit[row] = coding.bits(payload, n, value_bit) + beside_bit(problem)
+            u, payload = coding.send(line, before, stream(problem.seed, observation.round, f"coding {device}"))
+            payloads[row], bit[row] = payload, coding.bits(payload, n, value_bit) + beside_bit(problem)
+            got = coding.decode(payload, n) if rest is not None or found is not None else u
+            if found is not None:
+                found[row] = got
             if rest is not None:
-                torch.sub(u, coding.decode(payload, n), out=rest[row])
-            if whole is not None:
-                whole[row] = u
+                coding.keep(u, payload, got, out=rest[row])
+            if rest is not None and whole is not None:
+                whole[row], whole[row, :n] = rest[row], u
 
-    made = partial(_decoded, coding, payloads, n, problem.learner.device)
-    rows = updates.rows
     if isinstance(rows, Deferred):
         rows.visit(look)
-        rows = rows.remade(made)
+        sent: Tensor | Rows = rows.remade(partial(_decoded, coding, payloads, n, problem.learner.device))
     else:
         look(np.arange(n_rows), updates.delta)
-        rows = made(None)
-    return updates._replace(rows=rows, kept=CodedKept(updates.kept, rest, whole), bit=bit)
+        assert found is not None
+        sent = found
+    return updates._replace(rows=sent, kept=CodedKept(updates.kept, rest, whole), bit=bit)
 
 
 def _room(n_rows: int, n: int, problem: Problem) -> Tensor:

@@ -4,12 +4,21 @@ Not a method itself: it has no `build`.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
 from ...radio import bands
 from ...solve.matching import assign
 from ...types import Bools, Decision, Floats, Ints, Observation, Problem
+
+
+class Wanted(NamedTuple):
+    """What a method wants from those who train."""
+
+    n_selected: int  # per cell
+    steps: int | Ints
+    batch_size: int  # 0: the whole store
 
 
 def plan(
@@ -37,6 +46,16 @@ def plan(
         payload_bit=np.full(n, world.payload_bit),
         deadline_s=world.settings.deadline_s,
     )
+
+
+def foreseen(problem: Problem, observation: Observation, wanted: Wanted) -> Decision:
+    """All devices at full speed, each with a `1 / n_selected` share of the band: what schedulers look ahead with."""
+    everyone_on = np.ones(problem.world.n_devices, dtype=bool)
+    trial = plan(problem, observation, everyone_on, wanted.steps, wanted.batch_size)
+    if problem.world.settings.access == "fdma":
+        share = problem.world.settings.bandwidth_hz / wanted.n_selected
+        trial = trial._replace(bandwidth_hz=np.full(problem.world.n_devices, share))
+    return trial
 
 
 def epoch_steps(epochs: int, size: Ints, batch_size: int) -> Ints:

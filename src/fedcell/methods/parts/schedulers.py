@@ -4,24 +4,15 @@ Not a method itself: it has no `build`.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial
 
 import numpy as np
 
-from ... import radio
 from ...rng import stream
 from ...types import Bools, Floats, Ints, Observation, Problem
+from . import by_lot
 from .in_time import in_time
-from .resources import epoch_steps, plan
-
-
-class Wanted(NamedTuple):
-    """What a method wants from those who train."""
-
-    n_selected: int  # per cell
-    steps: int | Ints
-    batch_size: int  # 0: the whole store
-
+from .resources import Wanted, epoch_steps, foreseen, plan
 
 Scores = Callable[[Problem, Observation, Wanted], Floats]
 
@@ -120,13 +111,7 @@ def best_channel(problem: Problem, observation: Observation, wanted: Wanted) -> 
 
 def fastest(problem: Problem, observation: Observation, wanted: Wanted) -> Floats:
     """The shortest time to compute and upload at full speed with a `1 / n_selected` share of the band."""
-    everyone_on = np.ones(problem.world.n_devices, dtype=bool)
-    trial = plan(problem, observation, everyone_on, wanted.steps, wanted.batch_size)
-    if problem.world.settings.access == "fdma":
-        share = problem.world.settings.bandwidth_hz / wanted.n_selected
-        trial = trial._replace(bandwidth_hz=np.full(problem.world.n_devices, share))
-    compute_s, upload_s = radio.times(problem.world, observation, trial)
-    return -(compute_s + upload_s)
+    return -by_lot.seconds(problem, observation, foreseen(problem, observation, wanted))
 
 
 def most_in_time(problem: Problem, observation: Observation, wanted: Wanted) -> Floats:
@@ -140,6 +125,18 @@ def most_in_time(problem: Problem, observation: Observation, wanted: Wanted) -> 
     return np.where(in_time(problem, observation, trial, most_at_once(problem, wanted.n_selected)), 1.0, -np.inf)
 
 
+def by_chance(name: str, problem: Problem, observation: Observation, wanted: Wanted) -> Floats:
+    """1 for those who are drawn by a lot of `by_lot.COSTS`; -inf for all others."""
+    chosen = by_lot.drawn(problem, observation, chances(name, problem, observation, wanted))
+    return np.where(chosen, 1.0, -np.inf)
+
+
+def chances(name: str, problem: Problem, observation: Observation, wanted: Wanted) -> Floats:
+    """With which chance a scheduler of `by_lot.COSTS` picks each device, `[n_devices]`."""
+    n = most_at_once(problem, wanted.n_selected)
+    return by_lot.chances(name, problem, observation, foreseen(problem, observation, wanted), n)
+
+
 SCHEDULERS: dict[str, Scores] = {
     "all": everyone,
     "random": at_random,
@@ -147,5 +144,7 @@ SCHEDULERS: dict[str, Scores] = {
     "best-channel": best_channel,
     "fastest": fastest,
     "fedcs": most_in_time,
+    "latency": partial(by_chance, "latency"),
+    "energy": partial(by_chance, "energy"),
 }
-LEAVE_OUT = ("fedcs",)  # leave devices out, by -inf, even if fewer than `n_selected` are left
+LEAVE_OUT = ("fedcs", "latency", "energy")  # leave devices out, by -inf, even if fewer than `n_selected` are left
