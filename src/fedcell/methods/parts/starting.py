@@ -50,7 +50,7 @@ def starters(problem: Problem, state: "Flights", observation: Observation, score
     """
     cell, n_cells = observation.topology.cell, problem.world.n_cells
     busy, selected = state.fate != 0, np.zeros(len(cell), dtype=np.bool_)
-    slots = slots_of(cell, n_cells, most)
+    slots = slots_of(problem, state, observation, most)
     room = slots - np.bincount(state.cell[busy], minlength=n_cells)
     if problem.world.settings.access == "fdma":
         free_share = _free_hz(problem, state) / problem.world.settings.bandwidth_hz
@@ -61,9 +61,13 @@ def starters(problem: Problem, state: "Flights", observation: Observation, score
     return selected
 
 
-def slots_of(cell: Ints, n_cells: int, most: int) -> Ints:
-    """Devices that may be on the way at once, `[n_cells]`: the shares that a band is cut into."""
-    return np.clip(np.bincount(cell, minlength=n_cells), 1, most)
+def slots_of(problem: Problem, state: "Flights", observation: Observation, most: int) -> Ints:
+    """The shares that the band of a cell is cut into, `[n_cells]`: one for each device that has charge and samples.
+
+    No more than may be on the way at once, and one at least. A device that is switched off for a while keeps its share.
+    """
+    able = ((observation.battery_joule > 0) & (observation.store.size > 0)) | (state.fate != 0)
+    return np.clip(np.bincount(observation.topology.cell[able], minlength=problem.world.n_cells), 1, most)
 
 
 def shares_hz(problem: Problem, state: "Flights", observation: Observation, selected: Bools, most: int) -> Floats:
@@ -72,7 +76,8 @@ def shares_hz(problem: Problem, state: "Flights", observation: Observation, sele
     if settings.access != "fdma":
         return equal_share(problem, observation, selected)
     starting = np.maximum(np.bincount(cell[selected], minlength=n_cells), 1)
-    share = np.minimum(settings.bandwidth_hz / slots_of(cell, n_cells, most), _free_hz(problem, state) / starting)
+    slots = slots_of(problem, state, observation, most)
+    share = np.minimum(settings.bandwidth_hz / slots, _free_hz(problem, state) / starting)
     return np.where(selected, share[cell], 0.0)
 
 
