@@ -351,7 +351,7 @@ def test_parcels_are_a_table_of_rows_and_take_twice_their_memory_at_most(starts,
             {"world.edge_rounds": 2},
             r"fedbuff does not go with world.edge_rounds = 2: .* set world.edge_rounds=0",
         ),
-        ("semi_async", {"world.access": "tdma"}, "semi_async does not go with world.access = 'tdma': .* use fdma"),
+        ("semi_async", {"world.access": "tdma"}, "semi_async does not go with world.access = 'tdma', .*: use fdma"),
         (
             "fedasync",
             {"world.response": "exponential", "world.n_fast": 1},

@@ -78,16 +78,16 @@ def transmit(world: World, observation: Observation, decision: Decision, seed: i
     work = _stop_at_deadline(plan, late, finish_s, decision.power_watt, heard.deadline_s, waits_s)
     work, broke = _stop_at_budget(work, budget)
     lost = plan.silent | ~_heard(world, observation, decision, selected, seed) | ~decoded
-    end_s = np.minimum(finish_s + heard.seconds, decision.deadline_s)
-    costs = np.array([*work, _sent_bit(decision, plan, work, broke | late | plan.silent) * repeats, end_s])
-    compute_s, upload_s, compute_joule, radio_joule, sent_bit, ends_s = _for_all(costs, selected, n_devices)
+    costs = np.array([*work, _sent_bit(decision, plan, work, broke | late | plan.silent) * repeats])
+    compute_s, upload_s, compute_joule, radio_joule, sent_bit = _for_all(costs, selected, n_devices)
     outcome = _for_all(_outcome(broke | heard.broke, late, lost), selected, n_devices)
-    round_s = _round_s(world, decision, end_s)
-    uplink = Uplink(compute_s, upload_s, compute_joule, radio_joule, sent_bit, outcome, round_s, end_s=ends_s)
+    round_s = _round_s(world, decision, finish_s + heard.seconds)
+    uplink = Uplink(compute_s, upload_s, compute_joule, radio_joule, sent_bit, outcome, round_s)
     if down is not None:
         receive_joule = _for_all(np.asarray(heard.joule), selected, n_devices)
         uplink = uplink._replace(receive_joule=receive_joule, downlink_bit=down.bit)
-    return standing_by(uplink, idle_watt, charge)
+    end_s = _for_all(np.minimum(finish_s + heard.seconds, decision.deadline_s), selected, n_devices)
+    return standing_by(uplink._replace(end_s=end_s), idle_watt, charge)
 
 
 def standing_by(uplink: Uplink, idle_watt: Floats | None, charge_joule: Floats) -> Uplink:
@@ -270,9 +270,9 @@ def _outcome(broke: Bools, late: Bools, lost: Bools) -> Ints:
     return outcome
 
 
-def _round_s(world: World, decision: Decision, end_s: Floats) -> float:
+def _round_s(world: World, decision: Decision, finish_s: Floats) -> float:
     if decision.round_s is not None:
         return float(decision.round_s)
     if world.settings.clock == "deadline":
         return float(decision.deadline_s)
-    return float(end_s.max(initial=0.0))
+    return float(np.minimum(finish_s, decision.deadline_s).max(initial=0.0))

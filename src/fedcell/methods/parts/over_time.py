@@ -118,10 +118,10 @@ def _refuse(config: OverTimeConfig, stepping: Stepping, problem: Problem) -> Non
             f"{name} does not go with world.edge_rounds = {settings.edge_rounds}: edge models are averaged when all "
             "cells end a round together, so set world.edge_rounds=0, or use a synchronous method"
         )
-    if settings.access == "tdma":
+    if settings.access not in ("fdma", "own_band", "block"):
         raise BadInput(
-            f"{name} does not go with world.access = 'tdma': turns are those of devices that start together, so use "
-            "fdma, own_band or block"
+            f"{name} does not go with world.access = {settings.access!r}, which is planned for devices that start "
+            "together: use fdma, own_band or block"
         )
     if settings.response != "computed" and stepping.n_arrivals and settings.n_fast >= stepping.n_arrivals:
         raise BadInput(
