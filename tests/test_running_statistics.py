@@ -31,6 +31,7 @@ ROBUST = ["robust"]  # rules of its own, below
 PERSONAL = ["fedrep", "fedkd", "knowledge"]
 REFUSED = ["pruning", "apfl", "ditto", "moon"]
 OTHERS = ["rawhfl", "top_popular"]  # cells, below; answers without a network
+ASYNCHRONOUS = ["fedbuff", "fedasync", "semi_async"]  # refuse those that stay on devices
 
 
 def dense():
@@ -246,8 +247,23 @@ def test_every_method_moves_and_uses_them(method, buffers):
         assert snapshots[-1].method.kept.seen.any()
 
 
+@pytest.mark.parametrize("method", ASYNCHRONOUS)
+def test_asynchronous_methods_average_them_and_refuse_to_leave_them_on_devices(method):
+    problem, rows, snapshots = played(method, rounds=4, batch_size=8)
+    assert sum(row.metrics["arrivals"] for row in rows) >= 4
+    n, first = problem.learner.n_params, problem.learner.whole()
+    assert not torch.equal(snapshots[-1].params[n:], first[n:])
+    with pytest.raises(BadInput, match=rf"{method} does not go with model.buffers = 'local': use average or frozen"):
+        played(method, buffers="local")
+
+
+def test_a_buffer_of_all_devices_averages_them_as_fedavg_does():
+    left, right = (played(method)[2] for method in ("fedavg", "fedbuff:buffer=100,weights=samples"))
+    assert torch.equal(left[-1].params, right[-1].params)
+
+
 def test_every_method_is_looked_at():
-    assert {*OSAFL, *SHARING, *ROBUST, *PERSONAL, *REFUSED, *OTHERS, "central"} == set(methods.names())
+    assert {*OSAFL, *SHARING, *ROBUST, *PERSONAL, *REFUSED, *OTHERS, *ASYNCHRONOUS, "central"} == set(methods.names())
 
 
 @pytest.mark.parametrize("method", REFUSED)

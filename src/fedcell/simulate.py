@@ -66,6 +66,7 @@ def play_round(environment: Environment, problem: Problem, method: Method, befor
     decision = radio.as_decision(method.decide(problem, state, observation))
     start = method.broadcast(problem, params, state, observation, decision)
     sent = environment.carry_out(problem, method, state, start, observation, decision)
+    sent, state = method.collect(problem, params, state, sent)
     params, state, uplink = aggregate(problem, method, params, state, sent)
     after = Snapshot(before.round + 1, params, state, environment.settle(problem, world_state, uplink))
 

@@ -262,6 +262,7 @@ class Uplink(NamedTuple):
     receive_joule: Floats | None = None  # of listening to the base station
     downlink_bit: float = 0.0  # sent by the base stations
     idle_joule: Floats | None = None  # of standing by, as far as batteries went
+    end_s: Floats | None = None  # when each was done or gave up, from the start of the round; None: not known
 
     @property
     def spent_joule(self) -> Floats:
@@ -381,6 +382,11 @@ def as_is(problem: Problem, state: Any, updates: Updates, observation: Observati
     return updates
 
 
+def at_once(problem: Problem, params: "Tensor", state: Any, sent: Round) -> tuple[Round, Any]:
+    """The `collect` of synchronous methods: what devices send in a round reaches the server in it."""
+    return sent, state
+
+
 class Method(NamedTuple):
     """A federated-learning method: seven pure functions around an explicit state.
 
@@ -414,6 +420,9 @@ class Method(NamedTuple):
     method says so only if devices predict by anything but the model that `broadcast` gives them.
 
     `needs_labels` says that the method looks at class labels: runs of other tasks than classification refuse it.
+
+    `collect(problem, params, state, sent)` gives the round as the server sees it, and the state: what arrived in it and
+    how long it lasted, if updates may be on the way for longer than a round (`methods.parts.over_time`).
     """
 
     init: Callable[[Problem, "Tensor"], Any]
@@ -432,6 +441,7 @@ class Method(NamedTuple):
     clean: "Callable[[Tensor], tuple[Tensor, Bools]] | None" = None
     personal: "Callable[[Problem, Tensor, Any, Ints], Tensor] | None" = None
     needs_labels: bool = False
+    collect: Callable[[Problem, "Tensor", Any, Round], tuple[Round, Any]] = at_once
 
 
 Seam = TypeVar("Seam", bound=Callable[..., Any])

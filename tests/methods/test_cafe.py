@@ -75,6 +75,17 @@ def test_failed_round_keeps_the_model_and_ages_everyone(small, scheme):
     assert kinds == {True, False}
 
 
+def test_a_deadline_of_the_server_is_that_of_the_world(small):
+    """A shorter one than the world's; a longer one changes nothing."""
+    ours = small({**HALF, "world.deadline_s": "inf", "world.clock": "slowest"})
+    wanted = play(small(HALF), "cafe:quorum=2")
+    found = play(ours, "cafe:quorum=2,deadline_s=0.5")
+    assert [row for row, _ in found] == [row for row, _ in wanted]
+    assert torch.equal(found[-1][1].params, wanted[-1][1].params)
+    longer = play(small(HALF), "cafe:quorum=2,deadline_s=7")
+    assert [row for row, _ in longer] == [row for row, _ in wanted]
+
+
 def test_a_round_lasts_until_the_deadline_and_costs_energy_either_way(small):
     history = play(small(HALF, rounds=6), "cafe:quorum=4")
     assert [row.round_s for row, _ in history] == [0.5] * 6

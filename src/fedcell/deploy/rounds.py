@@ -29,6 +29,7 @@ from ..types import (
     Uplink,
     WorldState,
     as_is,
+    at_once,
 )
 from .accepting import PATIENCE, Accepting, judge
 from .bounds import after, capped, left_out, shortened
@@ -201,6 +202,7 @@ def unforeseen(observation: Observation, available: Bools) -> Observation:
 
 def rehearse(problem: Problem, method: Method) -> None:
     """Play a round with made-up answers of all devices; raises BadInput if a method needs more than devices send."""
+    refuse_asynchronous(method)
     everyone = np.ones(problem.world.n_devices, dtype=np.bool_)
 
     def observe(problem: Problem, before: Snapshot) -> tuple[Observation, WorldState]:
@@ -217,6 +219,13 @@ def rehearse(problem: Problem, method: Method) -> None:
     blind, unjudged = problem._replace(learner=remote(problem).blind()), method._replace(evaluate=lambda *_: {})
     whole = lifted(blind, unjudged)
     play_round(Environment(observe, carry_out, SIMULATED.settle), blind, whole, begin(blind, whole))
+
+
+def refuse_asynchronous(method: Method, name: str = "this method") -> None:
+    """Refuse a method whose server steps while devices are still at work."""
+    if method.collect is not at_once:
+        what = f"the server of {name} steps while devices still train"
+        raise BadInput(f"{what}, and rounds of a federation are synchronous: choose another one, such as fedavg")
 
 
 def made_up(tasks: Sequence[Task]) -> list[Answer]:

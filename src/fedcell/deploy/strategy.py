@@ -29,7 +29,7 @@ from ..types import Decision, Observation, Outcome, Round, Snapshot, WorldState
 from .accepting import Accepting, judge
 from .bounds import Watched, after, capped, left_out, nothing_seen, refuse_outliers, refuse_rise
 from .remote import federated_problem, reported_stream, tally
-from .rounds import asked_of, unforeseen
+from .rounds import asked_of, refuse_asynchronous, unforeseen
 from .settings import FederationConfig, robust_rule
 from .tasks import Answer, MessageError, Task, Vector
 
@@ -96,6 +96,7 @@ class Strategy(FedAvg):
         if getattr(self.choice.module, "coding", None):
             raise BadInput(f"{method} codes updates, which a stock ClientApp does not: name the method alone")
         self.method = self.choice.build()
+        refuse_asynchronous(self.method, method)
         if rule := robust_rule(self.bounds.robust):
             self.method = robust(self.method, rule, method)
         self.device_of: dict[int, int] = {}  # by node

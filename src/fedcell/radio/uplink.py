@@ -86,10 +86,11 @@ def transmit(world: World, observation: Observation, decision: Decision, seed: i
     if down is not None:
         receive_joule = _for_all(np.asarray(heard.joule), selected, n_devices)
         uplink = uplink._replace(receive_joule=receive_joule, downlink_bit=down.bit)
-    return _standing_by(uplink, idle_watt, charge)
+    end_s = _for_all(np.minimum(finish_s + heard.seconds, decision.deadline_s), selected, n_devices)
+    return standing_by(uplink._replace(end_s=end_s), idle_watt, charge)
 
 
-def _standing_by(uplink: Uplink, idle_watt: Floats | None, charge_joule: Floats) -> Uplink:
+def standing_by(uplink: Uplink, idle_watt: Floats | None, charge_joule: Floats) -> Uplink:
     """The round with what every device draws while it lasts, as far as its battery goes."""
     if idle_watt is None:
         return uplink

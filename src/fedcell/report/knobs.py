@@ -83,7 +83,7 @@ def _draw_panel(ax: "Axes", key: str, panel: KnobPanel) -> None:
     ax.set_ylabel(panel.title + (f" ({unit})" if unit else ""), color=INK)
     ax.set_xlabel(key, color=INK)
     if not number:
-        ax.set_xticks(range(len(knobs)), [written(knob) for knob in knobs])
+        ax.set_xticks(range(len(knobs)), [_tick(knob) for knob in knobs])
     elif min(at.values()) > 0 and max(at.values()) > WIDE * min(at.values()):
         ax.set_xscale("log")
     means = [point.mean for point in panel.points if isfinite(point.mean)]
@@ -102,3 +102,22 @@ def _sorted(knobs: list[Any]) -> list[Any]:
 
 def _is_number(knob: Any) -> bool:
     return isinstance(knob, int | float) and not isinstance(knob, bool)
+
+
+def ends_of(knob: Any) -> tuple[float, float] | None:
+    """The lowest and the highest number of a range such as `1e8..1e9` or `1e8~1e9`; None for anything else.
+
+    >>> ends_of("1e8~1e9"), ends_of("random")
+    ((100000000.0, 1000000000.0), None)
+    """
+    try:
+        low, high = map(float, str(knob).replace("~", "..").split(".."))
+    except ValueError:
+        return None
+    return low, high
+
+
+def _tick(knob: Any) -> str:
+    """A value for people: the numbers of a range in few digits."""
+    ends = ends_of(knob)
+    return written(knob) if ends is None else f"{ends[0]:.3g} to {ends[1]:.3g}"

@@ -17,7 +17,7 @@ from ..record.files import nulled
 from ..types import Bools, Floats
 from .comparison import Comparison, Group, Measure
 from .costs import COSTS
-from .knobs import KnobPanel, KnobPoint, save_knobs
+from .knobs import KnobPanel, KnobPoint, ends_of, save_knobs
 from .quantities import PERCENT, REACH
 from .table import Units, aligned, human
 
@@ -80,10 +80,12 @@ def _line(group: Group, one: Mapping[str, Any], differ: Sequence[str], every: Se
 
 
 def _order(knob: Any) -> tuple[int, float, str]:
+    """Numbers first, then ranges by how wide they are, then words."""
     try:
         return 0, float(knob), ""
     except (TypeError, ValueError):
-        return 1, 0.0, written(knob)
+        ends = ends_of(knob)
+        return (1, ends[1] - ends[0], written(knob)) if ends else (2, 0.0, written(knob))
 
 
 # ---------------------------------------------------------------- ranking and front

@@ -16,7 +16,7 @@ their time and energy are spent all the same.
 Reference: Liyanaarachchi, Thilakarathna, Ulukus, CAFe: Cost and Age aware Federated Learning, 2024.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import isfinite
 from typing import NamedTuple
@@ -37,7 +37,7 @@ from . import theory
 
 @dataclass(frozen=True)
 class Config(LocalConfig):
-    """Settings of CAFe. The deadline is `world.deadline_s`."""
+    """Settings of CAFe."""
 
     scheme: str = option("mcu", "how gradients of a round become a step", choices=("mcu", "awu", "agu"))
     quorum: int = option(1, "least number of answers that make a round count, M", least=1)
@@ -68,6 +68,9 @@ class Config(LocalConfig):
         needs="scheme=agu",
     )
     data_scale: bool = option(True, "scale gradients by the device's share of all samples")
+    deadline_s: float | None = option(
+        None, "how long the server waits for answers, T; none: world.deadline_s", above=0, infinite=True
+    )
 
 
 class State(NamedTuple):
@@ -91,7 +94,7 @@ def build(config: Config) -> Method:
 
 
 def init(config: Config, problem: Problem, params: Tensor) -> State:
-    n, deadline_s = problem.world.n_devices, problem.world.settings.deadline_s
+    n, deadline_s = problem.world.n_devices, _deadline_s(config, problem)
     if config.quorum > n:
         raise BadInput(f"cafe.quorum = {config.quorum} but there are {n} devices: lower it to at most {n}")
     _check_edges(config, problem)
@@ -103,6 +106,18 @@ def init(config: Config, problem: Problem, params: Tensor) -> State:
         rows=None,
         success=_expected_success(config, problem) if config.decay == "theory" else 1.0,
     )
+
+
+def _waiting(config: Config, problem: Problem) -> Problem:
+    """The problem with the deadline of this server."""
+    settings = problem.world.settings
+    if config.deadline_s is None or config.deadline_s >= settings.deadline_s:
+        return problem
+    return problem._replace(world=problem.world._replace(settings=replace(settings, deadline_s=config.deadline_s)))
+
+
+def _deadline_s(config: Config, problem: Problem) -> float:
+    return _waiting(config, problem).world.settings.deadline_s
 
 
 def _check_edges(config: Config, problem: Problem) -> None:
@@ -122,7 +137,7 @@ def _check_edges(config: Config, problem: Problem) -> None:
 
 def decide(config: Config, problem: Problem, state: State, observation: Observation) -> Decision:
     """Everyone who is there gets the model; the round lasts as long as the deadline."""
-    decision = defaults.decide(config, problem, state, observation)
+    decision = defaults.decide(config, _waiting(config, problem), state, observation)
     if isfinite(decision.deadline_s):
         decision = decision._replace(round_s=decision.deadline_s)
     uplink = radio.transmit(problem.world, observation, decision, problem.seed)
@@ -262,9 +277,9 @@ def _expected_success(config: Config, problem: Problem) -> float:
     if settings.response == "computed":
         raise BadInput("cafe.decay = 'theory' needs drawn answers: set world.response = 'exponential' or 'trace'")
     if world.response_trace_s is not None:
-        p = np.full(world.n_devices, np.mean(world.response_trace_s <= settings.deadline_s))
+        p = np.full(world.n_devices, np.mean(world.response_trace_s <= _deadline_s(config, problem)))
     else:
         rate = hardware(settings, problem.seed).column("response_rate", settings.response_rate)
-        p = theory.answer_probability(settings.deadline_s, rate)
+        p = theory.answer_probability(_deadline_s(config, problem), rate)
     p[: settings.n_fast] = 1.0  # those that answer at once
     return float(theory.poisson_binomial(p)[config.quorum :].sum())

@@ -30,6 +30,7 @@ from ...types import (
     Rows,
     Updates,
     as_is,
+    at_once,
     finite_rows,
     is_stateless,
     stateless,
@@ -71,6 +72,7 @@ def coded(method: Method, coding: Coding, name: str = "this method") -> Method:
         evaluate=inside(coding, method.evaluate),
         foretell=inside(coding, method.foretell) if method.foretell else None,
         personal=inside(coding, method.personal) if method.personal else None,
+        collect=at_once if method.collect is at_once else partial(collect, method, coding),
     )
 
 
@@ -179,25 +181,41 @@ def _decoded(coding: Coding, payloads: Any, n: int, device: torch.device, rows: 
     return found
 
 
-# ---------------------------------------------------------------- aggregate
+# ---------------------------------------------------------------- collect, aggregate
+
+
+def collect(
+    method: Method, coding: Coding, problem: Problem, params: Tensor, state: CodedState, sent: Round
+) -> tuple[Round, CodedState]:
+    """The method's; devices keep what they did not send from when it is sent, whenever it arrives."""
+    seen, after = method.collect(planned(coding, problem), params, state.own, _without_rest(sent))
+    return seen, CodedState(after, _rest_after(state, sent))
 
 
 def aggregate(
     method: Method, coding: Coding, problem: Problem, params: Tensor, state: CodedState, played: Round
 ) -> tuple[Tensor, CodedState]:
     """The method's step; devices keep what they did not send, as far as it is finite."""
+    params, after = method.aggregate(planned(coding, problem), params, state.own, _without_rest(played))
+    return params, CodedState(after, _rest_after(state, played))
+
+
+def _without_rest(played: Round) -> Round:
+    """The round as the method sees it."""
     kept = played.updates.kept
-    if not isinstance(kept, CodedKept):  # real devices keep it themselves
-        kept = CodedKept(kept)
-    own = played._replace(updates=played.updates._replace(kept=kept.own))
-    params, after = method.aggregate(planned(coding, problem), params, state.own, own)
-    rest = state.rest
-    if rest is not None and kept.rest is not None:
-        rest = remembered(rest, kept.rest, played.updates.device, played.decision.steps)
-        if kept.whole is not None:
-            lost = ~played.uplink.delivered[played.updates.device]
-            rest = remembered(rest, kept.whole, played.updates.device, played.decision.steps, lost)
-    return params, CodedState(after, rest)
+    own = kept.own if isinstance(kept, CodedKept) else kept
+    return played._replace(updates=played.updates._replace(kept=own))
+
+
+def _rest_after(state: CodedState, played: Round) -> Contributions | None:
+    """What devices did not send, after a round; real devices keep it themselves."""
+    kept, rest, device = played.updates.kept, state.rest, played.updates.device
+    if rest is None or not isinstance(kept, CodedKept) or kept.rest is None:
+        return rest
+    rest = remembered(rest, kept.rest, device, played.decision.steps)
+    if kept.whole is None:
+        return rest
+    return remembered(rest, kept.whole, device, played.decision.steps, ~played.uplink.delivered[device])
 
 
 def remembered(
