@@ -262,6 +262,7 @@ class Uplink(NamedTuple):
     receive_joule: Floats | None = None  # of listening to the base station
     downlink_bit: float = 0.0  # sent by the base stations
     idle_joule: Floats | None = None  # of standing by, as far as batteries went
+    sums: Mapping[str, float] | None = None  # columns about sums that were received over the air
 
     @property
     def spent_joule(self) -> Floats:
@@ -277,7 +278,9 @@ class Uplink(NamedTuple):
         found: dict[str, float] = {}
         if self.receive_joule is not None:
             found |= {"downlink_bit": self.downlink_bit, "receive_joule": float(self.receive_joule.sum())}
-        return found if self.idle_joule is None else found | {"idle_joule": float(self.idle_joule.sum())}
+        if self.idle_joule is not None:
+            found["idle_joule"] = float(self.idle_joule.sum())
+        return found if self.sums is None else {**found, **self.sums}
 
     def some(self, device: Ints) -> "Uplink":
         """Some devices alone; the numbers of the round stay."""
@@ -414,6 +417,11 @@ class Method(NamedTuple):
     method says so only if devices predict by anything but the model that `broadcast` gives them.
 
     `needs_labels` says that the method looks at class labels: runs of other tasks than classification refuse it.
+
+    `needs_rows` says that `aggregate` asks for the updates of single devices (`Round.received`), which nobody has if
+    devices send at once (`world.access = air`): such runs refuse it.
+
+    `name` is what messages call the method; whoever picks a method by its name sets it.
     """
 
     init: Callable[[Problem, "Tensor"], Any]
@@ -432,6 +440,8 @@ class Method(NamedTuple):
     clean: "Callable[[Tensor], tuple[Tensor, Bools]] | None" = None
     personal: "Callable[[Problem, Tensor, Any, Ints], Tensor] | None" = None
     needs_labels: bool = False
+    needs_rows: bool = False
+    name: str = "this method"
 
 
 Seam = TypeVar("Seam", bound=Callable[..., Any])
