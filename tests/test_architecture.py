@@ -15,7 +15,7 @@ FLOORS = [  # a room may import from its own floor and the floors below
     {"human", "machine", "until", "unused_settings", "effort", "pieces", "sealing"},
     {"solve"},
     {"world", "radio", "learn"},
-    {"data", "tiers", "coding"},
+    {"data", "tiers", "coding", "air"},
     {"methods"},
     {"scenarios"},
     {"resolve", "study"},

@@ -6,6 +6,7 @@ import torch
 
 from fedcell import methods
 from fedcell.errors import BadInput, ContractError
+from fedcell.lifting import lifted
 from fedcell.record import checkpoint, tree
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
 from fedcell.tiers.cell_views import each
@@ -72,6 +73,22 @@ WORLDS = {
         "world.receive_watt": "0.1",
         "world.fading": "ar1",
     },
+    "all at once over the air": {
+        "world.access": "air",
+        "world.fading": "exponential",
+        "world.air_threshold": "0.3",
+        "world.antennas": "2",
+        "world.battery_joule": "1e-4..1e-2",
+    },
+    "votes over the air, edge models": {
+        "world.access": "air",
+        "world.air_rule": "obda",
+        "world.topology": "cells",
+        "world.n_cells": "2",
+        "world.edge_rounds": "2",
+        "world.availability": "0.7",
+        "world.air_snr_db": "10",
+    },
     "nobody is ever there": {"world.availability": "0"},
     "one device": {"world.n_devices": "1"},
     "a device with no data": {"data.partition": "counts", "data.counts": "40,0,40,40,0,40"},
@@ -107,7 +124,9 @@ def play(problem, method):
 
 def refusal_of(problem, method):
     try:
-        begin(problem, method)
+        first = begin(problem, method)
+        if problem.world.settings.access == "air":  # which methods that look at single updates find out in a round
+            play_round(SIMULATED, problem, lifted(problem, method), first)
     except BadInput as error:
         return str(error)
     return ""

@@ -1,5 +1,6 @@
 """Screening: uploads with numbers that are not finite never reach a method, and what it returns is checked."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from . import radio
+from .air.superposed import superposed
 from .errors import ContractError, Diverged
 from .learn.deferred import Deferred
 from .learn.sums import Answered, questions_of
@@ -22,6 +24,9 @@ def aggregate(problem: Problem, method: Method, params: Tensor, state: Any, sent
     """
     check_kept(sent.updates)
     final = partial(method.aggregate, problem, params, state)
+    if problem.world.settings.access == "air":
+        played = heard_at_once(problem, method.name, final, sent)
+        return *checked(params, final(played)), played.uplink
     if isinstance(rows := sent.updates.rows, Deferred):
         while (questions := questions_of(final, sent, rows)) is not None:
             known = Answered(rows, questions, rows.add_all(questions))
@@ -32,6 +37,16 @@ def aggregate(problem: Problem, method: Method, params: Tensor, state: Any, sent
             sent = played
     played = refuse_invalid(sent._replace(updates=sent.updates._replace(rows=sent.updates.delta)))
     return *checked(params, final(played)), played.uplink
+
+
+def heard_at_once(problem: Problem, name: str, final: Callable[[Round], Any], sent: Round) -> Round:
+    """The round as it is heard over the air; a device whose numbers are not finite sends nothing."""
+    while True:
+        heard = superposed(problem, name, final, sent)
+        played = refuse_invalid(heard)
+        if np.array_equal(played.uplink.outcome, sent.uplink.outcome):
+            return heard
+        sent = sent._replace(uplink=sent.uplink._replace(outcome=played.uplink.outcome))
 
 
 def checked(params: Tensor, found: object) -> tuple[Tensor, Any]:

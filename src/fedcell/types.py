@@ -263,6 +263,7 @@ class Uplink(NamedTuple):
     downlink_bit: float = 0.0  # sent by the base stations
     idle_joule: Floats | None = None  # of standing by, as far as batteries went
     end_s: Floats | None = None  # when each was done or gave up, from the start of the round; None: not known
+    sums: Mapping[str, float] | None = None  # columns about sums that were received over the air
 
     @property
     def spent_joule(self) -> Floats:
@@ -278,7 +279,9 @@ class Uplink(NamedTuple):
         found: dict[str, float] = {}
         if self.receive_joule is not None:
             found |= {"downlink_bit": self.downlink_bit, "receive_joule": float(self.receive_joule.sum())}
-        return found if self.idle_joule is None else found | {"idle_joule": float(self.idle_joule.sum())}
+        if self.idle_joule is not None:
+            found["idle_joule"] = float(self.idle_joule.sum())
+        return found if self.sums is None else {**found, **self.sums}
 
     def some(self, device: Ints) -> "Uplink":
         """Some devices alone; the numbers of the round stay."""
@@ -423,6 +426,11 @@ class Method(NamedTuple):
 
     `collect(problem, params, state, sent)` gives the round as the server sees it, and the state: what arrived in it and
     how long it lasted, if updates may be on the way for longer than a round (`methods.parts.over_time`).
+
+    `needs_rows` says that `aggregate` asks for the updates of single devices (`Round.received`), which nobody has if
+    devices send at once (`world.access = air`): such runs refuse it.
+
+    `name` is what messages call the method; whoever picks a method by its name sets it.
     """
 
     init: Callable[[Problem, "Tensor"], Any]
@@ -442,6 +450,8 @@ class Method(NamedTuple):
     personal: "Callable[[Problem, Tensor, Any, Ints], Tensor] | None" = None
     needs_labels: bool = False
     collect: Callable[[Problem, "Tensor", Any, Round], tuple[Round, Any]] = at_once
+    needs_rows: bool = False
+    name: str = "this method"
 
 
 Seam = TypeVar("Seam", bound=Callable[..., Any])

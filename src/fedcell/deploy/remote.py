@@ -185,6 +185,11 @@ def federated_problem(config: Config, dataset: Dataset | None = None, model: nn.
         dataset: to test on instead; its training samples give the statistics of `data.scaling=standard` alone.
         model: network instead of `model.name`; its present weights are the start.
     """
+    if config.world.access == "air":
+        raise BadInput(
+            "world.access = 'air' is simulated and cannot be deployed: real devices send their updates one by one, so "
+            "set another access"
+        )
     found = dataset or load(config.data.name, config.data.task)
     refuse_without_labels(found.task, "a federation of real devices", "simulate it, or deploy a classification")
     if dataset is None:  # whose test samples are as devices see theirs

@@ -98,6 +98,19 @@ class Deferred:
         other._train, other._matrix, other._finite = make, None, None
         return other
 
+    def watched(
+        self, change: Callable[[Tensor], Tensor], measure: Callable[[Tensor], Tensor]
+    ) -> tuple["Deferred", Floats]:
+        """Rows that are changed once they are trained, and a number of each as changed, `[n_rows]`, known by then."""
+        found, train = np.zeros(self._n_rows), self._train
+
+        def make(rows: Ints | None) -> Tensor:
+            delta = change(train(rows))
+            found[slice(None) if rows is None else rows] = measure(delta).cpu().numpy()
+            return delta
+
+        return self.remade(make), found
+
     def visit(self, look: Callable[[Ints, Tensor], None]) -> None:
         """Train all rows, show them group by group, and note which are finite."""
         known = np.zeros(self._n_rows, dtype=np.bool_)

@@ -39,7 +39,7 @@ class Choice(NamedTuple):
         method = self.module.build(self.config)
         if not isinstance(method, Method):
             raise BadInput(f"build() of {self.source!r} returned {str(method)[:50]!r}: return a fedcell.Method")
-        return method
+        return method._replace(name=word(self.source))
 
 
 def names() -> list[str]:

@@ -149,9 +149,8 @@ def local(
 
 def aggregate(config: Config, problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
     """Average the shared models that arrived; own models are kept by their devices, heard or not."""
-    device, rows = played.received()
-    weights = config.server_lr * fedavg.shares(config.weights, played.observation, device)
-    params = mean_update(params, weights, rows)
+    weights = config.server_lr * fedavg.shares(config.weights, played.observation, played.heard())
+    params = mean_update(params, weights, played)
     labels = histogram(played.observation.store, problem.learner.train_samples.labels, state.labels.shape[1])
     return params, state._replace(own=remembered(state.own, played), labels=labels)
 

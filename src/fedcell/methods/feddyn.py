@@ -46,7 +46,9 @@ class State(NamedTuple):
 
 
 def build(config: Config) -> Method:
-    return default(config)._replace(init=init, local=partial(local, config), aggregate=partial(aggregate, config))
+    return default(config)._replace(
+        init=init, local=partial(local, config), aggregate=partial(aggregate, config), needs_rows=True
+    )
 
 
 def init(problem: Problem, params: Tensor) -> State:

@@ -58,6 +58,7 @@ def build(config: Config) -> Method:
         evaluate=evaluate,
         own_networks=True,
         sends="scores of public samples",
+        needs_rows=True,
         personal=own_models,
         needs_labels=True,
     )

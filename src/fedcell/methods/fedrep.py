@@ -113,9 +113,8 @@ def local(
 def aggregate(config: Config, problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
     """Average the bodies that arrived; heads are kept by their devices, heard or not."""
     body, after = ~_head(config, problem), params.clone()
-    _, rows = played.received()
     weights = config.server_lr * fedavg.weights_of(config, problem, played)
-    after[body] = mean_update(params[body], weights, rows)
+    after[body] = mean_update(params[body], weights, played)
     labels = histogram(played.observation.store, problem.learner.train_samples.labels, state.labels.shape[1])
     return after, state._replace(heads=remembered(state.heads, played), labels=labels)
 

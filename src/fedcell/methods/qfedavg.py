@@ -35,7 +35,10 @@ class Config(LossConfig, LocalConfig):
 
 def build(config: Config) -> Method:
     return default(config)._replace(
-        decide=partial(decide, config), aggregate=partial(aggregate, config), sends="updates with a loss beside them"
+        decide=partial(decide, config),
+        aggregate=partial(aggregate, config),
+        sends="updates with a loss beside them",
+        needs_rows=True,
     )
 
 

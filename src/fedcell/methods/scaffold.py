@@ -50,7 +50,10 @@ class State(NamedTuple):
 
 def build(config: Config) -> Method:
     return fedavg.build(config)._replace(
-        init=partial(init, config), local=partial(local, config), aggregate=partial(aggregate, config)
+        init=partial(init, config),
+        local=partial(local, config),
+        aggregate=partial(aggregate, config),
+        needs_rows=True,
     )
 
 

@@ -22,6 +22,9 @@ from .untrained import looks_at_updates, play
 
 ROUNDS = 100  # drawn if nobody says how many
 LOOKS = "its decisions look at what devices learn, so a plan with made-up updates is a guess: trust a short run"
+LENGTHS = (
+    "over the air, powers follow the lengths of updates, which a plan makes up: joules are a guess, seconds are not"
+)
 
 
 class Spread(NamedTuple):
@@ -116,7 +119,6 @@ def _planned(
     """The plan of one method over its seeds."""
     method = _method(tasks[0])
     drawn = [draw(problem, method) for problem in problems]
-    notes = [LOOKS] if looks_at_updates(problems[0], method) else []
     return summary(
         tasks[0].label,
         _values(tasks[0], keys),
@@ -124,8 +126,15 @@ def _planned(
         tuple(int(task.config["seed"]) for task in tasks),
         drawn,
         reaches,
-        notes,
+        caveats(problems[0], method),
     )
+
+
+def caveats(problem: Problem, method: Method) -> tuple[str, ...]:
+    """What keeps a plan from being exact."""
+    if problem.world.settings.access == "air":
+        return (LENGTHS,)
+    return (LOOKS,) if looks_at_updates(problem, method) else ()
 
 
 def _values(task: SweepRun, keys: Sequence[str]) -> dict[str, Any]:
@@ -153,7 +162,7 @@ def _own_config(task: SweepRun) -> Any:
 
 def _method(task: SweepRun) -> Method:
     method: Method = library.load(task.source).build(_own_config(task))
-    return method
+    return method._replace(name=library.word(task.source))
 
 
 def draw(problem: Problem, method: Method) -> DrawnRounds:

@@ -20,9 +20,9 @@ from ..record.prepare import rebuild, reconfigure
 from ..scenarios import build_problem
 from ..types import Floats, Row
 from ..until import LIMITS, Goal, falls, reached
-from .cell import LOOKS
+from .cell import caveats
 from .curves import LEAST, crossing
-from .untrained import looks_at_updates, play
+from .untrained import play
 
 REACH = 20  # the horizon: so many times the rounds of the pilot, if its settings have no more
 
@@ -131,7 +131,7 @@ def _planned(
         raise BadInput(f"{folder} has an own {' and '.join(spec.own)}: forecasts are of runs that fedcell can rebuild")
     config = replace(reconfigure(spec), rounds=max(int(last), rounds), until="")
     problem, method = build_problem(config), rebuild(spec, {})
-    notes = (LOOKS,) if looks_at_updates(problem, method) else ()
+    notes = caveats(problem, method)
     later = [row for row, _ in play(problem, method)][rounds:]
     total = {name: np.concatenate([part, part[-1] + np.cumsum(_each(later, name))]) for name, part in spent.items()}
     found = {}

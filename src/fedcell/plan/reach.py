@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..radio import bands, cost
+from ..radio import air, bands, cost
 from ..radio.contract import TOLERANCE
 from ..radio.forecast import budget_joule
 from ..types import Bools, Floats, Observation, World
@@ -56,6 +56,8 @@ def look(world: World, observation: Observation, batch_size: int) -> Floats:
     devices, deadline_s = observation.devices, world.settings.deadline_s
     samples = np.full(world.n_devices, float(batch_size)) if batch_size else observation.store.size.astype(np.float64)
     cycles = cost.cycles(1, samples, devices.cycles_per_sample)
+    if world.settings.access == "air":
+        return _at_once(world, observation, cycles)
     per_watt = bands.sinr_per_watt(world, observation).max(axis=1)  # on the best band
     band_hz, bit, budget = world.settings.bandwidth_hz, world.payload_bit, budget_joule(observation)
     rate = band_hz * np.log1p(devices.power_watt * per_watt) / np.log(2.0)
@@ -74,6 +76,28 @@ def look(world: World, observation: Observation, batch_size: int) -> Floats:
     chance = _chance(world, observation, per_watt)
     present = observation.available
     return np.array([present, present & in_time, present & affordable, present & feasible, present * feasible * chance])
+
+
+def _at_once(world: World, observation: Observation, cycles: Floats) -> Floats:
+    """The same if all devices send at once, with symbols that take equally long and full power in the worst case.
+
+    A channel that is too weak is an outage. A device that is alone has the powers of all antennas, here with the mean
+    fading at all but the first.
+    """
+    devices, deadline_s, budget = observation.devices, world.settings.deadline_s, budget_joule(observation)
+    upload_s = air.upload_s(world, np.full(world.n_devices, world.payload_bit))
+    in_time = cycles / devices.cpu_hz + upload_s <= deadline_s * (1 + TOLERANCE)
+    sending_joule = devices.power_watt * upload_s
+    affordable = sending_joule <= budget * (1 + TOLERANCE)
+    slowest_hz = np.where(
+        in_time, cycles / np.where(in_time, deadline_s - upload_s, 1.0), 0.0
+    )  # takes the least energy
+    joule = cost.compute_joule(cycles, slowest_hz, devices.capacitance) + sending_joule
+    feasible = in_time & (joule <= budget * (1 + TOLERANCE))
+    gain = observation.gain + (world.settings.antennas - 1) * observation.mean_gain
+    present = observation.available
+    heard = present & feasible & air.strong_enough(world, devices.power_watt, gain, observation.mean_gain)
+    return np.array([present, present & in_time, present & affordable, present & feasible, heard], dtype=np.float64)
 
 
 def _some_split(

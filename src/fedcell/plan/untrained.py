@@ -16,7 +16,7 @@ from ..learn.deferred import Deferred, Question
 from ..learn.work import Report, Work
 from ..rng import SETUP, stream
 from ..simulate import simulate
-from ..types import Ints, Method, Problem, Row, Snapshot, Start, Store, Updates
+from ..types import Floats, Ints, Method, Problem, Row, Snapshot, Start, Store, Updates
 
 N_KINDS = 16  # different rows that devices send in turns
 SIZE = 1e-3  # standard deviation of their entries
@@ -56,6 +56,12 @@ class MadeUp(Deferred):
 
     def remade(self, make: Callable[[Ints | None], Tensor]) -> Deferred:
         return Deferred(make, self.steps, self.n_params, 1, max(len(self.steps), 1), self.device)
+
+    def watched(
+        self, change: Callable[[Tensor], Tensor], measure: Callable[[Tensor], Tensor]
+    ) -> tuple[Deferred, Floats]:
+        kinds = change(self.kinds)
+        return MadeUp(kinds, self.steps), measure(kinds).cpu().numpy()[self.of_row]
 
 
 def untrained(problem: Problem, purpose: str = "plan") -> Problem:

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..types import Decision, Floats, Ints, Observation, World
 from ..units import db_to_ratio
-from . import cost, link, rate
+from . import air, cost, link, rate
 from .contract import TOLERANCE
 from .downlink import download
 
@@ -23,9 +23,11 @@ def times(world: World, observation: Observation, decision: Decision) -> tuple[F
 
     Returns: `[n_devices]` each.
     """
+    compute_s = cost.compute_s(_cycles(observation, decision), _clock_hz(decision))
+    if world.settings.access == "air":
+        return compute_s, air.upload_s(world, decision.payload_bit)
     quality = sinr(world, observation, decision)
-    upload_s = cost.upload_s(decision.payload_bit, link.rate_bps(world, decision.bandwidth_hz, quality))
-    return cost.compute_s(_cycles(observation, decision), _clock_hz(decision)), upload_s
+    return compute_s, cost.upload_s(decision.payload_bit, link.rate_bps(world, decision.bandwidth_hz, quality))
 
 
 def sinr(world: World, observation: Observation, decision: Decision) -> Floats:

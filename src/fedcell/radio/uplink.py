@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ..rng import stream
 from ..types import Bools, Decision, Floats, Ints, Observation, Outcome, Uplink, World
 from ..units import db_to_ratio
-from . import cost, link
+from . import air, cost, link
 from .contract import DTYPES, TOLERANCE, check_decision
 from .crosstalk import disturbed
 from .downlink import WayDown, download
@@ -46,6 +46,10 @@ def transmit(world: World, observation: Observation, decision: Decision, seed: i
     of the work. A device without any rate is late, or lost to outage (sending nothing) if there is no
     deadline.
 
+    With `access = air` the devices of a cell send together, as soon as the last of them is ready that is not late. A
+    device that is silent, late or cannot pay for its full power sends nothing. Joules are those of full power until the
+    updates are known (`air.superposed`).
+
     A decision may set another budget, such as `inf`, which stops nobody; all joules are counted. Batteries pay for it
     as far as they go, and an empty one keeps its device out of the next round.
 
@@ -61,6 +65,7 @@ def transmit(world: World, observation: Observation, decision: Decision, seed: i
     observation = disturbed(world, observation, decision)
     down = download(world, observation, decision)
     selected, n_devices = np.flatnonzero(decision.selected), world.n_devices
+    sends = _sends_at_once(world, observation, decision, seed)
     idle_watt, charge = observation.devices.idle_watt, observation.battery_joule
     observation, decision = _seen_by(observation, selected), _asked_of(decision, selected)  # all that follows: theirs
     budget = budget_joule(observation)
@@ -70,7 +75,9 @@ def transmit(world: World, observation: Observation, decision: Decision, seed: i
     budget = budget - heard.joule
     plan = unhindered(world, observation, decision)
     plan, repeats, decoded = _with_errors(world, observation, decision, plan, selected, seed)
-    waits_s = _waits_s(world, observation.topology.cell[selected], plan, heard.seconds)
+    if sends is not None:
+        plan, decoded = plan._replace(upload_s=np.where(sends, plan.upload_s, 0.0)), sends
+    waits_s = _waits_s(world, observation.topology.cell[selected], plan, heard)
     finish_s = _finish_s(observation, plan, waits_s)
     late = finish_s > heard.deadline_s * (1 + TOLERANCE)
     if isfinite(decision.deadline_s):
@@ -83,6 +90,8 @@ def transmit(world: World, observation: Observation, decision: Decision, seed: i
     outcome = _for_all(_outcome(broke | heard.broke, late, lost), selected, n_devices)
     round_s = _round_s(world, decision, finish_s + heard.seconds)
     uplink = Uplink(compute_s, upload_s, compute_joule, radio_joule, sent_bit, outcome, round_s)
+    if sends is not None:
+        uplink = _symbols_alone(uplink)
     if down is not None:
         receive_joule = _for_all(np.asarray(heard.joule), selected, n_devices)
         uplink = uplink._replace(receive_joule=receive_joule, downlink_bit=down.bit)
@@ -177,11 +186,13 @@ def _listened(down: WayDown | None, budget: Floats, devices: Ints, deadline_s: f
     return Listened(seconds, np.minimum(joule, budget), np.maximum(deadline_s - seconds, 0.0), broke)
 
 
-def _waits_s(world: World, cell: Ints, plan: Unhindered, heard_s: float | Floats) -> Floats | None:
+def _waits_s(world: World, cell: Ints, plan: Unhindered, heard: Listened) -> Floats | None:
     """How long each device waits for its turn: the first to be ready in a cell sends first; None without turns."""
+    if world.settings.access == "air":
+        return _waits_for_all_s(cell, plan, heard)
     if world.settings.access != "tdma" or world.settings.response != "computed":
         return None
-    start_s = plan.compute_s + heard_s
+    start_s = plan.compute_s + heard.seconds
     waits = np.zeros(len(cell))
     for number in np.unique(cell):
         here = np.flatnonzero((cell == number) & ~plan.silent)
@@ -190,6 +201,29 @@ def _waits_s(world: World, cell: Ints, plan: Unhindered, heard_s: float | Floats
         before = np.cumsum(upload) - upload
         waits[here] = np.maximum.accumulate(ready - before) + before - ready
     return waits
+
+
+def _waits_for_all_s(cell: Ints, plan: Unhindered, heard: Listened) -> Floats:
+    """How long each device waits until all of its cell are ready that can end in time; who cannot waits for nobody."""
+    ready = plan.compute_s + heard.seconds
+    sends = (plan.upload_s > 0) & (plan.compute_s + plan.upload_s <= heard.deadline_s * (1 + TOLERANCE))
+    last = np.zeros(int(cell.max(initial=0)) + 1)
+    np.maximum.at(last, cell[sends], ready[sends])
+    return np.where(sends, last[cell] - ready, 0.0)
+
+
+def _sends_at_once(world: World, observation: Observation, decision: Decision, seed: int) -> Bools | None:
+    """Which selected devices send over the air, `[n_selected]`; None in a world where each sends for itself."""
+    if world.settings.access != "air":
+        return None
+    gain = air.combined_gain(world, observation, decision, seed)
+    return air.strong_enough(world, decision.power_watt, gain, observation.mean_gain)[decision.selected]
+
+
+def _symbols_alone(uplink: Uplink) -> Uplink:
+    """The uplink of symbols that are no bits, and that nobody sends who is not part of the sum."""
+    upload_s, joule = (np.where(uplink.delivered, part, 0.0) for part in (uplink.upload_s, uplink.radio_joule))
+    return uplink._replace(upload_s=upload_s, radio_joule=joule, sent_bit=np.zeros_like(upload_s))
 
 
 def _finish_s(observation: Observation, plan: Unhindered, waits_s: Floats | None) -> Floats:

@@ -114,7 +114,7 @@ def rebuild(spec: Spec, own: Mapping[str, Method]) -> Method:
         raise FedcellError(f"{spec.source} changed since this run began: restore it, or start a new run with it")
     module = library.load(spec.source)
     method: Method = module.build(options.from_dict(module.Config(), spec.settings))
-    return method
+    return method._replace(name=library.word(spec.source))
 
 
 def reconfigure(spec: Spec) -> Config:

@@ -134,7 +134,10 @@ def trained(cell: Cell, updates: Updates) -> Updates:
     rows = _rows(updates.device, cell)
     device = np.searchsorted(cell.device, updates.device[rows])
     beside = updates.kept, updates.bit, updates.tail
-    return Updates(device, updates.delta[rows], *each(lambda part: part[rows], beside))
+    part = (
+        updates.rows.some(rows) if hasattr(updates.rows, "some") else updates.delta[rows]
+    )  # sums have no rows to view
+    return Updates(device, part, *each(lambda part: part[rows], beside))
 
 
 def _world(world: World, number: int, device: Ints, seed: int) -> World:

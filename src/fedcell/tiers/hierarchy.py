@@ -76,6 +76,7 @@ def over_edges(problem: Problem, method: Method) -> Method:
         encode=as_is if method.encode is as_is else partial(encode, cells, method),
         scope="server",  # lifted once is enough
         statistics=method.statistics,
+        name=method.name,
     )
 
 
@@ -83,6 +84,9 @@ def relayed(problem: Problem, decision: Decision, uplink: Uplink) -> dict[str, f
     """The column of a row where base stations have somebody to send to: they relay every update that they got."""
     if problem.world.n_cells == 1 and not problem.world.settings.edge_rounds:
         return {}
+    if uplink.sums is not None:  # a station has one sum to relay, whoever made it
+        numbers = 2 * uplink.sums["symbols"]
+        return {"backhaul_bit": numbers * problem.world.settings.bits_per_parameter}
     return {"backhaul_bit": float(decision.payload_bit[uplink.delivered].sum())}
 
 

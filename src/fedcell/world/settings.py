@@ -6,6 +6,7 @@ from math import inf
 from ..errors import BadInput
 from ..options import Law, option
 from ..tables import File
+from .air_settings import AirConfig
 from .link_settings import LinkConfig
 from .motion_settings import MotionConfig
 
@@ -81,8 +82,9 @@ class CellConfig:
     access: str = option(
         "fdma",
         "fdma: devices share bandwidth_hz per cell; own_band: each has bandwidth_hz; block: n_blocks of bandwidth_hz; "
-        "tdma: devices of a cell send in turn, each on bandwidth_hz",
-        choices=("fdma", "own_band", "block", "tdma"),
+        "tdma: devices of a cell send in turn, each on bandwidth_hz; air: all send at once on bandwidth_hz, and the "
+        "base station hears their sum",
+        choices=("fdma", "own_band", "block", "tdma", "air"),
     )
     bandwidth_hz: float = option(10e6, "bandwidth, see access", above=0, most=1e15)
     n_blocks: int = option(10, "resource blocks per cell (access=block)", least=1, most=1_000_000, needs="access=block")
@@ -170,7 +172,7 @@ class CellConfig:
 
 
 @dataclass(frozen=True)
-class WorldConfig(MotionConfig, LinkConfig, CellConfig):
+class WorldConfig(AirConfig, MotionConfig, LinkConfig, CellConfig):
     """Radio cells and the devices in them. A number or range such as `1e9..2e9` is drawn per device."""
 
     def __post_init__(self) -> None:
@@ -185,7 +187,7 @@ class WorldConfig(MotionConfig, LinkConfig, CellConfig):
         if self.n_fast > self.n_devices:
             n = self.n_devices
             raise BadInput(f"world.n_fast = {self.n_fast} but there are {n} devices: lower it to at most {n}")
-        if self.interference == "others" and (self.n_cells == 1 or self.access == "own_band"):
+        if self.interference == "others" and (self.n_cells == 1 or self.access in ("own_band", "air")):
             raise BadInput(
                 f"world.interference = 'others' needs several cells that share a band, not world.n_cells = "
                 f"{self.n_cells} with world.access = {self.access!r}: use topology=cells with fdma, block or tdma"
@@ -204,6 +206,23 @@ class WorldConfig(MotionConfig, LinkConfig, CellConfig):
             raise BadInput(
                 "world.power_control = 'open_loop' needs a band that is known beforehand, and world.access = 'fdma' "
                 "shares one: use own_band, block or tdma"
+            )
+        if self.access == "air":
+            _check_air(self)
+
+
+def _check_air(settings: WorldConfig) -> None:
+    """Refuse what is about single uploads, which nobody receives over the air."""
+    for key, needed, why in (
+        ("link", "shannon", "sends bits"),
+        ("response", "computed", "draws when each device answers"),
+        ("outage_threshold_db", None, "loses single uploads"),
+    ):
+        value = getattr(settings, key)
+        if value != needed:
+            raise BadInput(
+                f"world.{key} = {value!r} {why} and with world.access = 'air' all devices send symbols at once: set "
+                f"{key}={'none' if needed is None else needed}, or another access"
             )
 
 

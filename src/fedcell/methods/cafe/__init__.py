@@ -90,6 +90,7 @@ def build(config: Config) -> Method:
         broadcast=partial(broadcast, config),
         local=partial(local, config),
         aggregate=partial(aggregate, config),
+        needs_rows=config.scheme == "agu",
     )
 
 

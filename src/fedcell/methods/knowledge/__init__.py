@@ -133,6 +133,7 @@ def build(config: Config) -> Method:
         broadcast=broadcast,
         local=partial(local, config),
         aggregate=partial(aggregate, config),
+        needs_rows=True,
         evaluate=evaluate,
         own_networks=True,
         sends="class means of features",

@@ -109,6 +109,11 @@ def _own(given: Any) -> Any:
 
 
 def init(method: Method, coding: Coding, problem: Problem, params: Tensor) -> CodedState:
+    if problem.world.settings.access == "air":
+        raise BadInput(
+            f"{coding.name} does not go with world.access = 'air': it makes bits of each update and devices send "
+            "symbols at once, so drop it, or use another access"
+        )
     n_kept = fitted(coding, problem).n_kept(len(params))
     rest = nothing(problem.world.n_devices, n_kept) if coding.feedback else None
     return CodedState(method.init(planned(coding, problem), params), rest)

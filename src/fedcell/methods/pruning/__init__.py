@@ -113,6 +113,7 @@ def build(config: Config) -> Method:
         broadcast=defaults.broadcast,
         local=partial(local, config),
         aggregate=partial(aggregate, config),
+        needs_rows=True,
         evaluate=evaluate,
         sends="parts of a model",
         statistics="refused",

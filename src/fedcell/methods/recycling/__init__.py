@@ -85,6 +85,7 @@ def build(config: Config) -> Method:
         decide=partial(decide, config),
         local=partial(local, config, prox=config.prox),
         aggregate=partial(aggregate, config),
+        needs_rows=True,
         evaluate=evaluate,
     )
 

@@ -129,6 +129,7 @@ def build(config: Config) -> Method:
         decide=partial(decide, config),
         local=partial(local, config),
         aggregate=partial(aggregate, config),
+        needs_rows=True,
         evaluate=evaluate,
     )
 

@@ -54,7 +54,9 @@ def robust(method: Method, config: RobustConfig, name: str = "this method") -> M
             f"robust aggregation does not go with {name}: it compares updates of a shared model and devices of {name} "
             f"send {method.sends}, so use {name} without it, or a method that sends updates"
         )
-    return method._replace(aggregate=partial(aggregate, method.aggregate, config), clean=partial(cleaned, config))
+    return method._replace(
+        aggregate=partial(aggregate, method.aggregate, config), clean=partial(cleaned, config), needs_rows=True
+    )
 
 
 def aggregate(
