@@ -36,6 +36,11 @@ def told(choice: Choice) -> dict[str, Any]:
         raise BadInput(
             f"coding {name!r} is a file, which devices may not have: name one of {', '.join(codings.names())}"
         )
+    if module.build(choice.config).at_sum is not None:
+        raise BadInput(
+            f"{name} cannot be deployed: its noise comes from the seed of the run, which the server knows and which "
+            "protects nobody, so simulate it"
+        )
     if module.build(choice.config).keeps_lost:
         raise BadInput(f"{name} cannot keep what was lost: a device does not learn what arrived, so set lost=dropped")
     settings = options.to_dict(choice.config)

@@ -14,7 +14,7 @@ import numpy as np
 from torch import Tensor
 
 from ..options import option
-from ..types import Floats, Ints, Method, Observation, Problem, Round
+from ..types import Floats, Ints, Method, Observation, Problem, Round, of_means
 from .parts.defaults import LocalConfig, default, mean_update
 
 
@@ -30,6 +30,7 @@ def build(config: Config) -> Method:
     return default(config)._replace(aggregate=partial(aggregate, config), shares=partial(shares, config.weights))
 
 
+@of_means
 def aggregate(config: Config, problem: Problem, params: Tensor, state: Any, played: Round) -> tuple[Tensor, Any]:
     share = shares(config.weights, played.observation, played.heard())
     return mean_update(params, config.server_lr * share, played), state
