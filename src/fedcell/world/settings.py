@@ -6,6 +6,7 @@ from math import inf
 from ..errors import BadInput
 from ..options import Law, option
 from ..tables import File
+from .attack import AttackConfig
 from .link_settings import LinkConfig
 from .motion_settings import MotionConfig
 
@@ -170,7 +171,7 @@ class CellConfig:
 
 
 @dataclass(frozen=True)
-class WorldConfig(MotionConfig, LinkConfig, CellConfig):
+class WorldConfig(AttackConfig, MotionConfig, LinkConfig, CellConfig):
     """Radio cells and the devices in them. A number or range such as `1e9..2e9` is drawn per device."""
 
     def __post_init__(self) -> None:
