@@ -19,7 +19,7 @@ FLOORS = [  # a room may import from its own floor and the floors below
     {"methods"},
     {"scenarios"},
     {"resolve", "study"},
-    {"foretelling", "lifting", "screening", "simulate"},
+    {"attacking", "foretelling", "lifting", "screening", "simulate"},
     {
         "record",
         "report",

@@ -99,10 +99,12 @@ WORLDS = {
 CODED = [
     *("fedavg+topk:fraction=0.3", "scaffold+topk:fraction=0.3,lost=kept", "osafl+topk:fraction=0.3,feedback=false"),
     *("fedavg+qsgd:levels=4", "scaffold+sign:lost=kept", "osafl+stc:fraction=0.3", "fedprox+randk:fraction=0.3"),
-    "osafl+cast:to=int8",
+    *("osafl+cast:to=int8", "fedavg+private:clip_norm=5,noise_multiplier=0.05,secure=pairwise"),
+    "fedopt+private:clipping=adaptive,noise_multiplier=0.01,scheduler=random,n_selected=5,server_lr=0.1",
+    "fedprox+private:dp=local,clip_norm=5,noise_multiplier=0.001",
 ]
 VARIED = [
-    "fedavg:scheduler=fedcs",  # which may leave everyone out
+    *("fedavg:scheduler=fedcs", "fedavg:scheduler=poisson,n_selected=4"),  # which may leave everyone out
     *("fedbuff:buffer=2", "fedbuff+topk:fraction=0.3,buffer=2", "fedasync:scheduler=random,n_selected=2"),
 ]
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from . import radio, world
+from .attacking import attacked
 from .errors import Diverged
 from .foretelling import foretold_by
 from .lifting import lifted
@@ -22,8 +23,8 @@ from .types import Decision, Environment, Method, Observation, Problem, Round, R
 def carry_out(
     problem: Problem, method: Method, state: object, start: Start, observation: Observation, decision: Decision
 ) -> Round:
-    """Train, encode and send in the simulated world."""
-    trained = method.local(problem, state, start, observation, decision)
+    """Train, encode and send in the simulated world; attackers change what they trained."""
+    trained = attacked(problem, method.local(problem, state, start, observation, decision), observation.round)
     updates = method.encode(problem, state, trained, observation, decision)
     decision = radio.as_sent(decision, updates)
     uplink = radio.transmit(problem.world, observation, decision, problem.seed)

@@ -468,6 +468,21 @@ def is_stateless(local: Callable[..., Updates]) -> bool:
     return getattr(getattr(local, "func", local), "stateless", False)
 
 
+def of_means(aggregate: Seam) -> Seam:
+    """Mark an `aggregate` that takes a mean of the rows heard and nothing else of a round.
+
+    Its weights sum to one, and neither who is heard nor what devices keep has a say. A server that gets the sum of a
+    round alone can call it with one row, the mean.
+    """
+    aggregate.of_means = True  # type: ignore[attr-defined]
+    return aggregate
+
+
+def takes_means(aggregate: Callable[..., Any]) -> bool:
+    """Whether an `aggregate`, or the function behind a `partial`, is marked so."""
+    return getattr(getattr(aggregate, "func", aggregate), "of_means", False)
+
+
 class Environment(NamedTuple):
     """Where rounds are played: in a simulation, on real devices, or in a rehearsal with made-up answers."""
 

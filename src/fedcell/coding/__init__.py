@@ -2,21 +2,56 @@
 
 `fedavg+topk:fraction=0.01` is FedAvg whose devices send the largest entries of their updates. A coding file has a
 docstring whose first line says what it is, a frozen dataclass `Config` made of `option(...)` fields, and
-`build(config) -> Coding`. `methods.parts.coded` wraps a method in a coding.
+`build(config) -> Coding`. `methods.parts.coded` wraps a method in a coding, `methods.parts.summed` in one whose server
+gets the sum of what devices send and nothing else (`AtSum`).
 """
 
 from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from .. import pieces
+from ..types import Bools, Problem
 
 Payload = Mapping[str, Tensor]  # what is sent, by name
 Shapes = tuple[tuple[int, ...], ...]  # of the layers of a network, in the order in which a row has them
+
+
+class Sampling(NamedTuple):
+    """How a round draws its devices; none of it depends on what they hold."""
+
+    rule: str  # all, random (so many of those that are there, without replacement), poisson, or another scheduler
+    rate: float  # the highest chance of an available device
+    n_expected: float  # devices that are drawn on average
+
+
+class Extra(NamedTuple):
+    """What a round costs every device beside its payload."""
+
+    up_bit: float
+    down_bit: float
+    cycles: float  # of its CPU
+
+
+class AtSum(NamedTuple):
+    """The seam at the sum: what a coding does whose server gets one sum of a round, of everyone it heard.
+
+    `memory` is what its server remembers, any tree. `start` refuses what the coding does not go with. `mean` makes what
+    the method gets in the place of all rows, or None: nothing is released in this round.
+    """
+
+    start: Callable[[Problem, Sampling], Any]  # memory before the first round
+    now: Callable[[Any], "Coding"]  # the coding of devices, as the memory has it
+    numbers: Callable[[Payload], Tensor]  # what is added up of a payload, [n_summed]
+    n_summed: Callable[[int], int]  # of an update of so many numbers
+    noted: Callable[[Any, Sampling, Bools], Any]  # memory with a round to come: how it draws, and who was drawn
+    columns: Callable[[Any], Mapping[str, float]]  # of the row of that round
+    mean: Callable[[Any, Tensor, Sampling, int, np.random.Generator], tuple[Tensor | None, Any]]
+    extra: Callable[[int, int], Extra]  # devices of a round, numbers of an update -> what each pays
 
 
 class Coding(NamedTuple):
@@ -43,6 +78,7 @@ class Coding(NamedTuple):
     shaped: "Callable[[Shapes], Coding] | None" = None  # None: layers make no difference
     memory: Callable[[Payload], Tensor] | None = None
     n_memory: int = 0
+    at_sum: "AtSum | None" = None  # the server gets a sum; None: it gets rows
 
     def for_network(self, shapes: Shapes) -> "Coding":
         """The coding for rows of a network with these layers."""

@@ -45,6 +45,11 @@ def told(choice: Choice, shapes: Shapes = ()) -> dict[str, Any]:
             f"coding {name!r} is a file, which devices may not have: name one of {', '.join(codings.names())}"
         )
     coding: Coding = module.build(config)
+    if coding.at_sum is not None:
+        raise BadInput(
+            f"{name} cannot be deployed: its noise comes from the seed of the run, which the server knows and which "
+            "protects nobody, so simulate it"
+        )
     if coding.keeps_lost:
         raise BadInput(f"{name} cannot keep what was lost: a device does not learn what arrived, so set lost=dropped")
     settings = options.to_dict(config)

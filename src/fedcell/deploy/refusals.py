@@ -40,6 +40,10 @@ def refuse_what_is_simulated(config: Config) -> None:
             f"world.edge_rounds = {world.edge_rounds} cannot be deployed: a Flower federation has one server and no "
             "base stations, so set it to 0"
         )
+    if world.attack != "none":
+        raise BadInput(
+            f"world.attack = {world.attack!r} cannot be deployed: attackers are simulated devices, so set it to none"
+        )
     if world.outage_threshold_db is not None:
         raise BadInput(
             f"world.outage_threshold_db = {world.outage_threshold_db:g} cannot be deployed: real channels lose uploads "

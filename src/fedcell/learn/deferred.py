@@ -111,6 +111,12 @@ class Deferred:
 
         return self.remade(make), found
 
+    def mapped(self, change: Callable[[Ints | None, Tensor], Tensor], n_params: int) -> "Deferred":
+        """Rows that are changed when they are trained: `change(rows, delta)` is `[n_rows, n_params]`."""
+        other = self.remade(lambda rows: change(rows, self._train(rows)))
+        other.n_params = n_params
+        return other
+
     def visit(self, look: Callable[[Ints, Tensor], None]) -> None:
         """Train all rows, show them group by group, and note which are finite."""
         known = np.zeros(self._n_rows, dtype=np.bool_)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..errors import BadInput
 from ..options import option
-from ..types import Floats, Ints, Method, Observation, Problem, Round
+from ..types import Floats, Ints, Method, Observation, Problem, Round, of_means
 from .parts.by_lot import COSTS
 from .parts.defaults import LocalConfig, default, mean_update, setting, steps_of
 from .parts.resources import Wanted
@@ -47,6 +47,7 @@ def build(config: Config) -> Method:
     return default(config)._replace(aggregate=partial(aggregate, config), shares=partial(shares, weights))
 
 
+@of_means
 def aggregate(config: Config, problem: Problem, params: Tensor, state: Any, played: Round) -> tuple[Tensor, Any]:
     return mean_update(params, config.server_lr * weights_of(config, problem, played), played), state
 

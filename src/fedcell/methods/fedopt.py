@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from ..options import option
-from ..types import Method, Problem, Round
+from ..types import Method, Problem, Round, of_means
 from . import fedavg
 
 
@@ -71,6 +71,7 @@ def init(config: Config, problem: Problem, params: Tensor) -> State:
     return State(torch.zeros_like(params), torch.full_like(params, config.second_start))
 
 
+@of_means
 def aggregate(config: Config, problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
     device = played.heard()
     if not len(device):

@@ -21,7 +21,9 @@ from ..data.characters import CharactersConfig
 from ..data.datasets import retasked
 from ..data.generated import GENERATORS, Drawn
 from ..data.partition import BY_LABEL
+from ..data.poison import flipped_labels
 from ..data.settings import DataConfig
+from ..data.targets import Targets
 from ..data.video import VideoConfig
 from ..errors import BadInput, did_you_mean
 from ..learn import models
@@ -38,6 +40,7 @@ from ..types import Ints, Problem, Store, Stream
 from ..until import written_goals
 from ..unused_settings import unused_settings
 from ..world import binomial_stream, build_world, markov_stream, static_stream
+from ..world.attack import attackers
 from ..world.settings import StreamConfig, WorldConfig
 
 
@@ -202,6 +205,11 @@ def _samples(config: Config, dataset: Dataset | None, device: torch.device, samp
     if dataset is None and (generate := GENERATORS.get(config.data.name)):
         if samples_each:
             raise BadInput(f"{config.data.name} says how many samples each device holds: drop --samples")
+        if config.world.attack == "label_flip":
+            raise BadInput(
+                f"world.attack = 'label_flip' does not go with data.name = {config.data.name!r}, whose samples are "
+                "made as devices meet them: use sign_flip, scale or noise"
+            )
         settings = getattr(config, config.data.name)
         return generate(settings, config.world.n_devices, config.rounds, config.seed, device)
     own = dataset is None  # nobody else holds what is loaded here
@@ -214,10 +222,25 @@ def _samples(config: Config, dataset: Dataset | None, device: torch.device, samp
         found = skewed(config.data, found, config.world.n_devices, config.seed)
         test_owner = devices_of_test(config.data, found, config.world.n_devices, config.seed)
     found = scaled(found, config.data.scaling, reuse=own)
-    train, test = Samples(found.x_train, found.y_train, device), Samples(found.x_test, found.y_test, device)
+    labels = found.y_train if samples_each else _labels(config, found)
+    train, test = Samples(found.x_train, labels, device), Samples(found.x_test, found.y_test, device)
     test.owner = test_owner
     stream = _equal_stores(config, len(train), samples_each) if samples_each else build_stream(config, found)
     return Drawn(train, test, stream, found.n_classes, found.scaling, found.task)
+
+
+def _labels(config: Config, dataset: Dataset) -> Targets:
+    """Labels as devices have them: those of attackers may be wrong."""
+    if config.world.attack != "label_flip":
+        return dataset.y_train
+    refuse_without_labels(dataset.task, "world.attack = 'label_flip'", "use sign_flip, scale or noise")
+    if config.stream.kind == "markov":
+        raise BadInput(
+            "world.attack = 'label_flip' needs samples that belong to one device, and stream.kind = 'markov' draws "
+            "from all: use stream.kind=static or binomial, or sign_flip, scale or noise"
+        )
+    attacker = attackers(config.world, config.world.n_devices, config.seed)
+    return flipped_labels(config.data, dataset, attacker, config.seed)
 
 
 def _equal_stores(config: Config, n_samples: int, each: int) -> Stream:

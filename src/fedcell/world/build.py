@@ -16,6 +16,7 @@ from ..radio.cost import open_loop_watt
 from ..radio.crosstalk import foreseen
 from ..types import Arrived, Bools, Devices, Floats, Observation, Stream, Topology, Uplink, World, WorldState
 from ..units import dbm_to_watt
+from .attack import attackers
 from .channel import channels, gains_to_all, interference_watt
 from .devices import draw_devices, redraw_cpu, switched_on, table_lines
 from .energy import gained_joule, on_now, settled
@@ -108,7 +109,7 @@ def serve(
         seed: of the run.
         ask: the models that devices have; called by streams that need them alone.
     """
-    seen = columns(world, observation)
+    seen = columns(world, observation, seed)
     if world.stream.serve is None:
         return state, seen
     arrived = Arrived(seed, observation.round, before.memory, state.memory, observation.topology.cell, ask)
@@ -116,9 +117,13 @@ def serve(
     return state._replace(memory=memory), {**seen, **found}
 
 
-def columns(world: World, observation: Observation) -> dict[str, float]:
-    """What a row says of a world that changes by itself: who is there, and how full batteries are."""
+def columns(world: World, observation: Observation, seed: int) -> dict[str, float]:
+    """What a row says of a world that changes by itself: who is there, how full batteries are, how many attack."""
     settings, devices, found = world.settings, world.devices, {}
+    if settings.attack != "none":
+        found["n_attackers"] = float(
+            np.count_nonzero(attackers(settings, world.n_devices, seed) & observation.available)
+        )
     if settings.traces or settings.geometry in MOVING:
         found["n_available"] = float(np.count_nonzero(observation.available))
     if any(part is not None for part in (devices.idle_watt, devices.harvest_watt, devices.charge_watt)):

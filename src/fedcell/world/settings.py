@@ -7,6 +7,7 @@ from ..errors import BadInput
 from ..options import Law, option
 from ..tables import File
 from .air_settings import AirConfig
+from .attack import AttackConfig
 from .link_settings import LinkConfig
 from .motion_settings import MotionConfig
 
@@ -172,7 +173,7 @@ class CellConfig:
 
 
 @dataclass(frozen=True)
-class WorldConfig(AirConfig, MotionConfig, LinkConfig, CellConfig):
+class WorldConfig(AirConfig, AttackConfig, MotionConfig, LinkConfig, CellConfig):
     """Radio cells and the devices in them. A number or range such as `1e9..2e9` is drawn per device."""
 
     def __post_init__(self) -> None:

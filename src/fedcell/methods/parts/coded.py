@@ -36,6 +36,7 @@ from ...types import (
     stateless,
 )
 from .contributions import Contributions, nothing, remember, row_of
+from .summed import summed
 
 
 class CodedState(NamedTuple):
@@ -55,6 +56,8 @@ class CodedKept(NamedTuple):
 
 def coded(method: Method, coding: Coding, name: str = "this method") -> Method:
     """The method with a coding between `local` and sending; raises BadInput if the two do not go together."""
+    if coding.at_sum is not None:
+        return summed(method, coding, name)
     if method.sends != "updates":
         raise BadInput(
             f"{coding.name} does not go with {name}: it codes updates of a shared model and devices of {name} send "

@@ -13,7 +13,20 @@ from ...errors import BadInput
 from ...learn.optimiser import Optimiser, rate_factor
 from ...learn.work import Objective, Rule, Work
 from ...options import option
-from ...types import Decision, Floats, Ints, Method, Observation, Problem, Round, Start, Store, Updates, stateless
+from ...types import (
+    Decision,
+    Floats,
+    Ints,
+    Method,
+    Observation,
+    Problem,
+    Round,
+    Start,
+    Store,
+    Updates,
+    of_means,
+    stateless,
+)
 from .resources import BLOCKS, epoch_steps, plan
 from .schedulers import SCHEDULERS, schedule
 
@@ -35,7 +48,7 @@ class LocalConfig(TrainingConfig):
     scheduler: str = option("all", "who trains", choices=tuple(SCHEDULERS))
     n_selected: int = option(
         10,
-        "devices picked per cell and round, except by the scheduler `all`; by `fedcs` at most",
+        "devices picked per cell and round, except by the scheduler `all`; by `fedcs` at most, by `poisson` on average",
         least=1,
         needs="scheduler!=all",
     )
@@ -207,6 +220,7 @@ def evaluate(problem: Problem, params: Tensor, state: Any) -> Mapping[str, float
 def default(config: LocalConfig) -> Method:
     """FedAvg's seams with equal weights; replace what a paper changes with `._replace(...)`."""
 
+    @of_means
     def aggregate(
         problem: Problem,
         params: Tensor,

@@ -25,7 +25,9 @@ def schedule(
     steps: int | Ints | None = None,
     batch_size: int | None = None,
 ) -> Bools:
-    """Who trains, `[n_devices]`: at most `n_selected` per cell (`all`: everyone), never more than there are blocks.
+    """Who trains, `[n_devices]`: at most `n_selected` per cell, never more than there are blocks.
+
+    `all` takes everyone, `poisson` `n_selected` on average.
 
     `steps` and `batch_size` are the local work to expect; None: that of the `train` section.
     """
@@ -35,7 +37,7 @@ def schedule(
         epochs = train.epochs
         steps = epoch_steps(epochs, observation.store.size, batch_size) if epochs else train.steps
     wanted = Wanted(n_selected, steps, batch_size)
-    most = problem.world.n_devices if name == "all" else n_selected
+    most = problem.world.n_devices if name in ("all", "poisson") else n_selected
     if name not in LEAVE_OUT and most_at_once(problem, most) >= problem.world.n_devices:
         return observation.available.copy()
     scores = SCHEDULERS[name](problem, observation, wanted)
@@ -94,6 +96,18 @@ def at_random(problem: Problem, observation: Observation, wanted: Wanted) -> Flo
     return stream(problem.seed, observation.round, "schedule").random(problem.world.n_devices)
 
 
+def each_by_itself(problem: Problem, observation: Observation, wanted: Wanted) -> Floats:
+    """Poisson sampling: every device tosses a coin of its own, with the chance `poisson_rate`; -inf for the others."""
+    draws = stream(problem.seed, observation.round, "schedule").random(problem.world.n_devices)
+    rate = poisson_rate(problem, observation.topology.cell, wanted.n_selected)
+    return np.where(draws < rate, -draws, -np.inf)
+
+
+def poisson_rate(problem: Problem, cell: Ints, n_selected: int) -> Floats:
+    """`min(n_selected / N, 1)` with `N` the devices of a cell, there or not, `[n_devices]`."""
+    return np.minimum(n_selected / np.bincount(cell, minlength=problem.world.n_cells)[cell], 1.0)
+
+
 def round_robin(problem: Problem, observation: Observation, wanted: Wanted) -> Floats:
     """In turns: a window of `n_selected` moves around each cell's devices."""
     cell = observation.topology.cell
@@ -140,6 +154,7 @@ def chances(name: str, problem: Problem, observation: Observation, wanted: Wante
 SCHEDULERS: dict[str, Scores] = {
     "all": everyone,
     "random": at_random,
+    "poisson": each_by_itself,
     "round-robin": round_robin,
     "best-channel": best_channel,
     "fastest": fastest,
@@ -147,4 +162,4 @@ SCHEDULERS: dict[str, Scores] = {
     "latency": partial(by_chance, "latency"),
     "energy": partial(by_chance, "energy"),
 }
-LEAVE_OUT = ("fedcs", "latency", "energy")  # leave devices out, by -inf, even if fewer than `n_selected` are left
+LEAVE_OUT = ("fedcs", "poisson", "latency", "energy")  # leave devices out, by -inf, even if fewer than `n_selected` are left
