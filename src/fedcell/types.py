@@ -134,6 +134,7 @@ class WorldState(NamedTuple):
     memory: Any  # of the stream
     battery_joule: Floats  # [n_devices], what is left
     clock_s: float  # simulated time
+    station_watt: Floats | None = None  # [n_cells, n_blocks or 1], interference of the last round, if it is asked for
 
 
 # ---------------------------------------------------------------- what happens in a round
@@ -262,6 +263,7 @@ class Uplink(NamedTuple):
     receive_joule: Floats | None = None  # of listening to the base station
     downlink_bit: float = 0.0  # sent by the base stations
     idle_joule: Floats | None = None  # of standing by, as far as batteries went
+    station_watt: Floats | None = None  # [n_cells, n_blocks or 1], interference that stations measured, if asked for
 
     @property
     def spent_joule(self) -> Floats:
@@ -281,7 +283,8 @@ class Uplink(NamedTuple):
 
     def some(self, device: Ints) -> "Uplink":
         """Some devices alone; the numbers of the round stay."""
-        return Uplink._make(part[device] if isinstance(part, np.ndarray) else part for part in self)
+        own = self._replace(station_watt=None)
+        return Uplink._make(part[device] if isinstance(part, np.ndarray) else part for part in own)
 
     @property
     def delivered(self) -> Bools:
