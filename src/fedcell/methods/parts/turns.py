@@ -1,4 +1,4 @@
-"""Methods that plan as if nobody waited, and worlds whose devices send in turn.
+"""Methods whose rule needs bands side by side, and worlds whose devices send in turn.
 
 Not a method itself: it has no `build`.
 """
@@ -6,11 +6,13 @@ Not a method itself: it has no `build`.
 from ...errors import BadInput
 from ...types import Problem
 
+MATCHED = "it gives every device a band of its own, and whether one is in time with turns depends on all the others"
 
-def refuse_turns(problem: Problem, who: str) -> None:
-    """Refuse `world.access = tdma` for a planner that knows how long a device sends and not how long it waits."""
+
+def refuse_turns(problem: Problem, who: str, why: str) -> None:
+    """Refuse `world.access = tdma` for a rule that is optimal only if nobody waits for others."""
     if problem.world.settings.access == "tdma":
         raise BadInput(
-            f"{who} does not go with world.access = 'tdma': it plans uploads that nobody waits for, so use fdma, "
-            "own_band or block, or a method with a simple scheduler such as fedavg:effort=fit"
+            f"{who} does not go with world.access = 'tdma': {why}, so use fdma, own_band or block, or a method with a "
+            "simple scheduler such as fedavg:effort=fit"
         )
