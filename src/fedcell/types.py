@@ -134,6 +134,7 @@ class WorldState(NamedTuple):
     memory: Any  # of the stream
     battery_joule: Floats  # [n_devices], what is left
     clock_s: float  # simulated time
+    station_watt: Floats | None = None  # [n_cells, n_blocks or 1], interference of the last round, if it is asked for
 
 
 # ---------------------------------------------------------------- what happens in a round
@@ -264,6 +265,7 @@ class Uplink(NamedTuple):
     idle_joule: Floats | None = None  # of standing by, as far as batteries went
     end_s: Floats | None = None  # when each was done or gave up, from the start of the round; None: not known
     sums: Mapping[str, float] | None = None  # columns about sums that were received over the air
+    station_watt: Floats | None = None  # [n_cells, n_blocks or 1], interference that stations measured, if asked for
 
     @property
     def spent_joule(self) -> Floats:
@@ -285,7 +287,8 @@ class Uplink(NamedTuple):
 
     def some(self, device: Ints) -> "Uplink":
         """Some devices alone; the numbers of the round stay."""
-        return Uplink._make(part[device] if isinstance(part, np.ndarray) else part for part in self)
+        own = self._replace(station_watt=None)
+        return Uplink._make(part[device] if isinstance(part, np.ndarray) else part for part in own)
 
     @property
     def delivered(self) -> Bools:

@@ -34,7 +34,7 @@ def test_they_do_look_at_single_updates(small, text):
 
 @pytest.mark.parametrize("text", PLANNED)
 def test_planners_of_single_uploads_are_refused(small, text):
-    with pytest.raises(BadInput, match=r"does not go with world.access = 'air': it plans uploads"):
+    with pytest.raises(BadInput, match=r"does not go with world.access = 'air': it plans how long"):
         begin(small(AIR), fedavg(text))
 
 

@@ -1,5 +1,6 @@
 """Interference that devices of other cells make, against a plain loop, and what schedulers know of it."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -9,13 +10,16 @@ from hypothesis import strategies as st
 from scenes import scene
 
 import fedcell
+from fedcell import methods
 from fedcell.errors import BadInput
 from fedcell.options import override
 from fedcell.radio import bands, transmit
-from fedcell.radio.crosstalk import disturbed, foreseen, made_watt
+from fedcell.radio.crosstalk import disturbed, foreseen, station_watt
 from fedcell.radio.forecast import noise_and_interference_watt, sinr
+from fedcell.record import checkpoint
 from fedcell.scenarios import build_problem, get
-from fedcell.simulate import begin
+from fedcell.simulate import begin, simulate
+from fedcell.types import Observation, Snapshot
 from fedcell.units import ratio_to_db
 from fedcell.world import observe
 
@@ -89,10 +93,60 @@ def test_uploads_are_played_with_what_was_sent() -> None:
     louder = decision._replace(power_watt=np.where(observation.topology.cell == 0, decision.power_watt, 1.0))
     quiet, loud = (transmit(world, observation, one, seed=1) for one in (decision, louder))
     mine = decision.selected & (observation.topology.cell == 0)
-    shared = made_watt(world, observation, louder)[np.arange(N), decision.block] > 0
+    cell = observation.topology.cell
+    shared = station_watt(world, observation, louder)[cell, decision.block] > 0
     assert (loud.upload_s[mine & shared] > quiet.upload_s[mine & shared]).all()
     alone = decision._replace(selected=mine)
-    assert made_watt(world, observation, alone)[observation.topology.cell == 0].sum() == 0
+    assert station_watt(world, observation, alone)[0].sum() == 0
+
+
+SHARED = {
+    "rounds": 4,
+    "world.topology": "cells",
+    "world.n_cells": 3,
+    "world.n_devices": 9,
+    "world.interference": "others",
+    "world.access": "block",
+    "world.n_blocks": 2,
+    "world.forecast": "last",
+    "world.fading": "exponential",
+    "train.steps": 1,
+}
+
+
+def _rounds(settings: dict[str, object]) -> list[tuple[Observation, Snapshot]]:
+    """What schedulers saw in every round, and the state after it."""
+    problem, method, seen = build_problem(override(get("cell").config, settings)), methods.parse("fedavg").build(), []
+
+    def decide(problem, state, observation):
+        seen.append(observation)
+        return method.decide(problem, state, observation)
+
+    return [(seen[-1], after) for _, after in simulate(problem, method._replace(decide=decide))]
+
+
+def test_schedulers_know_what_stations_measured_in_the_last_round() -> None:
+    """Nothing in the first; then what the uploads of the round before brought to the own station."""
+    blind, rounds = _rounds(SHARED | {"world.forecast": "none"}), _rounds(SHARED)
+    assert (rounds[0][0].interference_watt == blind[0][0].interference_watt).all()
+    assert blind[0][1].world.station_watt is None
+    for (before, after), (now, _) in pairwise(rounds):
+        measured = after.world.station_watt
+        assert measured.shape == (3, 2)
+        assert (measured > 0).any()
+        added = now.interference_watt - blind[0][0].interference_watt
+        assert added == pytest.approx(measured[now.topology.cell], rel=1e-9)
+        assert (now.interference_watt != before.interference_watt).any()
+
+
+def test_what_stations_measured_is_in_checkpoints_and_only_if_asked_for(tmp_path: Path) -> None:
+    for forecast in ("last", "full"):
+        (_, first), *_, (_, last) = _rounds(SHARED | {"world.forecast": forecast})
+        checkpoint.save(tmp_path, last, checkpoint.Template.of(first))
+        again = checkpoint.newest(tmp_path, checkpoint.Template.of(first), 100, print)
+        assert again is not None
+        assert (b"station_watt" in next(tmp_path.glob("*")).read_bytes()) == (forecast == "last")
+        assert np.array_equal(again.world.station_watt, last.world.station_watt)
 
 
 def test_one_band_for_all_cells_costs_tens_of_decibels() -> None:

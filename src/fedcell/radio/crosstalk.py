@@ -14,29 +14,35 @@ def disturbed(world: World, observation: Observation, decision: Decision) -> Obs
     """The round as stations meet it once everyone has decided; as it was in a world whose interference is drawn."""
     if observation.gains is None:
         return observation
-    made = made_watt(world, observation, decision)
+    made = station_watt(world, observation, decision)[observation.topology.cell]
     return observation._replace(interference_watt=background_watt(world, observation) + made)
 
 
-def made_watt(world: World, observation: Observation, decision: Decision) -> Floats:
-    """What each device's own station receives from other cells, `[n_devices, n_blocks]`, or `[n_devices, 1]` in all."""
+def station_watt(world: World, observation: Observation, decision: Decision) -> Floats:
+    """What each station receives from other cells, `[n_cells, n_blocks]`, or `[n_cells, 1]` in all."""
     settings, cell = world.settings, observation.topology.cell
     sender = np.flatnonzero(decision.selected)
     power = decision.power_watt[sender]
     if settings.access == "tdma":
         power = power / np.bincount(cell[sender], minlength=world.n_cells)[cell[sender]]
     block = decision.block[sender] if settings.access == "block" else np.zeros(len(sender), dtype=np.int64)
-    return _at_own(world, observation, sender, power, block)
+    return _at_stations(world, observation, sender, power, block)
 
 
-def foreseen(world: World, observation: Observation) -> Observation:
-    """The round as schedulers may know it, by `world.forecast`: noise alone, or all available devices at full power."""
+def foreseen(world: World, observation: Observation, last_watt: Floats | None = None) -> Observation:
+    """The round as schedulers may know it, by `world.forecast`.
+
+    Noise alone; what each station measured in the last round, `last_watt` (None: there was none); or all available
+    devices at full power.
+    """
     if observation.gains is None:
         return observation
-    background = background_watt(world, observation)
-    if world.settings.forecast == "none":
+    background, made = background_watt(world, observation), last_watt
+    if world.settings.forecast == "full":
+        made = _at_worst(world, observation, observation.available)
+    if made is None:
         return observation._replace(interference_watt=background)
-    return observation._replace(interference_watt=background + _at_worst(world, observation, observation.available))
+    return observation._replace(interference_watt=background + made[observation.topology.cell])
 
 
 def background_watt(world: World, observation: Observation) -> Floats:
@@ -54,17 +60,17 @@ def _at_worst(world: World, observation: Observation, available: Bools) -> Float
         power = power / in_cell[cell[sender]]
     if settings.access == "block":
         power = power / np.maximum(in_cell, settings.n_blocks)[cell[sender]]
-        one = _at_own(world, observation, sender, power, np.zeros(len(sender), dtype=np.int64))[:, :1]
-        return np.broadcast_to(one, (world.n_devices, settings.n_blocks))
-    return _at_own(world, observation, sender, power, np.zeros(len(sender), dtype=np.int64))
+        one = _at_stations(world, observation, sender, power, np.zeros(len(sender), dtype=np.int64))[:, :1]
+        return np.broadcast_to(one, (world.n_cells, settings.n_blocks))
+    return _at_stations(world, observation, sender, power, np.zeros(len(sender), dtype=np.int64))
 
 
-def _at_own(world: World, observation: Observation, sender: Ints, power: Floats, block: Ints) -> Floats:
-    """Power that arrives at the own station of every device from senders of other cells, by block."""
+def _at_stations(world: World, observation: Observation, sender: Ints, power: Floats, block: Ints) -> Floats:
+    """Power that arrives at every station from senders of other cells, by block."""
     assert observation.gains is not None
     cell, blocks = observation.topology.cell, world.settings.n_blocks if world.settings.access == "block" else 1
     arrives = power[:, None] * observation.gains[sender]  # [n_senders, n_cells]
     arrives[np.arange(len(sender)), cell[sender]] = 0.0  # the own station wants it
     at_station = np.zeros((blocks, world.n_cells))
     np.add.at(at_station, block, arrives)
-    return at_station.T[cell]
+    return at_station.T

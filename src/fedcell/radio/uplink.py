@@ -11,7 +11,7 @@ from ..types import Bools, Decision, Floats, Ints, Observation, Outcome, Uplink,
 from ..units import db_to_ratio
 from . import air, cost, link
 from .contract import DTYPES, TOLERANCE, check_decision
-from .crosstalk import disturbed
+from .crosstalk import disturbed, station_watt
 from .downlink import WayDown, download
 from .forecast import budget_joule, compute_joule, sinr, success_probability, times
 
@@ -62,6 +62,7 @@ def transmit(world: World, observation: Observation, decision: Decision, seed: i
     Returns: costs as far as each device got; zero for devices that were not selected.
     """
     check_decision(world, observation, decision)
+    measured = _measured_watt(world, observation, decision)
     observation = disturbed(world, observation, decision)
     down = download(world, observation, decision)
     selected, n_devices = np.flatnonzero(decision.selected), world.n_devices
@@ -89,7 +90,7 @@ def transmit(world: World, observation: Observation, decision: Decision, seed: i
     compute_s, upload_s, compute_joule, radio_joule, sent_bit = _for_all(costs, selected, n_devices)
     outcome = _for_all(_outcome(broke | heard.broke, late, lost), selected, n_devices)
     round_s = _round_s(world, decision, finish_s + heard.seconds)
-    uplink = Uplink(compute_s, upload_s, compute_joule, radio_joule, sent_bit, outcome, round_s)
+    uplink = Uplink(compute_s, upload_s, compute_joule, radio_joule, sent_bit, outcome, round_s, station_watt=measured)
     if sends is not None:
         uplink = _symbols_alone(uplink)
     if down is not None:
@@ -97,6 +98,13 @@ def transmit(world: World, observation: Observation, decision: Decision, seed: i
         uplink = uplink._replace(receive_joule=receive_joule, downlink_bit=down.bit)
     end_s = _for_all(np.minimum(finish_s + heard.seconds, decision.deadline_s), selected, n_devices)
     return standing_by(uplink._replace(end_s=end_s), idle_watt, charge)
+
+
+def _measured_watt(world: World, observation: Observation, decision: Decision) -> Floats | None:
+    """What the next round's schedulers learn of this one's interference; None if they go by something else."""
+    if observation.gains is None or world.settings.forecast != "last":
+        return None
+    return station_watt(world, observation, decision)
 
 
 def standing_by(uplink: Uplink, idle_watt: Floats | None, charge_joule: Floats) -> Uplink:

@@ -16,6 +16,7 @@ from torch import Tensor
 from ..errors import ContractError
 
 Classes = Mapping[str, type]  # NamedTuple classes by name
+LATER = {"WorldState": ("station_watt",)}  # fields that files are without where they are None, as before they existed
 
 
 def classes(template: Any) -> dict[str, type]:
@@ -99,7 +100,10 @@ def _parts(tree: Any) -> Iterator[tuple[str | int, Any]]:
     if isinstance(tree, dict):
         yield from tree.items()
     elif hasattr(tree, "_fields"):
-        yield from zip(tree._fields, tree, strict=True)
+        later = LATER.get(type(tree).__qualname__, ())
+        for name, part in zip(tree._fields, tree, strict=True):
+            if part is not None or name not in later:
+                yield name, part
     elif isinstance(tree, tuple | list):
         yield from enumerate(tree)
 

@@ -8,6 +8,7 @@ end is the root `T` of
 and the shares are its terms. Solved for `x = T - max fixed`, where nothing cancels.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,9 @@ from ..types import Bools, Floats, Ints
 NEWTON_STEPS = 50
 HALVINGS = 2200  # from any double to any other
 ROUNDING = 16 * np.finfo(np.float64).eps
+
+
+Ends = Callable[[Floats, Floats], Floats]  # fixed, full `[..., n_jobs]` -> when the last of each set ends `[...]`
 
 
 class Split(NamedTuple):
@@ -53,6 +57,11 @@ def equal_finish(fixed: Floats, full: Floats, member: Bools | None = None) -> Sp
     x = _root(lag, full)
     share = full / (x[..., None] + lag)
     return Split(latest + x, share / np.maximum(share.sum(axis=-1), 1.0)[..., None])
+
+
+def together(fixed: Floats, full: Floats) -> Floats:
+    """The time of `equal_finish` alone."""
+    return equal_finish(fixed, full).time
 
 
 def _root(lag: Floats, full: Floats) -> Floats:
@@ -106,11 +115,14 @@ def _end(fixed: Floats, full: Floats, near: float) -> float:
 
 
 class Finish:
-    """The least time in which a set of jobs can end, for a set that changes by one job at a time."""
+    """The least time in which a set of jobs can end, for a set that changes by one job at a time.
 
-    def __init__(self, fixed: Floats, full: Floats, member: Bools) -> None:
-        self.member, self._fixed, self._full = member.copy(), fixed, full
-        self.value = float(equal_finish(fixed[member], full[member]).time)
+    `ends` is another rule than `together`.
+    """
+
+    def __init__(self, fixed: Floats, full: Floats, member: Bools, ends: Ends | None = None) -> None:
+        self.member, self._fixed, self._full, self._ends = member.copy(), fixed, full, ends
+        self.value = float((ends or together)(fixed[member], full[member]))
         self._asked: tuple[int, float] | None = None  # the last answer is often wanted again
 
     def flipped(self, job: int) -> float:
@@ -128,10 +140,11 @@ class Finish:
         self._asked = None
 
     def _time(self) -> float:
-        return _end(self._fixed[self.member], self._full[self.member], near=self.value)
+        fixed, full = self._fixed[self.member], self._full[self.member]
+        return _end(fixed, full, near=self.value) if self._ends is None else float(self._ends(fixed, full))
 
 
-def earliest(fixed: Floats, full: Floats, n: int) -> Ints:
+def earliest(fixed: Floats, full: Floats, n: int, ends: Ends = together) -> Ints:
     """Jobs that end early together: `n` times the one with which the set ends soonest joins, ties to the lower index.
 
     A job that needs no less than another in both parts is no better, so those alone are tried that nobody undercuts.
@@ -139,6 +152,7 @@ def earliest(fixed: Floats, full: Floats, n: int) -> Ints:
     Args:
         fixed, full: `[n_jobs]`, as above.
         n: how many; all where there are fewer.
+        ends: when a set ends; no later with a job that needs less in one part and no more in the other.
 
     Returns: `[n]`, in the order in which they joined.
 
@@ -148,7 +162,7 @@ def earliest(fixed: Floats, full: Floats, n: int) -> Ints:
     while len(left) and len(chosen) < n:
         tried = left[_front(fixed[left], full[left])]
         sets = np.concatenate([np.broadcast_to(chosen, (len(tried), len(chosen))), tried[:, None]], axis=1)
-        best = tried[int(np.argmin(equal_finish(fixed[sets], full[sets]).time))]
+        best = tried[int(np.argmin(ends(fixed[sets], full[sets])))]
         chosen, left = np.append(chosen, best), left[left != best]
     return chosen
 

@@ -93,7 +93,7 @@ def observe(world: World, state: WorldState, seed: int, round: int) -> tuple[Obs
         battery_joule=state.battery_joule,
         gains=gains_to_all(settings, found, seed, round, state.clock_s) if made else None,
     )
-    return foreseen(world, observation), state._replace(store=store, memory=memory)
+    return foreseen(world, observation, state.station_watt), state._replace(store=store, memory=memory)
 
 
 def serve(
@@ -137,7 +137,8 @@ def settle(world: World, state: WorldState, uplink: Uplink) -> WorldState:
     """Take the joules of a round from the batteries, add what they gain in it, and move the clock by its length."""
     gained = gained_joule(world.settings, world.devices, state.clock_s, uplink.round_s)
     battery = settled(state.battery_joule, uplink.spent_joule, gained, world.devices.battery_joule)
-    return state._replace(battery_joule=battery, clock_s=state.clock_s + uplink.round_s)
+    clock_s = state.clock_s + uplink.round_s
+    return state._replace(battery_joule=battery, clock_s=clock_s, station_watt=uplink.station_watt)
 
 
 def _available(settings: WorldConfig, seed: int, round: int, clock_s: float) -> Bools:

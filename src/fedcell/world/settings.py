@@ -110,8 +110,9 @@ class CellConfig:
     )
     forecast: str = option(
         "full",
-        "what schedulers know of interference that others make: nothing, or all available devices at full power",
-        choices=("none", "full"),
+        "what schedulers know of interference that others make: nothing; what stations measured in the last round; or "
+        "all available devices at full power",
+        choices=("none", "last", "full"),
         needs="interference=others",
     )
     outage_threshold_db: float | None = option(

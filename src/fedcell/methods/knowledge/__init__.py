@@ -160,7 +160,8 @@ def init(config: Config, problem: Problem, params: Tensor) -> State:
 def _refuse(config: Config, problem: Problem) -> None:
     settings = problem.world.settings
     if config.scheduler in ENERGY:
-        refuse_turns(problem, f"knowledge.scheduler = {config.scheduler!r}")
+        why = "its shares of the band are those of devices that all send until the deadline"
+        refuse_turns(problem, f"knowledge.scheduler = {config.scheduler!r}", why)
     if config.scheduler in ENERGY and settings.access == "block":
         raise BadInput(
             f"knowledge.scheduler = {config.scheduler!r} shares a band and world.access = {settings.access!r} has "

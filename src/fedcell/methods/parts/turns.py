@@ -1,4 +1,4 @@
-"""Methods that plan as if nobody waited, and worlds whose devices send in turn or all at once.
+"""Methods whose rule needs bands side by side, and worlds whose devices send in turn or all at once.
 
 Not a method itself: it has no `build`.
 """
@@ -6,11 +6,23 @@ Not a method itself: it has no `build`.
 from ...errors import BadInput
 from ...types import Problem
 
+MATCHED = "it gives every device a band of its own, and whether one is in time with turns depends on all the others"
 
-def refuse_turns(problem: Problem, who: str) -> None:
-    """Refuse `tdma` and `air` for a planner that knows how long a device sends by itself and not how long it waits."""
-    if problem.world.settings.access in ("tdma", "air"):
+
+def refuse_turns(problem: Problem, who: str, why: str) -> None:
+    """Refuse `tdma` and `air` for a rule that is optimal only if nobody waits for others."""
+    refuse_air(problem, who)
+    if problem.world.settings.access == "tdma":
         raise BadInput(
-            f"{who} does not go with world.access = {problem.world.settings.access!r}: it plans uploads that nobody "
-            "waits for, so use fdma, own_band or block, or a method with a simple scheduler such as fedavg:effort=fit"
+            f"{who} does not go with world.access = 'tdma': {why}, so use fdma, own_band or block, or a method with a "
+            "simple scheduler such as fedavg:effort=fit"
+        )
+
+
+def refuse_air(problem: Problem, who: str) -> None:
+    """Refuse `world.access = air` for a planner of how long each device sends."""
+    if problem.world.settings.access == "air":
+        raise BadInput(
+            f"{who} does not go with world.access = 'air': it plans how long each device sends, and over the air all "
+            "send at once, so use another access, or a method with a simple scheduler such as fedavg"
         )

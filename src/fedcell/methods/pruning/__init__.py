@@ -32,7 +32,7 @@ from ..parts import defaults
 from ..parts.contributions import Contributions, nothing, remember, rows_of, weighted_sum
 from ..parts.defaults import TrainingConfig, mean_update, needs_sgd, rate, setting, steps_of, work_of
 from ..parts.matching import draft
-from ..parts.turns import refuse_turns
+from ..parts.turns import MATCHED, refuse_turns
 from . import submodels
 from .schedule import SCHEDULERS, Choice, Offers, offers, omega, unit_masks, unit_order
 from .theory import age_cost, next_age, output_scale
@@ -121,7 +121,7 @@ def build(config: Config) -> Method:
 
 
 def init(config: Config, problem: Problem, params: Tensor) -> State:
-    refuse_turns(problem, "the matching of devices and bands")
+    refuse_turns(problem, "the matching of devices and bands", MATCHED)
     _refuse(config, problem)
     if config.compensates:
         needs_sgd(config, problem)

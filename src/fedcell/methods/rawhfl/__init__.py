@@ -34,9 +34,9 @@ from ..parts.client_planning.plan import client_problem
 from ..parts.client_planning.problem import Client, Limit
 from ..parts.defaults import LocalConfig, mean_update, most_steps
 from ..parts.mini_batches import StepConfig, full_speed, local
-from ..parts.turns import refuse_turns
+from ..parts.turns import refuse_air
 from . import diagnostics
-from .allocation import Allocation, allocate, allocate_blocks
+from .allocation import Allocation, allocate, allocate_blocks, allocate_in_turn
 from .diagnostics import Memory
 from .sca import Settings, allocate_sca
 from .selection import Cells
@@ -115,8 +115,13 @@ def init(config: Config, problem: Problem, params: Tensor) -> State:
 
 def slots(config: Config, problem: Problem) -> tuple[int, int]:
     """`z` and `psi` in this world."""
-    refuse_turns(problem, "the allocation of rawhfl")
+    refuse_air(problem, "the allocation of rawhfl")
     settings = problem.world.settings
+    if settings.access == "tdma" and config.allocation == "sca":
+        raise BadInput(
+            "rawhfl.allocation = 'sca' does not go with world.access = 'tdma': its linear programs have no slots, so "
+            "use allocation=exact or max, or another access"
+        )
     blocks = settings.n_blocks if settings.access == "block" else None
     if blocks is not None and config.z is not None and config.z > blocks:
         raise BadInput(
@@ -163,7 +168,8 @@ def solve(
         client = on_blocks(problem, observation, client, interference, slice(None))
         return allocate_blocks(client, cells, config.theta, config.allocation, least_power), {}
     client = on_blocks(problem, observation, client, interference, 0)
-    return allocate(client, cells, config.theta, config.allocation, least_power), {}
+    rule = allocate_in_turn if problem.world.settings.access == "tdma" else allocate
+    return rule(client, cells, config.theta, config.allocation, least_power), {}
 
 
 def _on_bands(problem: Problem, observation: Observation, client: Client) -> Floats:

@@ -16,6 +16,7 @@ import numpy as np
 
 from ...types import Bools, Floats, Ints
 from ..parts.client_planning.problem import Client, ClientPlan, Limit, compute_joule, most_steps, step_limits, upload
+from ..parts.client_planning.slots import SHARES, best_share, pick, slotted
 from ..parts.client_planning.solvers import exact
 from .selection import Cells, select, select_blocks
 
@@ -67,7 +68,7 @@ def full_speed(client: Client) -> ClientPlan:
     return ClientPlan(steps, client.cpu_hz, client.power_watt, limit)
 
 
-def best(client: Client, theta: float, least_power: float = 0.0) -> ClientPlan:
+def best(client: Client, theta: float, least_power: float | Floats = 0.0) -> ClientPlan:
     """The plan of the largest `theta L - (1 - theta) e`, of all that meet deadline and budget.
 
     A step beyond the first pays while it adds at most `theta / (1 - theta)` joules to the least energy.
@@ -92,7 +93,9 @@ def offers(client: Client, plan: ClientPlan, theta: float) -> Offers:
 # ---------------------------------------------------------------- allocations
 
 
-def allocate(client: Client, cells: Cells, theta: float, mode: str = "exact", least_power: float = 0.0) -> Allocation:
+def allocate(
+    client: Client, cells: Cells, theta: float, mode: str = "exact", least_power: float | Floats = 0.0
+) -> Allocation:
     """Plan every client, then choose; the blocks of a cell are alike.
 
     Args:
@@ -119,9 +122,7 @@ def allocate_blocks(
 
 def settle(found: Offers, selected: Bools, cells: Cells) -> Allocation:
     """The allocation of a choice; every client chosen gets a block of its own."""
-    share = 1 / (cells.n_cells * cells.z)
-    spent = found.compute_joule + found.upload_joule
-    return Allocation(
+    chosen = Allocation(
         selected,
         found.plan.steps,
         found.plan.cpu_hz,
@@ -129,12 +130,35 @@ def settle(found: Offers, selected: Bools, cells: Cells) -> Allocation:
         *found[1:5],
         limit=found.plan.limit,
         block=_free_blocks(selected, cells),
-        steps_term=share * float(found.plan.steps[selected].sum()),
-        joule_term=share * float(spent[selected].sum()),
+        steps_term=0.0,
+        joule_term=0.0,
     )
+    return _priced(chosen, cells)
 
 
-def _plan(client: Client, theta: float, mode: str, least_power: float) -> ClientPlan:
+def _priced(found: Allocation, cells: Cells) -> Allocation:
+    """The allocation with the terms of its objective."""
+    share, on = 1 / (cells.n_cells * cells.z), found.selected
+    spent = found.compute_joule + found.upload_joule
+    steps_term, joule_term = (share * float(part[on].sum()) for part in (found.steps, spent))
+    return found._replace(steps_term=steps_term, joule_term=joule_term)
+
+
+def allocate_in_turn(
+    client: Client, cells: Cells, theta: float, mode: str = "exact", least_power: float = 0.0
+) -> Allocation:
+    """The same where the clients chosen in a cell send in turn, in the equal slots with which the cell does best."""
+    available = np.bincount(cells.cell[cells.available], minlength=cells.n_cells)[cells.cell]
+    tried = [slotted(client, cells.cell, np.minimum(available, cells.z), share) for share in SHARES]
+    found = [allocate(some, cells, theta, mode, np.maximum(least, least_power)) for some, least in tried]
+    worth = [theta * one.steps - (1 - theta) * (one.compute_joule + one.upload_joule) for one in found]
+    chosen = [one.selected for one in found]
+    best = best_share(chosen, [np.where(*pair, 0.0) for pair in zip(chosen, worth, strict=True)], cells.cell)
+    arrays = (pick(parts, best) for parts in zip(*(one[:-2] for one in found), strict=True))
+    return _priced(Allocation._make([*arrays, 0.0, 0.0]), cells)
+
+
+def _plan(client: Client, theta: float, mode: str, least_power: float | Floats) -> ClientPlan:
     return full_speed(client) if mode == "max" else best(client, theta, least_power)
 
 

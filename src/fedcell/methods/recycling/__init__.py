@@ -31,7 +31,7 @@ from ..m_fedavg import average, with_models
 from ..parts.contributions import Contributions, nothing, remember, rows_of, weighted_sum
 from ..parts.defaults import LocalConfig, default, local, mean_update, needs_sgd, rate, setting, steps_of
 from ..parts.matching import Pairs, draft, given, match, pairs
-from ..parts.turns import refuse_turns
+from ..parts.turns import MATCHED, refuse_turns
 from . import diagnostics
 from .diagnostics import Memory
 from .theory import expected_square_staleness, next_staleness
@@ -91,7 +91,7 @@ def build(config: Config) -> Method:
 
 
 def init(config: Config, problem: Problem, params: Tensor) -> State:
-    refuse_turns(problem, "the matching of devices and bands")
+    refuse_turns(problem, "the matching of devices and bands", MATCHED)
     n = problem.world.n_devices
     keeps = config.rule in ("recycle", "memory_friendly", "models")
     if config.rule in ("recycle", "memory_friendly") or config.scheduler == "gradient":

@@ -4,7 +4,8 @@ With `d_kh` the distance between the last gradients of devices `k` and `h`, a se
 
     H(S) = sum_k min_{h in S} d_kh
 
-of the gradient of all, and takes `T*(S)` seconds with the band divided so that all end together. Policies: greedy on
+of the gradient of all, and takes `T*(S)` seconds with the band divided so that all end together (`world.access=tdma`:
+one after the other, the first to be ready first, which no other order beats). Policies: greedy on
 `T*`, greedy on `H`, both for a given number of devices, or double greedy on `rho1 H + rho2 T*`, which finds the number.
 The server steps by the plain mean over `S`, or by
 
@@ -27,6 +28,7 @@ from torch import Tensor
 from ...options import option
 from ...rng import SETUP, stream
 from ...solve import facility
+from ...solve.in_series import in_series
 from ...types import Bools, Decision, Floats, Method, Observation, Problem, Round
 from ..parts.defaults import (
     LocalConfig,
@@ -41,7 +43,6 @@ from ..parts.defaults import (
 )
 from ..parts.gradients import client_losses
 from ..parts.resources import plan
-from ..parts.turns import refuse_turns
 from . import diagnostics
 from .band import Alone, alone, divided, left_s
 from .diagnostics import Errors
@@ -136,9 +137,9 @@ def build(config: Config) -> Method:
 
 def init(config: Config, problem: Problem, params: Tensor) -> State:
     """Before the first round; the first gradients are taken here where they cost nothing."""
+    refuse_air(problem, "the band rule of representativity")
     if config.remembers or config.asks:
         needs_sgd(config, problem)
-    refuse_turns(problem, "the band rule of representativity")
     memory = blank(problem.world.n_devices, len(params)) if config.remembers else None
     if memory is not None and config.start == "free":
         store = problem.world.stream.start(problem.seed)[0]
@@ -187,6 +188,7 @@ def _selected(
     most = settings.n_blocks if settings.access == "block" else len(cell)
     deadline_s = left_s(problem, observation) if observation.response_s is None else np.inf
     score = _scores(config, problem, state, observation, known)
+    ends = in_series if settings.access == "tdma" else None
     selected = np.zeros(len(cell), dtype=np.bool_)
     for number in np.unique(cell[found.usable]):
         points, sites = points_and_sites(cell, number, observation.store.size > 0, found.usable)
@@ -200,6 +202,7 @@ def _selected(
                     min(config.n_selected, most),
                     compute_s,
                     upload_s,
+                    ends,
                     distance,
                     score[sites],
                     config.error_weight * error_scale(config.error_scale, distance),
@@ -208,7 +211,7 @@ def _selected(
                     observation.round,
                 )
             )
-        selected[sites[within(chosen, compute_s, upload_s, deadline_s, most)]] = True
+        selected[sites[within(chosen, compute_s, upload_s, deadline_s, most, ends)]] = True
     return selected
 
 

@@ -32,8 +32,9 @@ def alone(problem: Problem, observation: Observation, work: Decision) -> Alone:
     """Times of everyone for the work given with the whole band.
 
     Where devices do not share a band (`own_band`, `block`), nothing that one gets is missed by another: their whole
-    time is fixed. Deviation: where noise grows with the band, a narrower band has a better SINR than reckoned here;
-    policies see the upper bound, and the division of the band is exact.
+    time is fixed. In turns (`tdma`) each sends with the whole band. Deviation: where noise grows with the band, a
+    narrower band has a better SINR than reckoned here; policies see the upper bound, and the division of the band is
+    exact.
 
     Reference: chen-ch3, Eqs. (3.6), (3.7)
     """
@@ -42,7 +43,7 @@ def alone(problem: Problem, observation: Observation, work: Decision) -> Alone:
     compute_s, upload_s = radio.times(problem.world, observation, whole)
     usable = observation.available & (compute_s + upload_s < NEVER_S)
     upload_s = np.where(usable, upload_s, 0.0)
-    if settings.access != "fdma":
+    if settings.access not in ("fdma", "tdma"):
         return Alone(compute_s + upload_s, np.zeros_like(upload_s), usable)
     return Alone(compute_s, upload_s, usable)
 

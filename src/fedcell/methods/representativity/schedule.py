@@ -14,7 +14,7 @@ import numpy as np
 from ...rng import stream
 from ...solve import facility
 from ...solve.double_greedy import Sum, double_greedy
-from ...solve.equal_finish import Finish, earliest, equal_finish
+from ...solve.equal_finish import Ends, Finish, earliest, together
 from ...types import Bools, Floats, Ints
 
 
@@ -24,6 +24,7 @@ class Asked(NamedTuple):
     n_selected: int
     compute_s: Floats  # [n_sites]
     upload_s: Floats  # [n_sites], with the whole band; 0 where a device has a band of its own
+    ends: Ends | None  # when a set ends that shares its band by another rule than ending together
     distance: Floats  # [n_points, n_sites], from every device of the cell that holds data; empty without a memory
     score: Floats  # [n_sites], of policies that pick the highest
     error_weight: float  # rho1, with its scale
@@ -39,7 +40,7 @@ def by_score(asked: Asked) -> Ints:
 
 def by_latency(asked: Asked) -> Ints:
     """Greedy on `T*`. Reference: chen-ch3, Algorithm 2"""
-    return earliest(asked.compute_s, asked.upload_s, asked.n_selected)
+    return earliest(asked.compute_s, asked.upload_s, asked.n_selected, asked.ends or together)
 
 
 def by_representativity(asked: Asked) -> Ints:
@@ -63,7 +64,8 @@ def by_both(asked: Asked) -> Ints:
 
 def _tracked(asked: Asked, on: bool) -> Sum:
     member = np.full(len(asked.compute_s), on)
-    error, latency = facility.Cover(asked.distance, member), Finish(asked.compute_s, asked.upload_s, member)
+    error = facility.Cover(asked.distance, member)
+    latency = Finish(asked.compute_s, asked.upload_s, member, asked.ends)
     return Sum(member, [(asked.error_weight, error), (asked.latency_weight, latency)])
 
 
@@ -83,23 +85,20 @@ def error_scale(kind: str, distance: Floats) -> float:
     return {"sum": 1.0, "mean": 1.0 / max(len(distance), 1), "relative": 1.0 / nothing if nothing > 0 else 0.0}[kind]
 
 
-def within(chosen: Ints, compute_s: Floats, upload_s: Floats, deadline_s: float, most: int) -> Ints:
+def within(
+    chosen: Ints, compute_s: Floats, upload_s: Floats, deadline_s: float, most: int, ends: Ends | None = None
+) -> Ints:
     """The chosen devices, less those without which the others are at most `most` and all in time, ascending.
 
-    All devices of a set end together, so a set that is late is late as a whole. While it is, the device leaves without
-    which it ends soonest.
+    A set is late if its last device is. While it is, the device leaves without which it ends soonest.
 
     Reference: chen-ch3, section 4.3 (a latency limit)
     """
-    chosen = np.sort(chosen)
-    while len(chosen) and (len(chosen) > most or float(_time(chosen, compute_s, upload_s)) > deadline_s):
+    chosen, ends = np.sort(chosen), ends or together
+    while len(chosen) and (len(chosen) > most or float(ends(compute_s[chosen], upload_s[chosen])) > deadline_s):
         rest = np.array([np.delete(chosen, place) for place in range(len(chosen))], dtype=np.int64)
-        chosen = rest[int(np.argmin(equal_finish(compute_s[rest], upload_s[rest]).time))]
+        chosen = rest[int(np.argmin(ends(compute_s[rest], upload_s[rest])))]
     return chosen
-
-
-def _time(chosen: Ints, compute_s: Floats, upload_s: Floats) -> Floats:
-    return equal_finish(compute_s[chosen], upload_s[chosen]).time
 
 
 def points_and_sites(cell: Ints, number: int, holds: Bools, usable: Bools) -> tuple[Ints, Ints]:

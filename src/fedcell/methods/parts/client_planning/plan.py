@@ -22,8 +22,9 @@ from ..defaults import LocalConfig, most_steps
 from ..mini_batches import StepConfig, full_speed, samples_per_step
 from ..mini_batches import local as local
 from ..schedulers import schedule
-from ..turns import refuse_turns
+from ..turns import refuse_air
 from .problem import Client, ClientPlan, Limit
+from .slots import in_turn
 from .solvers import alternate, closed_power, exact, sca_power
 
 
@@ -53,11 +54,11 @@ def planned(config: ClientConfig) -> Method:
 
 def check_world(problem: Problem) -> None:
     """Refuse a world whose radio leaves a client nothing to plan."""
-    refuse_turns(problem, "the client planner of osafl and the m_* methods")
+    refuse_air(problem, "the client planner of osafl and the m_* methods")
     if problem.world.settings.access == "block":
         raise BadInput(
             "the client planner of osafl and the m_* methods does not go with world.access = 'block': it plans the "
-            "power on a band that a device knows beforehand, so use own_band or fdma"
+            "power on a band that a device knows beforehand, so use own_band, fdma or tdma"
         )
     if problem.train.epochs:
         raise BadInput(
@@ -75,7 +76,11 @@ def decide(config: ClientConfig, problem: Problem, state: Any, observation: Obse
     steps, samples = most_steps(config, problem), samples_per_step(config, problem)
     tried = schedule(config.scheduler, config.n_selected, problem, observation, steps, samples)
     draft = full_speed(config, problem, observation, tried)
-    plan = make_plan(config, client_problem(problem, observation, draft))
+    client = client_problem(problem, observation, draft)
+    if problem.world.settings.access == "tdma":
+        plan = in_turn(partial(make_plan, config), client, observation.topology.cell, tried)
+    else:
+        plan = make_plan(config, client)
     return draft._replace(
         selected=tried & plan.feasible,
         steps=np.maximum(plan.steps, 1),
@@ -111,11 +116,14 @@ def client_problem(problem: Problem, observation: Observation, draft: Decision) 
     )
 
 
-def make_plan(config: ClientConfig, client: Client) -> ClientPlan:
-    """Solve the client problem as the settings say."""
-    f, p = client.cpu_hz * config.start_cpu, client.power_watt * config.start_power
+def make_plan(config: ClientConfig, client: Client, least_power: float | Floats = 0.0) -> ClientPlan:
+    """Solve the client problem as the settings say, with a least power as a share of the highest.
+
+    The alternation ends with the power it started from, so a start at the least power keeps to it.
+    """
+    f, p = client.cpu_hz * config.start_cpu, client.power_watt * np.maximum(config.start_power, least_power)
     if config.solver == "exact":
-        return exact(client, f, p)
+        return exact(client, f, p, least_power=least_power)
     block = closed_power
     if config.solver == "sca":
         block = partial(sca_power, epsilon=config.epsilon, iterations=config.passes, tolerance=config.tolerance)

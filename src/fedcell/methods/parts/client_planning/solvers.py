@@ -130,7 +130,7 @@ def exact(
     cpu_hz: Floats,
     power_watt: Floats,
     step_worth_joule: float = np.inf,
-    least_power: float = 0.0,
+    least_power: float | Floats = 0.0,
 ) -> ClientPlan:
     """As many steps as can be paid for and are worth it, each number of them done at the least energy.
 
