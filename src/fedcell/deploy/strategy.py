@@ -245,7 +245,7 @@ class Strategy(FedAvg):
 
     def _sound(self, before: Snapshot, sent: Round, answers: list[Answer]) -> Round:
         """The round without those that make the model anything but finite."""
-        found = judge(self.accepting.trial(self.problem, self.method, before, inf, 2), sent)
+        found = judge(self.accepting.trial(self.problem, self.method, before, inf, 0.0), sent)
         for row, one in enumerate(answers):
             if one.device in found.named:
                 answers[row] = self._refused(one, MessageError("it breaks the model", "breaks the model"))
