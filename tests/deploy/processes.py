@@ -209,7 +209,7 @@ class Federation:
         state = self.folder / f"device{device}"
         own = ["--isolation", "process", "--superlink", f"127.0.0.1:{self.port}", "--port", port]
         about = ["--node-config", f'partition-id={device} state-dir="{state}"']
-        node = self.start(name, "flower-supernode", *(flags or self.node_flags), *own, *about)
+        node = self.start(name, "node", "--poll-s", "0.1", *(flags or self.node_flags), *own, *about)
         self.start(
             f"{name}-exec", "prefork", "--insecure", "--runtime-api-address", f"127.0.0.1:{port}", "--parent-pid", node
         )
