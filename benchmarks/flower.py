@@ -1,10 +1,14 @@
 """What the Flower path costs: seconds per round of one method, simulated and deployed, and bytes on the wire.
 
-    python benchmarks/flower.py [--devices 3] [--rounds 5] [--hidden 64] [--method fedavg] [--cold]
+    python benchmarks/flower.py [--devices 3 10 50] [--rounds 5] [--hidden 64] [--method fedavg] [--cold]
 
 The same method, model, data and mini-batches: in this process; on real Flower processes of this machine whose
-executors have everything imported (`fedcell.deploy.prefork`); and, with --cold, on those that Flower starts by itself,
-one new Python for every message. A relay between the nodes and the server counts bytes. All listen on 127.0.0.1 alone.
+executors have everything imported (`fedcell.deploy.prefork`), with Flower's pause of 3 s between two questions of a
+node for work, and with the shorter one of `fedcell.deploy.node`; and, with --cold, on those that Flower starts by
+itself, one new Python for every message. A relay between the nodes and the server counts bytes. All listen on 127.0.0.1
+alone. Warm processes are forked from one that has imported everything, so that 50 nodes fit into memory. The first
+round, in which nodes join, is left out of the means. `load` is that of the machine at the end: beside other work,
+seconds are too long.
 """
 
 import argparse
@@ -16,7 +20,10 @@ import tempfile
 import threading
 import time
 from contextlib import suppress
+from importlib import import_module
+from math import nan
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,8 +33,10 @@ from fedcell.resolve import choose
 from fedcell.scenarios import build_problem
 from fedcell.simulate import simulate
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "deploy"))
+processes: Any = import_module("processes")  # real ones, as the tests start them
 BINARIES = Path(sys.executable).parent
-PATIENCE_S = 170.0
+PATIENCE_S = 1200.0
 
 
 class Relay:
@@ -84,9 +93,16 @@ class Processes:
             one.wait()
 
 
-def deployed(folder: Path, asked: dict[str, str], n_devices: int, warm: bool) -> tuple[record.Record, Relay]:
-    """The record of a run on real processes, and the bytes that passed."""
-    port, *own = free_ports(1 + n_devices)
+class Deployed(NamedTuple):
+    """What a run on real processes came to."""
+
+    run: record.Record
+    relay: Relay
+    megabyte: float  # of all processes, shared pages once
+
+
+def app_in(folder: Path, asked: dict[str, str], n_devices: int, port: int) -> Path:
+    """The folder of a Flower app that runs what is asked for."""
     example.write(folder, asked["method"], n_devices, port)
     project = folder / "pyproject.toml"
     lines = [
@@ -94,33 +110,62 @@ def deployed(folder: Path, asked: dict[str, str], n_devices: int, warm: bool) ->
         for line in project.read_text().splitlines()
     ]
     project.write_text("\n".join(lines) + "\n")
-    relay, processes = Relay(port), Processes(folder)
-    apart = ["--isolation", "process"] if warm else []
+    return folder
+
+
+def warm(folder: Path, asked: dict[str, str], n_devices: int, poll_s: float) -> Deployed:
+    """On processes that have everything imported."""
+    made = processes.Federation(folder / "here", app_in(folder / "app", asked, n_devices, 8000), ports=n_devices + 1)
+    out = folder / "app" / "runs" / "digits"
+    try:
+        made.start_link()
+        relay = Relay(made.port)
+        made.way, made.poll_s = relay.port, poll_s
+        for device in range(n_devices):
+            made.start_node(device)
+        made.run()
+        wait(lambda: ended(out))
+        return Deployed(record.read(out), relay, used_megabyte(made.nest.pid))
+    finally:
+        made.stop()
+
+
+def cold(folder: Path, asked: dict[str, str], n_devices: int) -> Deployed:
+    """On processes as Flower starts them."""
+    port, *own = free_ports(1 + n_devices)
+    app_in(folder, asked, n_devices, port)
+    relay, started = Relay(port), Processes(folder)
     out = folder / "runs" / "digits"
     try:
-        link = ["flower-superlink", "--insecure", "--disable-runtime-dependency-installation", *apart]
-        start(processes, warm, port, *link)
+        flags = ["--insecure", "--disable-runtime-dependency-installation", "--port", str(port)]
+        started.run("flower-superlink", *flags)
         wait(lambda: listens(port))
         for device, mine in enumerate(own):
             about = ["--node-config", f'partition-id={device} state-dir="{folder}/device{device}"']
-            node = ["flower-supernode", "--insecure", "--superlink", f"127.0.0.1:{relay.port}", *apart, *about]
-            start(processes, warm, mine, *node)
+            way = ["--superlink", f"127.0.0.1:{relay.port}", "--port", str(mine)]
+            started.run("flower-supernode", "--insecure", *way, *about)
         wait(lambda: all(listens(mine) for mine in own))
-        processes.run("flwr", "run", ".", "here")
-        wait(lambda: (out / "status.json").exists() and record.read(out).status.state in ("finished", "failed"))
-        return record.read(out), relay
+        started.run("flwr", "run", ".", "here")
+        wait(lambda: ended(out))
+        return Deployed(record.read(out), relay, nan)
     finally:
-        processes.stop()
+        started.stop()
         relay.server.close()
 
 
-def start(processes: Processes, warm: bool, port: int, *command: str) -> None:
-    """One of Flower's processes, with an executor beside it that has everything imported."""
-    owner = processes.run(*command, "--port", str(port))
-    if warm:
-        address = f"127.0.0.1:{port}"
-        runner = [sys.executable, "-m", "fedcell.deploy.prefork", "--insecure", "--runtime-api-address", address]
-        processes.run(*runner, "--parent-pid", str(owner))
+def ended(out: Path) -> bool:
+    """Whether a run has finished or failed."""
+    return (out / "status.json").exists() and record.read(out).status.state in ("finished", "failed")
+
+
+def used_megabyte(session: int) -> float:
+    """Memory of a session's processes, each page divided among those that share it."""
+    total = 0
+    for process in processes.members(session):
+        with suppress(OSError):
+            lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+            total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return total / 1e3
 
 
 def free_ports(n: int) -> list[int]:
@@ -147,15 +192,36 @@ def wait(done: object) -> None:
         time.sleep(0.1)
 
 
+def told(name: str, found: Deployed, n_rounds: int) -> str:
+    """One line of the table."""
+    columns, later = found.run.columns, slice(1, None) if n_rounds > 1 else slice(None)
+    means = [float(np.mean(columns[key][later])) for key in ("round_s", "compute_s", "transfer_s")]
+    bytes_ = [found.relay.up_byte / n_rounds, found.relay.down_byte / n_rounds]
+    bytes_ += [float(np.mean(columns[key])) / 8 for key in ("uplink_message_bit", "uplink_bit")]
+    return (
+        f"{name:24}"
+        + "".join(f"{one:10.3f}" for one in means)
+        + "".join(f"{one:12.0f}" for one in bytes_)
+        + f"{found.megabyte:10.0f}{columns['accuracy'][-1]:10.4f}{os.getloadavg()[0]:6.1f}"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="The Flower path against the simulation.")
-    parser.add_argument("--devices", type=int, default=3)
+    parser.add_argument("--devices", type=int, nargs="+", default=[3])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--hidden", type=int, default=64)
     parser.add_argument("--method", default="fedavg")
+    parser.add_argument("--poll-s", type=float, nargs="+", default=[3.0, 0.2], help="pauses of nodes to try")
     parser.add_argument("--cold", action="store_true", help="also without executors of our own")
     args = parser.parse_args()
-    own = {"rounds": args.rounds, "world.n_devices": args.devices, "model.hidden": args.hidden}
+    for n_devices in args.devices:
+        measure(args, n_devices)
+
+
+def measure(args: argparse.Namespace, n_devices: int) -> None:
+    """All ways of one number of devices."""
+    own = {"rounds": args.rounds, "world.n_devices": n_devices, "model.hidden": args.hidden}
     text = " ".join(f"{key}={value}" for key, value in {**example.SETTINGS, **own}.items())
     asked = {"method": args.method, "scenario": "cell", "settings": text}
     found = settings.read(asked)
@@ -164,19 +230,19 @@ def main() -> None:
     rows = [row for row, _ in simulate(problem, choose(args.method, found.preset, {}).build())]
     simulated_s = (time.perf_counter() - begun_s) / args.rounds
     n_params = problem.learner.n_params
-    print(f"{args.method}, {args.devices} devices, {args.rounds} rounds, {n_params} parameters ({4 * n_params} bytes)")
-    print("                 s/round  compute s  transfer s  up B/round  down B/round  update B/round  accuracy")
-    print(f"simulated       {simulated_s:8.3f}{'':56}  {rows[-1].metrics['accuracy']:8.4f}")
-    for name in ("warm", "cold") if args.cold else ("warm",):
+    print(f"{args.method}, {n_devices} devices, {args.rounds} rounds, {n_params} parameters ({4 * n_params} bytes)")
+    print(
+        f"{'':24}{'s/round':>10}{'compute s':>10}{'transf. s':>10}{'up B':>12}{'down B':>12}{'messages B':>12}"
+        f"{'updates B':>12}{'MB':>10}{'accuracy':>10}{'load':>6}"
+    )
+    print(f"{'simulated':24}{simulated_s:10.3f}{'':78}{rows[-1].metrics['accuracy']:10.4f}", flush=True)
+    for poll_s in args.poll_s:
         with tempfile.TemporaryDirectory() as folder:
-            run, relay = deployed(Path(folder) / "app", asked, args.devices, name == "warm")
-        told = run.columns
-        print(
-            f"deployed, {name}  {np.mean(told['round_s']):8.3f}   {np.mean(told['compute_s']):8.3f}"
-            f"  {np.mean(told['transfer_s']):10.3f}  {relay.up_byte / args.rounds:10.0f}"
-            f"  {relay.down_byte / args.rounds:12.0f}  {np.mean(told['uplink_bit']) / 8:14.0f}"
-            f"  {told['accuracy'][-1]:8.4f}"
-        )
+            run = warm(Path(folder), asked, n_devices, poll_s)
+        print(told(f"warm, pause {poll_s:g} s", run, args.rounds), flush=True)
+    if args.cold:
+        with tempfile.TemporaryDirectory() as folder:
+            print(told("cold", cold(Path(folder) / "app", asked, n_devices), args.rounds), flush=True)
 
 
 if __name__ == "__main__":

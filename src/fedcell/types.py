@@ -194,7 +194,7 @@ class Updates(NamedTuple):
     device: Ints  # [n_rows], ascending
     rows: "Tensor | Rows"  # [n_rows, n_sent] float32; those of a large cohort are trained when asked for
     kept: Any = None  # tensors or arrays [n_rows, ...], or a tree of them: NamedTuples, tuples, lists, dicts
-    bit: Floats | None = None  # [n_rows], bits of each row on the air; None: `payload_bit` of the decision
+    bit: Floats | None = None  # [n_rows], bits of each row on the simulated air; None: `payload_bit` of the decision
     tail: "Tensor | None" = None  # [n_rows, n_tail], running statistics that are sent beside the row, as they are now
 
     @property
@@ -251,17 +251,22 @@ DELIVERED = int(Outcome.DELIVERED)  # NumPy compares with a plain number in a th
 
 
 class Uplink(NamedTuple):
-    """What a round cost, and what arrived. All `[n_devices]` but the numbers; None stands for zeros."""
+    """What a round cost, and what arrived. All `[n_devices]` but the numbers; None stands for zeros.
+
+    In a simulation all of it follows from the model of devices and channels. In a federation of real devices seconds
+    are measured, bits are those that were sent, and joules are 0: `measured_joule` and `estimated_joule` are among the
+    metrics of a row instead.
+    """
 
     compute_s: Floats
     upload_s: Floats
     compute_joule: Floats
     radio_joule: Floats
-    sent_bit: Floats
+    sent_bit: Floats  # on the air; of real devices, those of the arrays in their answers, in NumPy's format
     outcome: Ints  # Outcome codes
     round_s: float  # how long the round lasted
     receive_joule: Floats | None = None  # of listening to the base station
-    downlink_bit: float = 0.0  # sent by the base stations
+    downlink_bit: float = 0.0  # sent by the base stations; a federation has a column of its own for it
     idle_joule: Floats | None = None  # of standing by, as far as batteries went
     end_s: Floats | None = None  # when each was done or gave up, from the start of the round; None: not known
     sums: Mapping[str, float] | None = None  # columns about sums that were received over the air
@@ -353,7 +358,7 @@ class Row(NamedTuple):
     n_delivered: int
     compute_joule: float
     radio_joule: float
-    uplink_bit: float
+    uplink_bit: float  # as of `Uplink.sent_bit`: of a federation, arrays as they were sent, refused ones included
     outcome: str  # one letter per device, see Outcome
     metrics: Mapping[str, float]  # those of the task when evaluated, and a method's own columns
 

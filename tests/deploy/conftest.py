@@ -3,11 +3,13 @@
 import os
 from importlib.util import find_spec
 
-collect_ignore = ["nest.py", "trouble.py", "stock.py", "attacker.py", "attacks.py"]
+collect_ignore = ["nest.py", "trouble.py", "stock.py", "attacker.py", "attacks.py", "server_kills.py"]
 if find_spec("flwr") is None and "FEDCELL_REQUIRE_FLOWER" not in os.environ:
     parts = (
         "bounds",
+        "loopback",
         "meters",
+        "other_tasks",
         "own_apps",
         "client",
         "federation",

@@ -12,11 +12,11 @@ from importlib import import_module
 
 COMMANDS = {
     "flower-superlink": "flwr.superlink.cli:flower_superlink",
-    "flower-supernode": "flwr.supernode.cli:flower_supernode",
+    "node": "fedcell.deploy.node:main",
     "flwr": "flwr.cli.app:app",
     "prefork": "fedcell.deploy.prefork:main",
 }
-MORE = ("fedcell.deploy.client", "fedcell.deploy.flower", "sklearn.datasets")
+MORE = ("flwr.supernode.cli", "fedcell.deploy.client", "fedcell.deploy.flower", "sklearn.datasets")
 for place in (*COMMANDS.values(), *MORE):
     import_module(place.partition(":")[0])
 

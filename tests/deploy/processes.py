@@ -161,6 +161,7 @@ class Federation:
         self.folder, self.app = Path(folder), Path(app)
         self.link_flags, self.node_flags, self.connection = tls or (["--insecure"], ["--insecure"], {"insecure": True})
         self.port, *self.spare = free_ports(ports)
+        self.way, self.poll_s = self.port, 0.1  # where nodes find the link, and how often they ask for work
         self.processes = {}
         home = self.folder / "flwr"
         home.mkdir(parents=True)
@@ -207,9 +208,9 @@ class Federation:
         """A device."""
         name, port = name or f"node{device}", self.spare.pop()
         state = self.folder / f"device{device}"
-        own = ["--isolation", "process", "--superlink", f"127.0.0.1:{self.port}", "--port", port]
+        own = ["--isolation", "process", "--superlink", f"127.0.0.1:{self.way}", "--port", port]
         about = ["--node-config", f'partition-id={device} state-dir="{state}"']
-        node = self.start(name, "flower-supernode", *(flags or self.node_flags), *own, *about)
+        node = self.start(name, "node", "--poll-s", self.poll_s, *(flags or self.node_flags), *own, *about)
         self.start(
             f"{name}-exec", "prefork", "--insecure", "--runtime-api-address", f"127.0.0.1:{port}", "--parent-pid", node
         )

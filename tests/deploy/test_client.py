@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from inside import run_config
 from test_wire import task
 
-from fedcell.deploy import client
+from fedcell.deploy import client, settings
 from fedcell.deploy.cache import DiskCache
 from fedcell.errors import BadInput, FedcellError
 from fedcell.scenarios import build_problem
@@ -91,7 +91,7 @@ def test_a_node_must_say_which_device_it_is(number):
 
 def test_shares_are_those_of_the_simulation():
     config = run_config()
-    problem = build_problem(client.read(config).config)
+    problem = build_problem(settings.read(config).config)
     store, _ = problem.world.stream.start(problem.seed)
     for device in range(4):
         x, y = client.share_of(context({"partition-id": device}, config))

@@ -5,12 +5,13 @@ import json
 import numpy as np
 import pytest
 import torch
-from flwr.app import Context, RecordDict
+from flwr.app import ArrayRecord, Context, MetricRecord, RecordDict
 from inside import InsideGrid, federation, play, run_config, share
-from stock import client, main
+from stock import client, main, network
 from test_rounds import last_state
 
 import fedcell.deploy
+from fedcell.cli import main as cli
 from fedcell.deploy import Strategy, client_app, flower, server_data, settings
 from fedcell.errors import BadInput
 from fedcell.record import read
@@ -120,9 +121,7 @@ def test_a_stock_client_trains_for_a_method(strategy, tmp_path):
 
 def test_fedavg_of_equal_stores_is_the_mean_of_what_stock_clients_send(tmp_path):
     """Held against Flower's own FedAvg."""
-    from flwr.app import ArrayRecord
     from flwr.serverapp.strategy import FedAvg
-    from stock import network
 
     nodes = {100 + k: {"partition-id": k} for k in range(5)}
     ends = []
@@ -157,3 +156,44 @@ def test_nodes_beyond_those_asked_for_are_left_aside(tmp_path):
     grid, found = stock(tmp_path, "fedavg", n_devices=3)
     assert {node for node, _ in grid.sent} == {100, 101, 102}
     assert [one["heard"] for one in found["told"].values()] == [3] * 4
+
+
+# ---------------------------------------------------------------- the record of a strategy
+
+
+def recorded(out, rounds=3, evaluate=lambda round, arrays: MetricRecord({"accuracy": round / 10, "loss": 1.0}), **more):
+    strategy = Strategy("cafe:quorum=3", 5, out=out, settings={"train.steps": 5}, **{"fraction_evaluate": 0.0, **more})
+    grid = InsideGrid(client, {100 + k: {"partition-id": k, "wrong": k == 2} for k in range(5)}, {})
+    return strategy.start(grid, ArrayRecord(network().state_dict()), rounds, evaluate_fn=evaluate)
+
+
+def test_a_strategy_leaves_a_record_that_all_readers_know(tmp_path, capsys):
+    recorded(tmp_path / "run")
+    found = read(tmp_path / "run")
+    assert found.status == ("finished", 3, 3, "")
+    assert found.columns["outcome"] == ["DDXDD"] * 3
+    assert found.columns["accuracy"].tolist() == [0.1, 0.2, 0.3], "of the round that was evaluated, not the one before"
+    assert found.columns["n_refused"].tolist() == [1] * 3
+    n_params = sum(value.numel() for value in network().state_dict().values())
+    assert (found.columns["uplink_bit"] > 5 * 32 * n_params).all()
+    assert (found.columns["uplink_message_bit"] > found.columns["uplink_bit"]).all()
+    assert np.allclose(np.cumsum(found.columns["round_s"]), found.columns["clock_s"])
+    capsys.readouterr()
+    for words in (["show"], ["compare"], ["check"], ["report", "--out", str(tmp_path / "page.html")]):
+        assert cli([words[0], str(tmp_path / "run"), *words[1:]]) == 0
+    assert "cafe" in capsys.readouterr().out
+    with pytest.raises(BadInput, match="is not empty: a strategy begins anew every time, so name another folder"):
+        recorded(tmp_path / "run")
+
+
+def test_a_strategy_that_fails_leaves_the_rounds_that_were(tmp_path):
+    def evaluate(round, arrays):
+        if round == 2:
+            raise ValueError("no disk")
+        return MetricRecord({"accuracy": 0.5})
+
+    with pytest.raises(ValueError, match="no disk"):
+        recorded(tmp_path / "run", evaluate=evaluate)
+    found = read(tmp_path / "run")
+    assert found.status == ("failed", 2, 3, "ValueError: no disk")
+    assert np.isnan(found.columns["accuracy"][1])

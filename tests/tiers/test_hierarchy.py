@@ -309,6 +309,22 @@ def test_views_keep_every_row_of_the_cell(small):
         assert np.array_equal(getattr(merged, name), value), name
 
 
+def test_test_samples_of_devices_are_numbered_as_the_cell_numbers_its_devices(small):
+    """Own models are judged on the samples of their own device, whose number in the cell is another one."""
+    problem = small({**UNEVEN, "data.noise": "0.1"})
+    owner, first = problem.learner.test_samples.owner, {}
+    assert set(owner) >= set(range(7))
+    for cell in cells_of(problem):
+        mine = cell.problem.learner.test_samples.owner
+        assert mine.max() == len(cell.device) - 1
+        for number, device in enumerate(cell.device):
+            assert np.array_equal(np.flatnonzero(mine == number), np.flatnonzero(owner == device))
+        first[cell.number] = (mine >= 0).sum()
+    assert sum(first.values()) == (owner >= 0).sum()
+    rows = [row for row, _ in simulate(problem, build("fedrep"))]
+    assert 0 < rows[-1].metrics["covered"] <= 1
+
+
 def leading_axes(tree, path=""):
     """(path, length of the first axis) of every array in nested NamedTuples."""
     if isinstance(tree, np.ndarray) and tree.ndim:

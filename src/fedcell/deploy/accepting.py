@@ -1,12 +1,12 @@
 """A round is accepted only if the model after it is sound: the aggregate is tried before it becomes the checkpoint.
 
 A model is sound if it and the method's state are finite, and if its test loss is at most `max_loss` times the loss
-before the round (or that of guessing, `log n_classes`). If a round breaks it, the devices without which it does not are
-left out and named. If that takes more than half of them, nobody's update is taken. Needs no Flower.
+before the round (or that of guessing). If a round breaks it, the devices without which it does not are left out and
+named. If that takes more than half of them, nobody's update is taken. Needs no Flower.
 """
 
 from collections.abc import Callable, Mapping
-from math import inf, isfinite, log
+from math import inf, isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,14 +64,14 @@ class Accepting:
         self.loss = -1.0  # of the model as it stands; -1: not known
         self.refused = 0  # rounds in a row of which nobody's update was taken
 
-    def trial(self, problem: Problem, method: Method, before: Snapshot, max_loss: float, n_classes: int) -> Trial:
+    def trial(self, problem: Problem, method: Method, before: Snapshot, max_loss: float, guessing: float) -> Trial:
         """How the round after a snapshot is judged."""
         made = Trial(problem, method, before, max_loss)
         if max_loss == inf:
             return made
         if self.loss < 0:
             self.loss = made.tested(before.params, before.method)
-        return made._replace(most=max_loss * max(self.loss, log(max(n_classes, 2))))
+        return made._replace(most=max_loss * max(self.loss, guessing))
 
     def settle(self, found: Judged) -> int:
         """Note how a round was judged; returns how many in a row were refused."""

@@ -5,6 +5,7 @@ more steps send longer updates, and devices that were asked for few send longer 
 """
 
 from collections.abc import Sequence
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -41,6 +42,11 @@ def ratio(found: Floats, usual: Floats) -> float:
     return float((found / usual).min()) if (usual > 0).all() else 0.0
 
 
+def against_others(found: Floats) -> list[float]:
+    """How many times as long as the median of the others each of `[n, 2]` lengths is."""
+    return [ratio(one, np.median(np.delete(found, row, axis=0), axis=0)) for row, one in enumerate(found)]
+
+
 def refuse_rise(settings: FederationConfig, watched: Watched, task: Task, update: Vector) -> None:
     """Raise MessageError if an update is far longer than those of the last rounds."""
     found = length(task, update)
@@ -64,8 +70,7 @@ def refuse_outliers(
         return []
     found = np.array([length(of_device[one.device], one.update) for one in heard if one.update is not None])
     refused = []
-    for row, one in enumerate(heard):
-        times = ratio(found[row], np.median(np.delete(found, row, axis=0), axis=0))
+    for row, (one, times) in enumerate(zip(heard, against_others(found), strict=True)):
         if times > settings.max_norm:
             text = (
                 f"the update has length {found[row, 0]:.3g}, {times:.3g} times the median of the others "
@@ -138,6 +143,23 @@ def shortened(sent: Round, most: float) -> Round:
     limit = level(pull, most)
     for row in np.flatnonzero(pull > limit):
         rows[place[row]] *= limit / pull[row]
+    return sent._replace(updates=sent.updates._replace(rows=rows))
+
+
+def held_back(sent: Round, tasks: Sequence[Task], most: float) -> Round:
+    """The round with updates that are far longer than the median of the others shortened to `most` times that."""
+    heard, of_device = sent.heard(), {task.device: task for task in tasks}
+    if most == inf or len(heard) < FEW:
+        return sent
+    place = np.searchsorted(sent.updates.device, heard)
+    rows = sent.updates.delta
+    found = [length(of_device[int(k)], row.cpu().numpy()) for k, row in zip(heard, rows[place], strict=True)]
+    times = np.array(against_others(np.array(found)))
+    if times.max() <= most:
+        return sent
+    rows = rows.clone()
+    for row in np.flatnonzero(times > most):
+        rows[place[row]] *= most / times[row]
     return sent._replace(updates=sent.updates._replace(rows=rows))
 
 

@@ -5,7 +5,6 @@ keep models of their own, a report of the model leaves it instead of the update.
 configuration all of it is sealed for the server.
 """
 
-import secrets
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,8 +17,8 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from torch import Tensor, cat, from_numpy, nn
 
-from ..data import load, partition, skewed
 from ..data.scaling import apply
+from ..data.targets import Targets
 from ..errors import BadInput
 from ..learn import models
 from ..learn.architecture import Architecture, choose
@@ -31,31 +30,22 @@ from ..learn.settings import ModelConfig, TrainConfig, in_file
 from ..learn.statistics import Carried
 from ..learn.work import Work
 from ..options import from_dict
-from ..record.files import write_atomic
-from ..types import Ints, Start, Store
+from ..types import Start, Store
 from . import sealed, wire
-from .cache import DiskCache
 from .calls import function_of
 from .coded import payload_of
+from .holding import CacheSettings, Data, counted, device_of, held, identity, share_of, state_folder
 from .kept import Kept, keep, kept_in
 from .meters import Meter, Metering
-from .settings import read
 from .tasks import Task, Vector
 from .wire import Facts
 
-Data = Callable[[Context, int], tuple[np.ndarray, Ints]]  # node and run, round -> samples, labels
+__all__ = ["CacheSettings", "Data", "client_app", "counted", "device_of", "held", "identity", "share_of"]
+
 MODEL = "model.safetensors"  # in the folder of a device that keeps one
 STATISTICS = "statistics.safetensors"  # in the folder of a device that keeps its norm layers
 Train = Callable[[nn.Module, Tensor, Tensor, Task], object]  # network, samples, labels, what the server asks for
 Network = Callable[[tuple[int, ...], int], nn.Module]  # shape of a sample, number of classes
-
-
-class CacheSettings(NamedTuple):
-    """What a device keeps of samples that stream in."""
-
-    capacity: int
-    rule: str = "drsr"
-    theta: float = 2 / 3
 
 
 def client_app(
@@ -70,8 +60,9 @@ def client_app(
     """A ClientApp that trains for a server of `fedcell.deploy.flower`.
 
     Args:
-        data: float32 samples, not scaled yet, and whole-number labels of this device. Without `cache`, all that it
-            holds in a round; with it, what arrives in a round. The node configuration is `context.node_config`.
+        data: float32 samples, not scaled yet, and whole-number labels of this device, or the targets of another task.
+            Without `cache`, all that it holds in a round; with it, what arrives in a round. The node configuration is
+            `context.node_config`.
         train: `train(network, samples, labels, task)` moves the network in place by a loop, a loss and an optimiser of
             its own, on scaled samples; `task` has the steps, learning rate, batch size and proximal term that the
             server asks for. None: the SGD that simulated devices train with.
@@ -87,19 +78,20 @@ def client_app(
     @app.query()
     def hello(message: Message, context: Context) -> Message:
         key = sealed.public_key(context.node_config)
-        round, n_classes = wire.unpack_hello(message.content)
-        _, labels = held(data, cache, context, round)
-        facts = Facts(device_of(context), round, counted(labels, n_classes), 0.0, identity(context))
-        content = sealed.closed(wire.pack_facts(facts), key, sealed.about_hello(round))
+        asked = wire.unpack_hello(message.content)
+        _, y = held(data, cache, context, asked.round, asked.learned)
+        counts = counted(y, asked.n_classes, asked.learned)
+        facts = Facts(device_of(context), asked.round, counts, 0.0, identity(context))
+        content = sealed.closed(wire.pack_facts(facts), key, sealed.about_hello(asked.round))
         return Message(content, reply_to=message)
 
     @app.train()
     def answer(message: Message, context: Context) -> Message:
         key = sealed.public_key(context.node_config)
         task = wire.unpack_task(message.content)
-        samples, labels = held(data, cache, context, task.round)
+        samples, targets = held(data, cache, context, task.round, task.learned)
         begun_s = time.perf_counter()
-        learner = learner_of(task, samples, labels, model)
+        learner = learner_of(task, samples, targets, model)
         metering = Metering(meter, gpu=learner.device.type == "cuda")
         right, tested = 0, 0
         done = trained(task, learner, state_folder(context)) if train is None else own_loop(task, learner, train)
@@ -110,7 +102,7 @@ def client_app(
         update = done.update
         payload = payload_of(task, update, state_folder(context)) if task.coding else None
         compute_s, used = time.perf_counter() - begun_s, metering.used()
-        counts, name = counted(labels, task.n_classes), identity(context)
+        counts, name = counted(targets, task.n_classes, task.learned), identity(context)
         facts = Facts(device_of(context), task.round, counts, compute_s, name, right, tested, *used)
         content = wire.pack_facts(facts, update, task.mask, payload, done.tail)
         return Message(sealed.closed(content, key, sealed.about_task(task.round, task.device)), reply_to=message)
@@ -118,19 +110,19 @@ def client_app(
     return app
 
 
-def learner_of(task: Task, samples: np.ndarray, labels: Ints, model: Network | str | None = None) -> Learner:
+def learner_of(task: Task, samples: np.ndarray, targets: Targets, model: Network | str | None = None) -> Learner:
     """The engine that simulated devices are trained with, for one device, its samples and its network.
 
     Samples are scaled with the statistics of the task, which are those of the server's test set, not with their own.
     """
     settings: TrainConfig = from_dict(TrainConfig(), task.train)
     inputs = apply(task.scaling, samples, "the data of this device")
-    here = Samples(inputs, labels, pick_device(settings.device))
+    here = Samples(inputs, targets, pick_device(settings.device))
     build = partial(_named, task, model) if isinstance(model, str | None) else model
     named: ModelConfig = from_dict(ModelConfig(), task.model)
     network = initialise(lambda: build(here.shape, task.n_classes), task.seed)
     architecture = Architecture.of(choose(network, named.train), named.buffers)
-    check_fits(architecture, here, task.n_classes)
+    check_fits(architecture, here, task.n_classes, task.learned)
     if architecture.n_params != task.n_params and task.report is None:
         raise BadInput(
             f"the network of this device has {architecture.n_params} parameters and the server's has {task.n_params}: "
@@ -142,7 +134,7 @@ def learner_of(task: Task, samples: np.ndarray, labels: Ints, model: Network | s
             f"the network of this device has {n_tail} running statistics and the server's has {sent}: give both the "
             "same one"
         )
-    return Learner([architecture], here, here, settings, task.seed)
+    return Learner([architecture], here, here, settings, task.seed, task=task.learned)
 
 
 class Done(NamedTuple):
@@ -263,66 +255,3 @@ def _named(task: Task, file: str | None, shape: tuple[int, ...], n_classes: int)
             raise BadInput(f"{file} is not the model file of the server, {settings.name}: give both the same one")
         settings = replace(settings, name=file)
     return models.build(settings, shape, n_classes)
-
-
-# ---------------------------------------------------------------- what a device holds and who it is
-
-
-def held(data: Data, cache: CacheSettings | None, context: Context, round: int) -> tuple[np.ndarray, Ints]:
-    """What a device trains on in a round; with a cache, all rounds since the last one are offered in their order."""
-    if cache is None:
-        samples, labels = data(context, round)
-        return np.ascontiguousarray(samples, dtype=np.float32), np.asarray(labels, dtype=np.int64)
-    folder = state_folder(context)
-    if folder is None:
-        raise BadInput("a cache needs state-dir in the node configuration: name a folder that survives a restart")
-    kept = DiskCache(folder / "cache.safetensors", cache.capacity, cache.rule, cache.theta, seed=device_of(context))
-    for passed in range(kept.next_round, round + 1):
-        samples, labels = data(context, passed)
-        kept.offer(passed, np.asarray(samples, dtype=np.float32), np.asarray(labels, dtype=np.int64))
-    return kept.contents()
-
-
-def device_of(context: Context) -> int:
-    """The number of this device: `partition-id` of the node configuration, as Flower's own tools set it."""
-    number = context.node_config.get("partition-id")
-    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-        raise BadInput(f"partition-id = {number!r} in the node configuration is no device: give a number from 0")
-    return number
-
-
-def state_folder(context: Context) -> Path | None:
-    """Where this device keeps what must survive a restart; None where the node configuration has no `state-dir`."""
-    place = context.node_config.get("state-dir")
-    return Path(str(place)).expanduser() if place else None
-
-
-def identity(context: Context) -> str:
-    """A random name that a device keeps in its folder, by which the server knows it again after a restart."""
-    folder = state_folder(context)
-    if folder is None:
-        return ""
-    path = folder / "identity"
-    if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, secrets.token_hex(16).encode())
-    return path.read_text()
-
-
-def counted(labels: Ints, n_classes: int) -> Ints:
-    """Samples of each label, `[n_classes]`."""
-    if len(labels) and (labels.min() < 0 or labels.max() >= n_classes):
-        raise BadInput(f"labels go from {labels.min()} to {labels.max()} but the server knows {n_classes} classes")
-    return np.bincount(labels, minlength=n_classes).astype(np.int64)
-
-
-def share_of(context: Context, round: int = 0) -> tuple[np.ndarray, Ints]:
-    """This device's part of the data set that the run configuration names, as loaded, split as in a simulation."""
-    config, device = read(context.run_config).config, device_of(context)
-    n_devices = config.world.n_devices
-    found = skewed(config.data, load(config.data.name), n_devices, config.seed)
-    store = partition(config.data, found.y_train, n_devices, found.n_classes, config.seed, found.owners)
-    if device >= len(store.size):
-        raise BadInput(f"partition-id = {device} but world.n_devices = {len(store.size)}: number devices from 0")
-    mine = store.items[device, : store.size[device]]
-    return found.x_train[mine], found.y_train[mine]

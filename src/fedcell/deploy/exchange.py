@@ -8,6 +8,7 @@ from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
 from ..errors import FedcellError
+from ..metrics import CLASSIFICATION
 from ..sealing import KeyPair
 from ..types import Bools, Outcome
 from . import sealed, wire
@@ -28,6 +29,7 @@ class OpenMessage(NamedTuple):
     round: int
     sent_s: float
     down_bit: float
+    message_bit: float
     task: Task | None  # None: it asks who the node is
 
 
@@ -57,6 +59,7 @@ class Exchange:
         self.grid, self.roster, self.settings, self.say, self.clock = grid, roster, settings, say, clock
         self.key, self.note, self.poll_s = key, note, settings.poll_s
         self.watched: Watched = nothing_seen(roster.n_devices)
+        self.learned = CLASSIFICATION  # the task
         self.begun_s = clock()  # of the present round
         self._open: dict[str, OpenMessage] = {}
 
@@ -117,17 +120,19 @@ class Exchange:
 
     def _meet(self, round: int) -> None:
         for node in self.roster.refresh(self.grid.get_node_ids()):
-            content = wire.pack_hello(round, self.roster.n_classes)
+            content = wire.pack_hello(round, self.roster.n_classes, self.learned)
             message = Message(content, node, wire.HELLO, ttl=10 * SPARE_S, group_id=str(round))
-            self._push([message], [OpenMessage(node, round, self.clock(), 0.0, None)])
+            self._push([message], [OpenMessage(node, round, self.clock(), 0.0, 0.0, None)])
 
     def _send(self, tasks: Iterable[tuple[int, Task]], deadline_s: float) -> None:
         messages, sent = [], []
         for node, task in tasks:
             content = wire.pack_task(task)
             ttl_s = deadline_s + SPARE_S
-            messages.append(Message(content, node, wire.TRAIN, ttl=ttl_s, group_id=str(task.round)))
-            sent.append(OpenMessage(node, task.round, self.clock(), wire.bits(content), task))
+            message = Message(content, node, wire.TRAIN, ttl=ttl_s, group_id=str(task.round))
+            messages.append(message)
+            bits = wire.bits(content), wire.message_bits(message)
+            sent.append(OpenMessage(node, task.round, self.clock(), *bits, task))
         self._push(messages, sent)
 
     def _push(self, messages: list[Message], sent: list[OpenMessage]) -> None:
@@ -177,6 +182,8 @@ class Exchange:
         assert task is not None
         took_s = seen_s - sent.sent_s
         up_bit = 0.0 if reply.has_error() else wire.bits(reply.content)
+        answer = Answer(task.device, Outcome.DELIVERED, None, 0.0, took_s, sent.down_bit, up_bit)
+        answer = answer._replace(down_message_bit=sent.message_bit, up_message_bit=wire.message_bits(reply))
         try:
             content = self._content(sent, reply)
             facts = self._facts(content)
@@ -188,15 +195,14 @@ class Exchange:
         except MessageError as error:
             lost = reply.has_error() and reply.error.code == GONE
             outcome = Outcome.OUTAGE if lost else Outcome.INVALID
-            bad = Answer(task.device, outcome, None, 0.0, took_s, sent.down_bit, up_bit)
+            bad = answer._replace(outcome=outcome)
             if not reply.has_error():
                 return self.turn_away(sent.round, bad, error)
             self.say(f"round {sent.round}: device {task.device} was turned away: {error}")
             return bad
         self.roster.learn(facts)
         compute_s = min(facts.compute_s, took_s)
-        heard = Answer(task.device, Outcome.DELIVERED, update, compute_s, took_s, sent.down_bit, up_bit)
-        return heard._replace(joule=facts.joule, meter=facts.meter, tail=tail)
+        return answer._replace(update=update, compute_s=compute_s, joule=facts.joule, meter=facts.meter, tail=tail)
 
     def _content(self, sent: OpenMessage, reply: Message) -> RecordDict:
         """What a device answered, opened if answers are sealed."""
@@ -210,6 +216,8 @@ class Exchange:
         return wire.unpack_facts(content, self.roster.n_classes)
 
     def _unheard(self, task: Task, waited_s: float) -> Answer:
-        down_bit = next((sent.down_bit for sent in self._open.values() if sent.task is task), 0.0)
+        bits = ((sent.down_bit, sent.message_bit) for sent in self._open.values() if sent.task is task)
+        down_bit, message_bit = next(bits, (0.0, 0.0))
         self.say(f"round {task.round}: device {task.device} was not heard within {waited_s:.1f} s")
-        return Answer(task.device, Outcome.LATE, None, 0.0, waited_s, down_bit, 0.0)
+        late = Answer(task.device, Outcome.LATE, None, 0.0, waited_s, down_bit, 0.0)
+        return late._replace(down_message_bit=message_bit)

@@ -17,6 +17,7 @@ from .. import options
 from ..data import Dataset
 from ..errors import BadInput, Diverged
 from ..methods.parts.robust import robust
+from ..metrics import TASKS
 from ..record import read as read_record
 from ..record.drive import run_real
 from ..record.files import plain
@@ -82,9 +83,12 @@ def run(
     notices = Notices(Path(asked.out))
     told = options.differences(FederationConfig(), asked.federation, SECTION)
     notices.say(f"settings: {', '.join(f'{key} = {options.written(now)}' for key, _, now in told) or 'as by default'}")
-    roster = Roster(problem.world.n_devices, remote(problem).n_classes, notices.say, known)
+    learner = remote(problem)
+    roster = Roster(problem.world.n_devices, learner.n_counted, notices.say, known)
+    exchange = Exchange(grid, roster, asked.federation, notices.say, key=key, note=notices.note)
+    exchange.learned = learner.task.name
     federation = Federation(
-        exchange=Exchange(grid, roster, asked.federation, notices.say, key=key, note=notices.note),
+        exchange=exchange,
         settings=asked.federation,
         longest_s=longest_s(asked.config, asked.federation),
         quorum=getattr(choice.config, "quorum", None) if asked.federation.wait == "quorum" else None,
@@ -133,6 +137,7 @@ def printed(progress: Progress) -> None:
     if progress.row is None:
         return
     row = progress.row
-    scores = "".join(f", {name} {row.metrics[name]:.4f}" for name in ("accuracy", "loss") if name in row.metrics)
+    names = [metric.name for metric in TASKS[progress.task]]
+    scores = "".join(f", {name} {row.metrics[name]:.4f}" for name in names if name in row.metrics)
     heard = f"{row.n_delivered} of {row.n_selected} heard ({row.outcome})"
     print(f"fedcell: round {progress.done} of {progress.total}: {heard} in {row.round_s:.1f} s{scores}", flush=True)

@@ -17,11 +17,20 @@ from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
+from ..errors import FedcellError
+from .loopback import refuse_open
+
 PRELOAD = "FEDCELL_PRELOAD"
+INTERVAL = "FLWR_SUPEREXEC_TASK_POLL_INTERVAL"  # seconds between two looks for work; Flower's own default is 1
 
 
 def main() -> None:
-    """Import, then be a SuperExec."""
+    """Import, then be a SuperExec, which looks for work every 0.2 s unless the environment says otherwise."""
+    try:
+        refuse_open(sys.argv[1:])
+    except FedcellError as error:
+        sys.exit(f"fedcell: {error}")
+    os.environ.setdefault(INTERVAL, "0.2")
     for name in (
         "fedcell.deploy.client",
         "fedcell.deploy.flower",

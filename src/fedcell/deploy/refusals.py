@@ -4,6 +4,7 @@ from torch import nn
 
 from ..data import Dataset
 from ..errors import BadInput
+from ..learn.tasks import refuse_without_labels
 from ..methods import Choice
 from ..resolve import choose
 from ..scenarios import Config
@@ -27,8 +28,10 @@ def deployable(
     refuse_what_is_simulated(asked.config)
     problem = federated_problem(asked.config, dataset, model)
     choice = choose(asked.method, asked.preset, asked.settings)
-    remote(problem).coding = coding_in(choice, problem.learner.architectures[0].shapes)
-    refuse_what_needs_data(problem, choice.build(), asked.method)
+    remote(problem).coding, method = coding_in(choice, problem.learner.architectures[0].shapes), choice.build()
+    if method.needs_labels:
+        refuse_without_labels(remote(problem).task.name, f"method {asked.method!r}", "choose another method or task")
+    refuse_what_needs_data(problem, method, asked.method)
     return problem, choice
 
 
@@ -54,7 +57,7 @@ def refuse_what_is_simulated(config: Config) -> None:
 def refuse_what_needs_data(problem: Problem, method: Method, name: str) -> None:
     """Rehearse a round of devices with a sample of every label."""
     learner = remote(problem)
-    world = problem.world._replace(stream=reported_stream(problem.world.n_devices, learner.n_classes, each=1))
+    world = problem.world._replace(stream=reported_stream(problem.world.n_devices, learner.n_counted, each=1))
     try:
         rehearse(problem._replace(world=world), method)
     except BadInput as error:

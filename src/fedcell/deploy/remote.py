@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
+from math import log
 from typing import Any, NamedTuple, NoReturn, Self
 
 import numpy as np
@@ -17,13 +18,15 @@ from torch import Tensor, nn
 
 from .. import options
 from ..data import Dataset, Scaling, from_arrays, load, scaled, skewed
+from ..data.datasets import retasked
+from ..data.generated import GENERATORS
 from ..data.settings import DataConfig
 from ..errors import BadInput
 from ..learn.learner import Extracted, Learner
 from ..learn.model_files import placeless
 from ..learn.samples import Samples
-from ..learn.tasks import refuse_without_labels
 from ..learn.work import Work
+from ..metrics import CLASSIFICATION
 from ..scenarios import Config, build_problem
 from ..types import Floats, Ints, Outcome, Problem, Start, Store, Stream, Tally, Updates, Uplink
 from ..world.settings import StreamConfig
@@ -37,7 +40,7 @@ Ask = Callable[[Sequence[Task]], list[Answer]]
 class Reported(NamedTuple):
     """What devices last said: the memory of the stream of a federation."""
 
-    counts: Ints  # [n_devices, n_classes], samples of each label
+    counts: Ints  # [n_devices, n_counted], samples of each label; of tasks without labels, all in one
     response_s: Floats  # [n_devices], of the last answer; 0 before the first
     scores: Ints  # [n_devices, 2], test samples that its own model had right, of how many
     watched: Watched  # lengths and refusals of answers
@@ -120,6 +123,18 @@ class Remote(Learner):
         return self.asked.tasks
 
     @property
+    def n_counted(self) -> int:
+        """Kinds of samples that devices count: labels, or one kind if the task has none."""
+        return self.n_classes if self.task.name == CLASSIFICATION else 1
+
+    @property
+    def guessing(self) -> float:
+        """The test loss of an answer that knows nothing; in regression that of the mean."""
+        if self.task.name == "regression":
+            return float(np.asarray(self.test_samples.labels, dtype=np.float64).var(axis=0).mean())
+        return log(2 if self.task.name == "multi-label" else max(self.n_classes, 2))
+
+    @property
     def keeps_statistics(self) -> bool:
         """Whether running statistics stay on devices."""
         return self.n_own > 0 and not self.architectures[0].tail.sent
@@ -152,6 +167,7 @@ class Remote(Learner):
                 seed=self.seed,
                 n_params=self.n_params,
                 n_classes=self.n_classes,
+                learned=self.task.name,
                 steps=int(work.steps[row]),
                 batch_size=work.batch_size,
                 lr=work.lr,
@@ -190,38 +206,47 @@ def federated_problem(config: Config, dataset: Dataset | None = None, model: nn.
             "world.access = 'air' is simulated and cannot be deployed: real devices send their updates one by one, so "
             "set another access"
         )
-    found = dataset or load(config.data.name, config.data.task)
-    refuse_without_labels(found.task, "a federation of real devices", "simulate it, or deploy a classification")
+    if dataset is None and config.data.name in GENERATORS:
+        fix = "give server_app(dataset=...) samples to test on"
+        raise BadInput(
+            f"data.name = {config.data.name!r} makes up samples of simulated devices, not of real ones: {fix}"
+        )
+    found = retasked(dataset, config.data.task) if dataset else load(config.data.name, config.data.task)
     if dataset is None:  # whose test samples are as devices see theirs
         found = skewed(config.data, found, config.world.n_devices, config.seed)
     found = scaled(found, config.data.scaling, reuse=dataset is None)
     n_known = max(found.n_classes, config.world.n_devices)  # one for every label, and for every store that is drawn
-    labels = np.arange(n_known, dtype=np.int64) % found.n_classes
+    targets = np.zeros((n_known, *found.y_test.shape[1:]), dtype=found.y_test.dtype)
+    if found.task == CLASSIFICATION:
+        targets = np.arange(n_known, dtype=np.int64) % found.n_classes
     samples = np.zeros((n_known, *found.x_test.shape[1:]), dtype=found.x_test.dtype)
-    known = found._replace(x_train=samples, y_train=labels, owners=None, test_owners=None)
-    data = DataConfig(name=config.data.name, scaling=config.data.scaling, partition="iid")
+    known = found._replace(x_train=samples, y_train=targets, owners=None, test_owners=None)
+    data = DataConfig(name=config.data.name, scaling=config.data.scaling, partition="iid", task=found.task)
     plain = replace(config, data=data, stream=StreamConfig())
     problem = build_problem(plain, known, model)
     local = problem.learner
     if len(local.architectures) > 1:
         raise BadInput("several architectures cannot be deployed: give every device the same network")
-    learner = Remote(local.architectures, local.train_samples, local.test_samples, config.train, config.seed)
+    samples_of = local.train_samples, local.test_samples
+    learner = Remote(local.architectures, *samples_of, config.train, config.seed, task=found.task)
     learner.n_classes, learner.scaling = found.n_classes, found.scaling
     alone = replace(config.train, shards=0)  # a device has itself
     learner.sections = {"model": options.to_dict(placeless(config.model)), "train": options.to_dict(alone)}
-    stream = reported_stream(config.world.n_devices, found.n_classes)
-    return problem._replace(learner=learner, world=problem.world._replace(stream=stream))
+    stream = reported_stream(config.world.n_devices, learner.n_counted)
+    hopeless = learner.task.hopeless(found.y_test)
+    return problem._replace(learner=learner, world=problem.world._replace(stream=stream), hopeless_loss=hopeless)
 
 
-def server_data(x: Any, y: Any, n_classes: int | None = None) -> Dataset:
+def server_data(x: Any, y: Any, n_classes: int | None = None, task: str = "auto") -> Dataset:
     """A data set for `server_app(dataset=...)` that has samples to test on and none to train on.
 
     Args:
         x: samples `[n, ...]`, not scaled yet.
-        y: labels `[n]`, whole numbers from 0.
-        n_classes: labels that there are; None: as many as in `y`.
+        y: labels `[n]`, whole numbers from 0, or the targets of another task.
+        n_classes: labels, or tokens, that there are; None: as many as in `y`.
+        task: what is learned, as of `fedcell.data.from_arrays`.
     """
-    found = from_arrays(x, y, x, y)
+    found = from_arrays(x, y, x, y, task=task)
     return found._replace(name="test samples", n_classes=n_classes or found.n_classes)
 
 

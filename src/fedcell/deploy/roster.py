@@ -26,7 +26,7 @@ class Roster:
 
     Args:
         n_devices: devices are numbered from 0.
-        n_classes: labels that are counted.
+        n_classes: labels that are counted; 1 for tasks without labels.
         say: told who comes, goes and is refused.
         known: device by node, as keys were registered; None: nodes are believed.
     """

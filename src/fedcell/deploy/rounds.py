@@ -1,7 +1,6 @@
 """Rounds on real devices: the environment of a federation, and one that rehearses a round with made-up answers."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +16,6 @@ from ..types import (
     Bools,
     Decision,
     Environment,
-    Floats,
     Method,
     Observation,
     Outcome,
@@ -32,7 +30,8 @@ from ..types import (
     at_once,
 )
 from .accepting import PATIENCE, Accepting, judge
-from .bounds import after, capped, left_out, shortened
+from .bounds import after, capped, held_back, left_out, shortened
+from .measuring import columns, joules, told_again
 from .remote import Remote, Reported, measured, tally
 from .settings import FederationConfig, robust_rule
 from .tasks import Answer, MessageError, Task
@@ -74,6 +73,12 @@ def remote(problem: Problem) -> Remote:
     """The learner of a federation."""
     assert isinstance(problem.learner, Remote)
     return problem.learner
+
+
+def told_scores(federation: Federation, problem: Problem, params: Tensor, state: Any) -> Mapping[str, float]:
+    """Accuracy of the models that devices keep, as they said; nothing where none has test samples."""
+    right, tested = federation.exchange.roster.scores.sum(axis=0)
+    return {"accuracy": float(right / tested), "tested": float(tested)} if tested else {}
 
 
 # ---------------------------------------------------------------- the environment of a federation
@@ -128,7 +133,10 @@ def carry_out(
     lasted_s = exchange.clock() - exchange.begun_s
     uplink, answers = asked.uplink._replace(round_s=lasted_s), remote(problem).answers
     told = told_again(problem, method, state, observation, decision, answers, uplink)
-    return asked._replace(decision=decision._replace(info={**told, **columns(federation, answers)}), uplink=uplink)
+    there = {"n_connected": exchange.roster.present, "n_left_out": left_out(federation.settings, exchange.watched)}
+    info = {**told, **{name: float(devices.sum()) for name, devices in there.items()}, **columns(answers)}
+    info |= joules(problem.world, observation, decision, answers)
+    return asked._replace(decision=decision._replace(info=info), uplink=uplink)
 
 
 def accepted(federation: Federation, problem: Problem, method: Method, before: Snapshot, sent: Round) -> Round:
@@ -137,8 +145,8 @@ def accepted(federation: Federation, problem: Problem, method: Method, before: S
     held = capped(sent.observation.store, sent.heard(), settings.max_share)
     sent = sent._replace(observation=sent.observation._replace(store=held))
     if method.sends == "updates":
-        sent = shortened(sent, settings.max_pull)
-    made = federation.accepting.trial(problem, method, before, settings.max_loss, learner.n_classes)
+        sent = shortened(held_back(sent, learner.tasks, settings.max_stretch), settings.max_pull)
+    made = federation.accepting.trial(problem, method, before, settings.max_loss, learner.guessing)
     found = judge(made, sent)
     round, whose = sent.observation.round, {one.device: row for row, one in enumerate(learner.answers)}
     for device, loss in found.named.items():
@@ -234,55 +242,3 @@ def made_up(tasks: Sequence[Task]) -> list[Answer]:
         Answer(task.device, Outcome.DELIVERED, np.zeros(task.n_values, dtype=np.float32), 0.0, 0.0, 0.0, 0.0)
         for task in tasks
     ]
-
-
-# ---------------------------------------------------------------- what is measured
-
-
-def told_again(
-    problem: Problem,
-    method: Method,
-    state: Any,
-    observation: Observation,
-    decision: Decision,
-    answers: Sequence[Answer],
-    uplink: Uplink,
-) -> Mapping[str, float]:
-    """The columns of a method that foresees answers, with those that really came; else as they were decided."""
-    if observation.response_s is None:
-        return decision.info
-    place = problem.world
-    lasted = place._replace(settings=replace(place.settings, deadline_s=max(uplink.round_s, 1e-9)))
-    came = observation._replace(response_s=came_s(place.n_devices, answers))
-    return method.decide(problem._replace(world=lasted), state, came).info
-
-
-def told_scores(federation: Federation, problem: Problem, params: Tensor, state: Any) -> Mapping[str, float]:
-    """Accuracy of the models that devices keep, as they said; nothing where none has test samples."""
-    right, tested = federation.exchange.roster.scores.sum(axis=0)
-    return {"accuracy": float(right / tested), "tested": float(tested)} if tested else {}
-
-
-def came_s(n_devices: int, answers: Sequence[Answer]) -> Floats:
-    """Seconds to answer `[n_devices]`, without end for devices that were not heard."""
-    seconds = np.zeros(n_devices)
-    for one in answers:
-        seconds[one.device] = one.response_s if one.outcome == Outcome.DELIVERED else np.inf
-    return seconds
-
-
-def columns(federation: Federation, answers: Sequence[Answer]) -> dict[str, float]:
-    """What is measured beside a row: devices that are there, mean times of those heard, bits sent to devices."""
-    heard = [one for one in answers if one.outcome == Outcome.DELIVERED]
-    found = {
-        "n_connected": float(federation.exchange.roster.present.sum()),
-        "downlink_bit": float(sum(one.down_bit for one in answers)),
-        "n_refused": float(sum(one.strike for one in answers)),
-        "n_left_out": float(left_out(federation.settings, federation.exchange.watched).sum()),
-    }
-    if metered := [one for one in heard if one.meter]:
-        found["measured_joule"], found["n_metered"] = sum(one.joule for one in metered), float(len(metered))
-    if heard:
-        found["compute_s"] = float(np.mean([one.compute_s for one in heard]))
-        found["transfer_s"] = float(np.mean([one.response_s - one.compute_s for one in heard]))
-    return found

@@ -64,6 +64,13 @@ class FederationConfig:
         above=0,
         most=1,
     )
+    max_stretch: float = option(
+        2.0,
+        "an update longer than so many times the median of the other updates of its round (three or more) is shortened "
+        "to that; inf: none is",
+        least=1,
+        infinite=True,
+    )
     max_growth: float = option(
         10.0,
         "a device that says it holds more than so many times what it said before, and what the median device holds, is "

@@ -6,47 +6,38 @@ losses of its own, only devices of `fedcell.deploy.client_app` have.
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from math import inf
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.common import MessageType
 from flwr.serverapp import Grid
-from flwr.serverapp.strategy import FedAvg
-from torch import Tensor, nn
+from flwr.serverapp.strategy import FedAvg, Result
 
 from .. import options, radio, scenarios
-from ..data import Dataset
 from ..errors import BadInput
 from ..methods.parts.robust import robust
 from ..resolve import choose
 from ..screening import aggregate
 from ..simulate import SIMULATED, begin
 from ..types import Decision, Observation, Outcome, Round, Snapshot, WorldState
+from . import wire
 from .accepting import Accepting, judge
-from .bounds import Watched, after, capped, left_out, nothing_seen, refuse_outliers, refuse_rise
-from .remote import federated_problem, reported_stream, tally
+from .bounds import Watched, after, capped, held_back, left_out, nothing_seen, refuse_outliers, refuse_rise, shortened
+from .flat import arrays_of, flat_problem, vector_of
+from .remote import reported_stream, tally
 from .rounds import asked_of, refuse_asynchronous, unforeseen
 from .settings import FederationConfig, robust_rule
-from .tasks import Answer, MessageError, Task, Vector
+from .strategy_record import StrategyRecord, recording, row_of
+from .tasks import Answer, MessageError, Task
 
 UNFORESEEN = {"world.response": "exponential"}  # nobody knows how long nodes take
+Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]  # round, model -> metrics
 PLAIN = ("mask", "shift", "objective", "report")  # parts of a task that a stock ClientApp has no idea of
-
-
-class Flat(nn.Module):
-    """A network that is its parameters: what it computes, only devices know."""
-
-    def __init__(self, n_params: int) -> None:
-        super().__init__()
-        self.values = nn.Parameter(torch.zeros(n_params))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Nothing, in the shape of two classes."""
-        return x.new_zeros(len(x), 2) + 0 * self.values[0]
 
 
 class Pending(NamedTuple):
@@ -74,6 +65,9 @@ class Strategy(FedAvg):
         n_devices: most nodes that take part; later ones are left aside.
         scenario: the preset that settings start from.
         settings: values by dotted key, as after `--set`; `deploy.max_share` and the like bound what nodes send.
+        out: new folder for a record, which `fedcell show`, `compare` and `report` read; None: there is none. Its rows
+            have the numbers that `evaluate_fn` and the evaluation of nodes return, by their names: `accuracy` and
+            `loss` are those that readers look for.
         flower: further arguments of Flower's FedAvg, which evaluation is left to.
     """
 
@@ -84,6 +78,7 @@ class Strategy(FedAvg):
         *,
         scenario: str = "cell",
         settings: Mapping[str, Any] | None = None,
+        out: str | Path | None = None,
         **flower: Any,
     ) -> None:
         super().__init__(**{"min_train_nodes": 1, "min_available_nodes": 1, "min_evaluate_nodes": 1, **flower})
@@ -104,6 +99,43 @@ class Strategy(FedAvg):
         self.accepting = Accepting()
         self.before: Snapshot | None = None
         self.pending: Pending | None = None
+        self.out = None if out is None else Path(out)
+        self.record: StrategyRecord | None = None
+        self.clock_s = self.begun_s = 0.0
+
+    def start(
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord,
+        num_rounds: int = 3,
+        timeout: float = 3600,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: Evaluate | None = None,
+    ) -> Result:
+        """Flower's loop, recorded if there is a folder for it."""
+        run = partial(super().start, grid, initial_arrays, num_rounds, timeout, train_config, evaluate_config)
+        if self.out is None:
+            return run(evaluate_fn)
+        first = self._begin(initial_arrays)
+        config = options.override(self.config, {"rounds": num_rounds})
+        with recording(self.out, config, self.choice, self.problem, first) as self.record:
+            found = run(evaluate_fn and partial(self._evaluated, evaluate_fn))
+        self.record = None
+        return found
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
+        """What Flower's FedAvg makes of it, which the row of the round gets, too."""
+        found = super().aggregate_evaluate(server_round, replies)
+        if self.record and found:
+            self.record.add(dict(found))
+        return found
+
+    def _evaluated(self, evaluate: Evaluate, round: int, arrays: ArrayRecord) -> MetricRecord | None:
+        found = evaluate(round, arrays)
+        if self.record and found:
+            self.record.add(dict(found))
+        return found
 
     # ---------------------------------------------------------------- a round
 
@@ -113,6 +145,7 @@ class Strategy(FedAvg):
         """The messages of a round: the model and, in `config`, what the method decided."""
         before = self.before or self._begin(arrays)
         self._meet(grid)
+        self.begun_s = time.monotonic()
         observation, world = SIMULATED.observe(self.problem, before)
         observation = unforeseen(observation, self._here(grid))
         decision = radio.as_decision(self.method.decide(self.problem, before.method, observation))
@@ -120,13 +153,16 @@ class Strategy(FedAvg):
         tasks = self._tasks(before, observation, decision)
         self.pending = Pending(observation, world, decision, {task.device: task for task in tasks})
         node_of, messages = {device: node for node, device in self.device_of.items()}, []
+        self.sent_bit: dict[int, tuple[float, float]] = {}
         for task in tasks:
             said: dict[str, Any] = {"lr": task.lr, "steps": task.steps, "batch-size": task.batch_size}
             said |= {"momentum": task.momentum, "proximal-mu": task.prox, **config, "server-round": server_round}
             content = RecordDict(
-                {self.arrayrecord_key: self._arrays(task.start), self.configrecord_key: ConfigRecord(said)}
+                {self.arrayrecord_key: arrays_of(task.start, self.template), self.configrecord_key: ConfigRecord(said)}
             )
-            messages.append(Message(content, node_of[task.device], MessageType.TRAIN))
+            message = Message(content, node_of[task.device], MessageType.TRAIN)
+            self.sent_bit[task.device] = wire.bits(content), wire.message_bits(message)
+            messages.append(message)
         return messages
 
     def aggregate_train(
@@ -137,7 +173,7 @@ class Strategy(FedAvg):
         assert before is not None
         assert pending is not None
         tasks = pending.tasks
-        found = {task.device: Answer(task.device, Outcome.LATE, None, 0.0, 0.0, 0.0, 0.0) for task in tasks.values()}
+        found = {device: self._silence(device) for device in tasks}
         for reply in replies:
             device = self.device_of.get(reply.metadata.src_node_id, -1)
             if device in tasks:
@@ -155,13 +191,20 @@ class Strategy(FedAvg):
             pending.decision,
         )
         store = capped(tally(self.counts), sent.heard(), self.bounds.max_share)
-        sent = self._sound(before, sent._replace(observation=sent.observation._replace(store=store)), answers)
+        sent = sent._replace(observation=sent.observation._replace(store=store))
+        sent = shortened(held_back(sent, list(tasks.values()), self.bounds.max_stretch), self.bounds.max_pull)
+        sent = self._sound(before, sent, answers)
         params, state, uplink = aggregate(self.problem, self.method, before.params, before.method, sent)
         self.watched = after(self.watched, list(tasks.values()), answers)
         world = SIMULATED.settle(self.problem, pending.world, uplink)._replace(store=tally(self.counts))
-        self.before = Snapshot(before.round + 1, params, state, world)
+        lasted_s = time.monotonic() - self.begun_s
+        self.clock_s += lasted_s
+        self.before = Snapshot(before.round + 1, params, state, world._replace(clock_s=self.clock_s))
+        if self.record:
+            there = {"n_connected": len(self.device_of), "n_left_out": int(left_out(self.bounds, self.watched).sum())}
+            self.record.put(row_of(self.before, lasted_s, uplink, answers, there), self.before)
         said: dict[str, Any] = {"heard": int(uplink.delivered.sum()), "refused": sum(one.strike for one in answers)}
-        return self._arrays(params.cpu().numpy()), MetricRecord(said)
+        return arrays_of(params.cpu().numpy(), self.template), MetricRecord(said)
 
     def summary(self) -> None:
         """What is said when a run begins."""
@@ -172,13 +215,7 @@ class Strategy(FedAvg):
     def _begin(self, arrays: ArrayRecord) -> Snapshot:
         """The state before the first round, of a model that is these arrays."""
         self.template = {name: array.numpy() for name, array in arrays.items()}
-        first = self._vector(arrays, self.template)
-        model = Flat(len(first))
-        with torch.no_grad():
-            model.values.copy_(torch.from_numpy(first))
-        x = np.zeros((2, 1), dtype=np.float32)
-        nothing = Dataset("nothing", x, np.arange(2), x, np.arange(2), 2)
-        problem = federated_problem(self.config, nothing, model)
+        problem = flat_problem(self.config, vector_of(arrays, self.template))
         n_devices = problem.world.n_devices
         self.counts = np.zeros((n_devices, 2), dtype=np.int64)
         self.counts[:, 0] = 1  # until they say how many
@@ -219,14 +256,18 @@ class Strategy(FedAvg):
         return []
 
     def _judged(self, reply: Message, task: Task) -> Answer:
-        answer = Answer(task.device, Outcome.DELIVERED, None, 0.0, 0.0, 0.0, 0.0)
+        answer = self._silence(task.device)._replace(
+            outcome=Outcome.DELIVERED,
+            up_bit=0.0 if reply.has_error() else wire.bits(reply.content),
+            up_message_bit=wire.message_bits(reply),
+        )
         if reply.has_error():
             print(f"fedcell: round {task.round}: device {task.device} failed ({reply.error.reason})", flush=True)
             return answer._replace(outcome=Outcome.INVALID)
         try:
             content = reply.content
             metrics = next(iter(content.metric_records.values()), MetricRecord())
-            update = self._vector(content.array_records[self.arrayrecord_key], self.template) - task.start
+            update = vector_of(content.array_records[self.arrayrecord_key], self.template) - task.start
             if not np.isfinite(update).all():
                 raise MessageError("the model holds numbers that are not finite", "not finite")
             refuse_rise(self.bounds, self.watched, task, update)
@@ -239,6 +280,12 @@ class Strategy(FedAvg):
         self.counts[task.device, 0] = max(int(size), 1)
         return answer._replace(update=update)
 
+    def _silence(self, device: int) -> Answer:
+        """What is known of a device that has not answered."""
+        down_bit, message_bit = self.sent_bit[device]
+        late = Answer(device, Outcome.LATE, None, 0.0, 0.0, down_bit, 0.0)
+        return late._replace(down_message_bit=message_bit)
+
     def _refused(self, answer: Answer, error: MessageError) -> Answer:
         round = self.before.round if self.before else 0
         print(f"fedcell: round {round}: device {answer.device} was turned away: {error}", flush=True)
@@ -246,26 +293,8 @@ class Strategy(FedAvg):
 
     def _sound(self, before: Snapshot, sent: Round, answers: list[Answer]) -> Round:
         """The round without those that make the model anything but finite."""
-        found = judge(self.accepting.trial(self.problem, self.method, before, inf, 2), sent)
+        found = judge(self.accepting.trial(self.problem, self.method, before, inf, 0.0), sent)
         for row, one in enumerate(answers):
             if one.device in found.named:
                 answers[row] = self._refused(one, MessageError("it breaks the model", "breaks the model"))
         return found.sent
-
-    def _vector(self, arrays: ArrayRecord, template: Mapping[str, Any]) -> Vector:
-        """All numbers of a model, in the order of the first one; raises MessageError if the shapes are others."""
-        parts = []
-        for name, like in template.items():
-            part = arrays[name].numpy()
-            if part.shape != like.shape:
-                raise MessageError(f"{name} has shape {list(part.shape)}, not {list(like.shape)}")
-            parts.append(part.astype(np.float32).reshape(-1))
-        return np.concatenate(parts)
-
-    def _arrays(self, vector: Vector) -> ArrayRecord:
-        made, start = {}, 0
-        for name, like in self.template.items():
-            part = vector[start : start + like.size].reshape(like.shape)
-            made[name] = Array(np.ascontiguousarray(part.astype(like.dtype)))
-            start += like.size
-        return ArrayRecord(made)

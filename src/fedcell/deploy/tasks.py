@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from ..data.scaling import UNIT, Scaling
 from ..errors import FedcellError
+from ..metrics import CLASSIFICATION
 from ..types import Bools, Outcome
 from .calls import Call
 
@@ -35,7 +36,7 @@ class Task(NamedTuple):
     round: int
     seed: int
     n_params: int
-    n_classes: int
+    n_classes: int  # or labels, targets or tokens: outputs of the network
     steps: int
     batch_size: int
     lr: float
@@ -46,12 +47,13 @@ class Task(NamedTuple):
     start: Vector  # [n_params]; empty if the device goes on from a model of its own
     mask: Bools | None  # [n_params]
     shift: Vector | None = None  # [n_params], a constant gradient
-    objective: Call | None = None  # None: mean cross-entropy
+    objective: Call | None = None  # None: the loss of what is learned
     report: Call | None = None  # sent of a model that the device keeps; None: it sends its update
     n_reported: int = 0  # numbers in such a report
     scaling: Scaling = UNIT  # of every sample of the device, by the server's statistics
     coding: Mapping[str, Any] = {}  # name and settings of what the update is sent in; empty: as it is
     tail: Vector | None = None  # running statistics of the network; None: it has none, or the device keeps its own
+    learned: str = CLASSIFICATION  # the task: what targets are, and the loss without an objective
 
     @property
     def n_values(self) -> int:
@@ -67,12 +69,14 @@ class Answer(NamedTuple):
     update: Vector | None  # [n_params] of one that was delivered
     compute_s: float
     response_s: float  # from sending the task to having the answer; the time waited where there is none
-    down_bit: float
-    up_bit: float
+    down_bit: float  # of the arrays of the task
+    up_bit: float  # and of the answer
     strike: bool = False  # refused for what it sent
     joule: float = 0.0  # that training used, as the device says
     meter: str = ""  # what measured them; empty: nothing did
     tail: Vector | None = None  # running statistics after training, if the device was sent some
+    down_message_bit: float = 0.0  # of the whole message, as Flower serialises it
+    up_message_bit: float = 0.0
 
 
 class Refusal(NamedTuple):

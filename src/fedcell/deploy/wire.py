@@ -9,10 +9,11 @@ import json
 from typing import Any, NamedTuple
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from numpy.typing import NDArray
 
 from ..data.scaling import SCALINGS, UNIT, Scaling
+from ..metrics import CLASSIFICATION
 from ..types import Bools, Ints
 from .calls import Call
 from .coded import Arrays, decoded
@@ -61,7 +62,7 @@ def pack_task(task: Task) -> RecordDict:
     values |= {name: float(getattr(task, name)) for name in RATIOS}
     values |= {name: json.dumps(dict(getattr(task, name))) for name in SECTIONS}
     values |= {name: json.dumps(_told(getattr(task, name))) for name in CALLS}
-    values["scaling"] = task.scaling.kind
+    values |= {"scaling": task.scaling.kind, "learned": task.learned}
     return RecordDict({"arrays": ArrayRecord(arrays), "task": ConfigRecord(values)})
 
 
@@ -82,18 +83,27 @@ def unpack_task(content: RecordDict) -> Task:
     if known["report"] is None:
         pruned = mask if len(start) != int(values["n_params"]) else None
         start = _whole(start, pruned, int(values["n_params"]), "start")
-    return Task(**known, start=start, mask=mask, scaling=_scaling(str(values.get("scaling", "unit")), arrays))
+    known |= {"learned": str(values.get("learned", CLASSIFICATION)), "start": start, "mask": mask}
+    return Task(**known, scaling=_scaling(str(values.get("scaling", "unit")), arrays))
 
 
-def pack_hello(round: int, n_classes: int) -> RecordDict:
+class Hello(NamedTuple):
+    """A question to a node: who it is and what it holds."""
+
+    round: int
+    n_classes: int  # labels that it counts; 1 for tasks without labels
+    learned: str = CLASSIFICATION
+
+
+def pack_hello(round: int, n_classes: int, learned: str = CLASSIFICATION) -> RecordDict:
     """The content of a message that asks a node who it is."""
-    return RecordDict({"hello": ConfigRecord({"round": round, "n_classes": n_classes})})
+    return RecordDict({"hello": ConfigRecord(Hello(round, n_classes, learned)._asdict())})
 
 
-def unpack_hello(content: RecordDict) -> tuple[int, int]:
-    """(round, number of classes) of such a message."""
+def unpack_hello(content: RecordDict) -> Hello:
+    """What such a message asks."""
     values = _record(content, "hello")
-    return int(values["round"]), int(values["n_classes"])
+    return Hello(int(values["round"]), int(values["n_classes"]), str(values.get("learned", CLASSIFICATION)))
 
 
 # ---------------------------------------------------------------- to the server
@@ -193,8 +203,20 @@ def _finite(values: Vector, name: str) -> Vector:
 
 
 def bits(content: RecordDict) -> float:
-    """What the arrays of a message weigh on the wire, without the headers around them."""
+    """What the arrays of a message weigh, in NumPy's format, without the numbers and names beside them."""
     return 8.0 * sum(len(array.data) for record in content.array_records.values() for array in record.values())
+
+
+def message_bits(message: Message) -> float:
+    """What a message weighs as Flower serialises it: arrays, numbers, names and where it goes.
+
+    HTTP, TLS and the questions of nodes for work come on top.
+    """
+    return 8.0 * _weight(message)
+
+
+def _weight(part: Any) -> int:
+    return len(part.deflate()) + sum(map(_weight, (part.children or {}).values()))
 
 
 # ---------------------------------------------------------------- helpers

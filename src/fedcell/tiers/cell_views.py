@@ -6,6 +6,7 @@ device's real number, and a model is evaluated once for all cells.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -37,6 +38,9 @@ class CellLearner(Learner):
     def __init__(self, whole: Learner, device: Ints, evaluations: Evaluations) -> None:
         self.__dict__.update(whole.__dict__)
         self._real, self._evaluations, self._others = device, evaluations, {}
+        if (owner := whole.test_samples.owner) is not None:  # of the network's devices; those of other cells are nobody
+            self.test_samples = copy(whole.test_samples)
+            self.test_samples.owner = np.where(np.isin(owner, device), np.searchsorted(device, owner), -1)
 
     def train(self, start: Start, work: Work) -> Updates:
         updates = super().train(start, work._replace(device=self._real[work.device]))

@@ -43,6 +43,7 @@ from ..parts.defaults import (
 )
 from ..parts.gradients import client_losses
 from ..parts.resources import plan
+from ..parts.turns import refuse_air
 from . import diagnostics
 from .band import Alone, alone, divided, left_s
 from .diagnostics import Errors
