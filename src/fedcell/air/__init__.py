@@ -21,7 +21,7 @@ import numpy as np
 from torch import Tensor
 
 from ..errors import BadInput
-from ..types import Floats, Method, Problem
+from ..types import Floats, Method, Problem, at_once
 
 if TYPE_CHECKING:
     from ..world.settings import WorldConfig
@@ -72,6 +72,11 @@ def suited(problem: Problem, method: Method) -> Method:
         return method
     if method.needs_rows:
         refuse_rows(method.name)
+    if method.collect is not at_once:
+        raise BadInput(
+            f"{method.name} does not go with world.access = 'air': all devices send at once, and its devices whenever "
+            "they are done, so use a synchronous method such as fedavg, or another access"
+        )
     learner = problem.learner
     if learner.n_sent > learner.n_params and method.sends != "nothing":
         raise BadInput(

@@ -37,6 +37,7 @@ from ...types import (
 )
 from .contributions import Contributions, nothing, remember, row_of
 from .summed import summed
+from .turns import CODED, refuse_air
 
 
 class CodedState(NamedTuple):
@@ -112,11 +113,7 @@ def _own(given: Any) -> Any:
 
 
 def init(method: Method, coding: Coding, problem: Problem, params: Tensor) -> CodedState:
-    if problem.world.settings.access == "air":
-        raise BadInput(
-            f"{coding.name} does not go with world.access = 'air': it makes bits of each update and devices send "
-            "symbols at once, so drop it, or use another access"
-        )
+    refuse_air(problem, coding.name, CODED)
     n_kept = fitted(coding, problem).n_kept(len(params))
     rest = nothing(problem.world.n_devices, n_kept) if coding.feedback else None
     return CodedState(method.init(planned(coding, problem), params), rest)

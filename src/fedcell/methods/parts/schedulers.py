@@ -162,4 +162,5 @@ SCHEDULERS: dict[str, Scores] = {
     "latency": partial(by_chance, "latency"),
     "energy": partial(by_chance, "energy"),
 }
-LEAVE_OUT = ("fedcs", "poisson", "latency", "energy")  # leave devices out, by -inf, even if fewer than `n_selected` are left
+# Leave devices out, by -inf, even if fewer than `n_selected` are left.
+LEAVE_OUT = ("fedcs", "poisson", "latency", "energy")

@@ -11,8 +11,8 @@ from ... import radio
 from ...radio import bands
 from ...types import Bools, Decision, Floats, Ints, Observation, Problem
 from .defaults import setting, steps_of
-from .resources import BLOCKS, equal_share, plan
-from .schedulers import SCHEDULERS, Wanted, most_at_once
+from .resources import BLOCKS, Wanted, equal_share, plan
+from .schedulers import SCHEDULERS, most_at_once
 
 if TYPE_CHECKING:
     from .over_time import Flights, OverTimeConfig

@@ -33,6 +33,7 @@ from ...types import (
 )
 from .sampling import draws, sampling
 from .surcharge import charged
+from .turns import CODED, refuse_air
 
 
 class SummedState(NamedTuple):
@@ -51,6 +52,8 @@ def summed(method: Method, coding: Coding, name: str = "this method") -> Method:
         )
     assert coding.at_sum is not None
     config = draws(method, coding.name, name)
+    if getattr(config, "weights", None) == "unbiased":
+        raise BadInput(f"{coding.name} does not go with weights = 'unbiased': it takes a plain mean, so set equal")
     given = (method, coding.at_sum, config)
     return method._replace(
         init=partial(init, coding.name, *given),
@@ -76,6 +79,7 @@ def inside(seam: Callable[..., Any]) -> Callable[..., Any]:
 
 def init(name: str, method: Method, at_sum: AtSum, config: Any, problem: Problem, params: Tensor) -> SummedState:
     world, learner = problem.world, problem.learner
+    refuse_air(problem, name, CODED)
     if world.settings.edge_rounds:
         raise BadInput(
             f"{name} has one server and world.edge_rounds = {world.settings.edge_rounds} one at every base station: "

@@ -6,6 +6,8 @@ Not a method itself: it has no `build`.
 from ...errors import BadInput
 from ...types import Problem
 
+PLANNED = "it plans how long each device sends, and over the air all send at once"
+CODED = "it makes bits of each update, and devices send symbols at once"
 MATCHED = "it gives every device a band of its own, and whether one is in time with turns depends on all the others"
 
 
@@ -19,10 +21,10 @@ def refuse_turns(problem: Problem, who: str, why: str) -> None:
         )
 
 
-def refuse_air(problem: Problem, who: str) -> None:
-    """Refuse `world.access = air` for a planner of how long each device sends."""
+def refuse_air(problem: Problem, who: str, why: str = PLANNED) -> None:
+    """Refuse `world.access = air` for what is about devices that send one by one."""
     if problem.world.settings.access == "air":
         raise BadInput(
-            f"{who} does not go with world.access = 'air': it plans how long each device sends, and over the air all "
-            "send at once, so use another access, or a method with a simple scheduler such as fedavg"
+            f"{who} does not go with world.access = 'air': {why}, so use another access, or a method with a simple "
+            "scheduler such as fedavg"
         )
