@@ -24,8 +24,8 @@ check: install
 	$(BIN)/mypy
 
 test: check
-	$(BIN)/python -m pytest -n 2 -m 'not alone'
-	$(BIN)/python -m pytest -m alone
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -m 'not alone'
+	$(BIN)/python -m pytest -m alone tests/sweeps
 
 docs: install
 	$(BIN)/python docs/site.py build/site
