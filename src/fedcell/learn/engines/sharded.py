@@ -88,6 +88,7 @@ class _Crew:
         self.numbers = count()
         self.actors: list[Any] = []
         self.starting: dict[int, Any] = {}  # workers that did not answer yet, by number
+        self.failures: Counter[int] = Counter()  # workers that died before they answered, by number
         for number in range(shards):
             self.actors.append(self._engage())
             self.starting[number] = self.actors[number].pid.remote()
@@ -193,8 +194,10 @@ class _Crew:
         try:
             ray.get(answer)
         except RayActorError:
-            self._replace(number, self.actors[number], 1)
+            self.failures[number] += 1
+            self._replace(number, self.actors[number], self.failures[number])
             return False
+        self.failures[number] = 0
         return True
 
     def _replace(self, number: int, actor: Any, times: int) -> None:
