@@ -25,6 +25,7 @@ hypothesis.settings.load_profile("fedcell")
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # two threads in each of two processes would wait for one another
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("FEDCELL_CORES", "1")  # so that a sweep starts other processes where a test asks for them
     torch.set_num_threads(1)
 
 
