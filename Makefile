@@ -3,6 +3,7 @@
 # All create .venv on first use; later calls reuse it until pyproject.toml or constraints.txt change.
 
 PYTHON ?= python3
+PROCESSES ?= 2
 BIN := .venv/bin
 
 .PHONY: demo test check install bench docs clean
@@ -24,8 +25,8 @@ check: install
 	$(BIN)/mypy
 
 test: check
-	$(BIN)/python -m pytest -n 2 -m 'not alone'
-	$(BIN)/python -m pytest -m alone
+	$(BIN)/python -m pytest -n $(PROCESSES) --dist loadgroup --no-loadscope-reorder -m 'not alone'
+	$(BIN)/python -m pytest -m alone tests/sweeps
 
 docs: install
 	$(BIN)/python docs/site.py build/site

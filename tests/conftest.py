@@ -1,12 +1,15 @@
 """Problems small enough to run in milliseconds."""
 
 import os
+import shutil
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 
 import hypothesis
 import pytest
 import torch
+from matplotlib.figure import Figure
 from small_config import SMALL
 
 from fedcell import machine
@@ -16,13 +19,50 @@ from fedcell.options import override
 from fedcell.scenarios import build_problem
 
 # A busy machine is not a bug. CI tries the same examples every time; at home they are new in every run.
-hypothesis.settings.register_profile("fedcell", deadline=None, derandomize="CI" in os.environ)
+hypothesis.settings.register_profile("fedcell", deadline=None, derandomize="CI" in os.environ, max_examples=50)
 hypothesis.settings.load_profile("fedcell")
 
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # two threads in each of two processes would wait for one another
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("FEDCELL_CORES", "1")  # so that a sweep starts other processes where a test asks for them
     torch.set_num_threads(1)
+
+
+MEMORY = "/dev/shm"  # where there is one, no disk is waited for: every record is synchronised with it several times
+if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 << 30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
+
+RENDERED = (
+    "report",
+    "plan",
+    "test_cli.py",
+    "test_cli_compare.py",
+    "test_examples.py",
+    "test_experiment.py",
+)  # tests that look at figures
+PIXEL = bytes.fromhex(
+    "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de"
+    "0000000c49444154789c63f8ffff3f0005fe02fe0def46b80000000049454e44ae426082"
+)
+
+
+@pytest.fixture(autouse=True)
+def _figures_are_composed(request, monkeypatch):
+    """Elsewhere a PNG figure is made with all its lines and texts and not rendered, which takes 0.4 s for each."""
+    if {request.path.name, request.path.parent.name} & set(RENDERED):
+        return
+    render = Figure.savefig
+
+    def savefig(self, out, *given, format=None, **options):
+        if (format or Path(out).suffix[1:]) != "png":
+            render(self, out, *given, format=format, **options)
+        elif hasattr(out, "write"):
+            out.write(PIXEL)
+        else:
+            Path(out).write_bytes(PIXEL)
+
+    monkeypatch.setattr(Figure, "savefig", savefig)
 
 
 @pytest.fixture(scope="session")
@@ -54,11 +94,42 @@ def in_blocks(monkeypatch):
 
 
 @pytest.fixture(scope="session")
-def ray_cluster():
-    """A local Ray cluster of two CPUs, started once for all tests that need one."""
+def ray_nodes():
+    """A Ray cluster of two nodes, each of processes of its own on 127.0.0.1, with a CPU and a made-up GPU."""
     if find_spec("ray") is None:
         missing = pytest.fail if "FEDCELL_REQUIRE_RAY" in os.environ else pytest.skip
         missing("Ray is not installed: pip install 'fedcell[ray]'")
-    leave = machine.connect(None, cpus=2, store_bytes=200 << 20)
-    yield
+    os.environ.setdefault(machine.LOOPBACK, "0")
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    from ray.cluster_utils import Cluster
+
+    node = {"num_cpus": 1, "num_gpus": 1, "object_store_memory": 100 << 20, "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args=node)
+    cluster.add_node(**node)
+    yield cluster
+    cluster.shutdown()
+
+
+@pytest.fixture(scope="session")
+def ray_cluster(ray_nodes):
+    """Be connected to that cluster, which all tests share that need one."""
+    leave = machine.connect(ray_nodes.address, cpus=2)
+    yield ray_nodes
     leave()
+
+
+# ---------------------------------------------------------------- tests that share what is slow to start
+
+SHARED = {"ray_nodes": "ray", "federation": "federation", "browser": "browser"}  # fixtures, by the group of their tests
+ALONE = Path(__file__).parent / "sweeps"  # where `make test` looks for tests that run alone
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """With `--dist loadgroup` one process has all tests of a file, or of a fixture in `SHARED`; those come first."""
+    for item in items:
+        if item.get_closest_marker("alone") and ALONE not in item.path.parents:
+            raise pytest.UsageError(f"{item.nodeid} runs alone: move it to {ALONE}, where `make test` looks for it")
+        wanted = [SHARED[name] for name in getattr(item, "fixturenames", ()) if name in SHARED]
+        item.add_marker(pytest.mark.xdist_group(wanted[0] if wanted else str(item.path)))
+    items.sort(key=lambda item: not set(getattr(item, "fixturenames", ())) & set(SHARED))

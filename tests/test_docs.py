@@ -19,6 +19,15 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?:\]\(|src=\")([^)\s\"]+)")
 FEW_ROUNDS = ["--rounds", "2"]
+QUICK = {  # settings of a smaller network, by the scenario of a command
+    "rawhfl": ("model.hidden=16,16", "video.test_samples=20"),
+    "osafl": ("model.hidden=16", "video.test_samples=20"),
+    "video": ("video.test_samples=20",),
+    "knowledge": ("model.hidden=16,16,16",),
+    "knowledge_equal": ("model.hidden=16,16,16",),
+    "recycling": ("model.channels=4,4", "model.hidden=16,16"),
+    "pruning": ("model.hidden=16",),
+}
 
 
 def name(path):
@@ -37,6 +46,13 @@ def commands(path):
             program, *arguments = shlex.split(line, comments=True)
             assert program == "fedcell", f"{name(path)}: a block `sh run` holds fedcell commands alone, not {line!r}"
             yield arguments
+
+
+def smaller(arguments):
+    """Settings that make a command quick, as far as it does not set them itself."""
+    scenario = arguments[arguments.index("--scenario") + 1] if "--scenario" in arguments else ""
+    own = [text for text in QUICK.get(scenario, ()) if text.partition("=")[0] not in " ".join(arguments)]
+    return [part for text in own for part in ("--set", text)]
 
 
 def anchors(path):
@@ -58,7 +74,7 @@ def _elsewhere(tmp_path, monkeypatch):
 @pytest.mark.parametrize("path", [path for path in DOCUMENTS if blocks(path, "sh run")], ids=name)
 def test_commands_run(path, capsys):
     for arguments in commands(path):
-        few = FEW_ROUNDS if arguments[0] == "run" and "--resume" not in arguments else []
+        few = FEW_ROUNDS + smaller(arguments) if arguments[0] == "run" and "--resume" not in arguments else []
         code = main([*arguments, *few])
         out, err = capsys.readouterr()
         assert code == 0, f"fedcell {shlex.join(arguments)}: {err}"

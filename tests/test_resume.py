@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import resource
 import signal
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from forked import Forked
 
 from fedcell import methods, options, record, report, scenarios
 from fedcell.data import from_arrays
@@ -43,22 +43,12 @@ def newest(folder: Path) -> Path:
     return max(folder.glob("checkpoint-*.safetensors"))
 
 
-def command(*args: str) -> list[str]:
-    return [sys.executable, "-m", "fedcell", "run", "--quiet", "--checkpoint-every", "0", *args]
+def start(*args: str, most_bytes: int = 0) -> Forked:
+    """A real process."""
+    return Forked("run", "--quiet", "--checkpoint-every", "0", *args, most_bytes=most_bytes)
 
 
-def start(*args: str) -> subprocess.Popen:
-    """A real process that obeys Ctrl-C even where the test suite itself runs in the background."""
-
-    def listen() -> None:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-    return subprocess.Popen(
-        command(*args), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=listen
-    )
-
-
-def wait_for_rows(folder: Path, count: int, process: subprocess.Popen) -> None:
+def wait_for_rows(folder: Path, count: int, process: Forked) -> None:
     """Return as soon as the runs in a folder have that many rows together."""
     deadline = time.monotonic() + 60
     while sum(len(path.read_bytes().splitlines()) for path in folder.glob("*/rounds.jsonl")) < count:
@@ -135,22 +125,15 @@ def test_ctrl_c_says_how_to_go_on_and_loses_nothing(tmp_path, whole):
     assert lines[:30] == (whole / "fedavg" / "rounds.jsonl").read_bytes().splitlines()[:30]
 
 
-def limited(limit: int, *args: str) -> subprocess.CompletedProcess:
-    """Run with a limit on the size of every file; writing beyond it fails as on a full disk."""
-
-    def cap() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
-    return subprocess.run(command(*args), capture_output=True, text=True, preexec_fn=cap, timeout=120)
-
-
 def test_a_full_disk_is_said_and_the_run_goes_on_later(tmp_path, whole):
+    """With a limit on the size of every file: writing beyond it fails as on a full disk."""
     folder = tmp_path / "run"
-    full = limited(13_000, *METHODS, "--rounds", "40", "--out", str(folder), *SETTINGS)
+    full = start(*METHODS, "--rounds", "40", "--out", str(folder), *SETTINGS, most_bytes=13_000)
+    _, errors = full.communicate(timeout=120)
     assert full.returncode == 1
-    assert full.stderr.count("\n") == 1
-    assert "the disk is full" in full.stderr
-    assert f"free some space, then go on with `fedcell run --resume {folder}`" in full.stderr
+    assert errors.count("\n") == 1
+    assert "the disk is full" in errors
+    assert f"free some space, then go on with `fedcell run --resume {folder}`" in errors
     record.resume(folder)
     assert result(folder) == result(whole)
 

@@ -1,10 +1,9 @@
 """A run that is asked to stop ends as with Ctrl-C and goes on as if nothing had happened."""
 
-import subprocess
-import sys
 import time
 
 import pytest
+from forked import Forked
 
 from fedcell import api, options, record
 from fedcell.cli import main
@@ -18,8 +17,7 @@ SMALL = ["--set", "world.n_devices=4", "--set", "model.name=logistic", "--set", 
 
 def test_a_request_stops_a_process_and_the_run_goes_on_bit_identical(tmp_path):
     rounds = ["--rounds", "100000", "--quiet", *SMALL]
-    command = [sys.executable, "-m", "fedcell", "run", "fedavg", "fedprox", "--out", str(tmp_path / "long"), *rounds]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = Forked("run", "fedavg", "fedprox", "--out", str(tmp_path / "long"), *rounds)
     folder, deadline = tmp_path / "long" / "fedavg", time.monotonic() + 60
     try:
         while not (folder / "rounds.jsonl").exists() or (folder / "rounds.jsonl").stat().st_size < 2000:

@@ -1,8 +1,11 @@
 """Counting labels: of what devices hold, and of samples that share one."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .types import Ints, Store, Tally
+
+MANY = 100_000  # labels
 
 
 def histogram(store: Store, labels: Ints, n_classes: int) -> Ints:
@@ -15,10 +18,21 @@ def histogram(store: Store, labels: Ints, n_classes: int) -> Ints:
     if isinstance(store, Tally):
         return store.items.copy()
     n_devices, capacity = store.items.shape
-    held = np.arange(capacity) < store.size[:, np.newaxis]
-    device = np.repeat(np.arange(n_devices), store.size)
-    cell = device * n_classes + np.asarray(labels)[store.items[held]]
+    narrow = _narrow(np.asarray(labels))
+    first = n_classes * np.arange(n_devices)[:, np.newaxis]  # cell of class 0
+    if (store.size == capacity).all():
+        cell = (first + narrow[store.items]).ravel()
+    else:
+        held = np.arange(capacity) < store.size[:, np.newaxis]
+        cell = np.repeat(first.ravel(), store.size) + narrow[store.items[held]]
     return np.bincount(cell, minlength=n_devices * n_classes).reshape(n_devices, n_classes).astype(np.int64)
+
+
+def _narrow(labels: Ints) -> NDArray[np.integer]:
+    """Many labels in few bytes each, of which a processor can have more at hand."""
+    if len(labels) < MANY or labels.min() < 0:
+        return labels
+    return labels.astype(np.min_scalar_type(int(labels.max())))
 
 
 def rank_in_class(y: Ints) -> Ints:

@@ -14,7 +14,7 @@ from fedcell.learn.buffers import Buffers
 from fedcell.methods.parts.contributions import nothing, remember
 from fedcell.methods.representativity.memory import blank
 from fedcell.record import checkpoint, tree
-from fedcell.simulate import begin, simulate
+from fedcell.simulate import SIMULATED, begin, simulate
 
 
 def test_used_again_when_free():
@@ -110,6 +110,19 @@ def test_distances_of_too_many_devices_are_refused(little):
         FedcellError, match=r"distances of 100000 gradients .*: 8e\+10 bytes are needed, 1e\+09 are free"
     ):
         blank(100_000, 5)
+
+
+def test_pairs_of_too_many_devices_and_bands_are_refused(small, little):
+    problem = small({"world.access": "block", "world.n_blocks": "4"})
+    method = methods.parse("recycling").build()
+    begun = begin(problem, method)
+    observation, _ = SIMULATED.observe(problem, begun)
+    assert method.decide(problem, begun.method, observation).selected.any()
+    little(8 * 6 * 4)
+    with pytest.raises(
+        FedcellError, match=r"what 6 devices could do on 4 bands \(6 x 4 x 6 x 8\): 1\.15e\+03 bytes are"
+    ):
+        method.decide(problem, begun.method, observation)
 
 
 def test_copies_in_files_are_equal():

@@ -24,14 +24,31 @@ from fedcell.simulate import simulate
 
 ROUNDS = 4
 DENSE = {"model.name": "mlp", "model.hidden": "16"}
+NARROW = {"model.channels": "4,4", "model.hidden": "16,16"}
+DEEP = {"model.hidden": "16,16,16"}
 NETWORKS = {  # smaller ones where the scenario's take long; what rounds cost follows from the world alike
+    "cafe": DEEP,
+    "characters": {"model.width": "16", "model.layers": "1"},
     "osafl": {"model.hidden": "16"},
+    "osafl_cnn": {"model.channels": "4,4", "model.hidden": "16"},
+    "osafl_lstm": {"model.width": "16", "model.layers": "1"},
     "osafl_squeezenet": DENSE,
     "rawhfl": {"model.hidden": "16,16"},
+    "recycling": NARROW,
+    "recycling_printed": NARROW,
+    "recycling_tight": NARROW,
     "recycling_vgg": DENSE | {"model.norm": "none"},
     "recycling_vgg_printed": DENSE | {"model.norm": "none"},
+    "representativity": NARROW,
+    "representativity_mnist": DEEP,
+    "pruning": {"model.hidden": "16"},
     "pruning_vgg": DENSE | {"model.norm": "none"},
-    "knowledge_equal_cifar": {"model.channels": "4,4"},
+    "knowledge": DEEP | {"model.widths": "8,16,24"},
+    "knowledge_cifar": NARROW | {"model.widths": "8,16,24"},
+    "knowledge_equal": DEEP,
+    "knowledge_equal_cifar": NARROW,
+    "streaming": NARROW,
+    "streaming_traffic": NARROW,
 }
 
 

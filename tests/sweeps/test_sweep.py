@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from forked import Forked
 
 import fedcell
 from fedcell import options, record, scenarios, sweeps
@@ -306,7 +307,7 @@ def test_workers_change_no_result_a_dead_one_is_replaced_and_ctrl_c_leaves_all_r
 def test_a_killed_sweep_goes_on_and_ends_bit_identical(capsys):
     Path("slow.py").write_text(SLOW)
     args = ["slow.py", "--seeds", "1..2", "--rounds", "25", "--out", "s", "--checkpoint-every", "0", *FLAGS]
-    process = subprocess.Popen([sys.executable, "-m", "fedcell", "sweep", "--quiet", "--workers", "2", *args])
+    process = Forked("sweep", "--quiet", "--workers", "2", *args)
     deadline = time.monotonic() + 60
     while len({path.parent for path in Path("s").glob("*/*/checkpoint-*.safetensors")}) < 2:
         assert process.poll() is None

@@ -75,7 +75,7 @@ class Learner(Carrier):
             if getattr(settings, name):
                 refuse_without_labels(task, f"train.{name}", "leave it out")
         if settings.shards:
-            sharded.check(settings.shards, self.device)
+            sharded.check(settings.shards)
 
     def with_network(self, architecture: Architecture, once: bool = False) -> Self:
         """The same learner for one other network, such as a part of its own; for training alone.

@@ -11,6 +11,7 @@ from ..errors import FedcellError
 from ..machine import cores
 from ..record import Progress
 from ..record.rows import decode
+from .placement import Places, gpu_bytes, needed_bytes, visible
 from .runner import LOST, OUTCOME, Message, Runner
 from .task import Orders, RunEnd, SweepRun, play
 
@@ -21,7 +22,8 @@ Said = SimpleQueue[tuple[SweepRun | None, Progress | RunEnd | FedcellError]]
 def run(tasks: Sequence[SweepRun], orders: Orders, workers: int, tell: Tell) -> Generator[RunEnd]:
     """Do all tasks, telling of their progress; an outcome for each as it ends.
 
-    One worker is this very process, with all cores for one run at a time. Several have `cores / workers` threads each.
+    One worker is this very process, with all cores for one run at a time. Several have `cores / workers` threads each,
+    are spread over the GPUs of the machine, and begin a run when its GPU has room for it.
     """
     workers = min(workers or cores(), len(tasks))
     if workers == 1:
@@ -30,7 +32,12 @@ def run(tasks: Sequence[SweepRun], orders: Orders, workers: int, tell: Tell) -> 
         return
     said: Said = SimpleQueue()
     waiting = deque(tasks)
-    crew = [_Worker(waiting, orders, max(cores() // workers, 1), said) for _ in range(workers)]
+    free, known = [free for free, _ in gpu_bytes()], dict[str, int]()
+    places = Places(free, lambda task: needed_bytes(task, known))
+    crew = [
+        _Worker(waiting, orders, max(cores() // workers, 1), said, places, number % max(len(free), 1))
+        for number in range(workers)
+    ]
     try:
         for _ in tasks:
             yield next_outcome(said, tell)
@@ -66,9 +73,18 @@ def event(task: SweepRun, message: Message) -> Progress | RunEnd:
 class _Worker:
     """A thread that feeds tasks to a process of its own, and begins another process where one dies."""
 
-    def __init__(self, waiting: "deque[SweepRun]", orders: Orders, threads: int, said: "SimpleQueue[Any]") -> None:
+    def __init__(
+        self,
+        waiting: "deque[SweepRun]",
+        orders: Orders,
+        threads: int,
+        said: "SimpleQueue[Any]",
+        places: Places,
+        gpu: int,
+    ) -> None:
         self.waiting, self.orders, self.said = waiting, orders, said
-        self.runner = Runner(threads)
+        self.places, self.gpu = places, gpu
+        self.runner = Runner(threads, gpu=visible(gpu) if places.free else "")
         self.thread = Thread(target=self._feed, daemon=True)
         self.thread.start()
 
@@ -87,13 +103,11 @@ class _Worker:
             raise
 
     def _feed(self) -> None:
-        while not self.runner.stopped:
-            try:
-                task = self.waiting.popleft()
-            except IndexError:
-                return
+        while task := self.places.next_run(self.gpu, self.waiting, lambda: self.runner.stopped):
             try:
                 for message in self.runner.play(task._asdict(), self.orders._asdict()):
                     self.said.put((task, event(task, message)))
             except Exception as error:  # such as a process that could not be started: told, never waited for
                 self.said.put((task, RunEnd(task, 1, f"{type(error).__name__}: {error}")))
+            finally:
+                self.places.give_back(self.gpu, task)

@@ -21,6 +21,7 @@ from ..record.files import explained
 from ..version import __version__
 from .host import Host, Node
 from .local import Said, Tell, event, next_outcome
+from .placement import share_of_gpu
 from .runner import LOST, OUTCOME
 from .task import Orders, RunEnd, SweepRun
 
@@ -64,7 +65,7 @@ def run(
 
 def _run(tasks: Sequence[SweepRun], orders: Orders, workers: int, tell: Tell, token: Path) -> Generator[RunEnd]:
     cpus, gpus = shares(workers)
-    resources = {"num_cpus": cpus, "num_gpus": gpus}
+    resources = {"num_cpus": cpus, "num_gpus": share_of_gpu(tasks, gpus)}
     sweep = _Sweep(orders, token, max(int(cpus), 1), resources, deque(tasks), SimpleQueue(), Counter(), begun=Event())
     crew = [_Hand(sweep) for _ in range(workers)]
     try:

@@ -27,10 +27,11 @@ class Runner:
     Args:
         threads: for training and the numerical libraries.
         place: folder to work in; None: that of this process.
+        gpu: that it sees, as `CUDA_VISIBLE_DEVICES` names it; empty: all.
     """
 
-    def __init__(self, threads: int, place: str | None = None) -> None:
-        self.threads, self.place = threads, place
+    def __init__(self, threads: int, place: str | None = None, gpu: str = "") -> None:
+        self.threads, self.place, self.gpu = threads, place, gpu
         self.process: subprocess.Popen[bytes] | None = None
         self.stopped, self.lock = False, Lock()
 
@@ -93,7 +94,7 @@ class Runner:
     def _start(self) -> "subprocess.Popen[bytes]":
         root = str(Path(__file__).parents[2])  # where fedcell is, also when a script found it in a way of its own
         paths = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))
-        limits = dict.fromkeys(THREADS, str(self.threads))
+        limits = dict.fromkeys(THREADS, str(self.threads)) | ({"CUDA_VISIBLE_DEVICES": self.gpu} if self.gpu else {})
         return subprocess.Popen(
             [sys.executable, "-m", "fedcell.sweeps.worker", str(self.threads)],
             stdin=subprocess.PIPE,

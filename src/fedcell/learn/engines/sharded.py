@@ -3,194 +3,202 @@
 Rows travel in pieces, heaviest first, each to the next worker that is free, and their updates travel back. A piece
 never cuts a chunk that an engine computes together, so the arithmetic of a row does not depend on the number of
 workers. Samples and networks are sent once and lie in shared memory, which workers of one machine read in place.
-A worker that is lost is replaced and its pieces are trained again.
+A worker that is lost is replaced and its pieces are trained again. If models are on a GPU, workers train on the GPUs of
+the cluster, of which each has its share.
 """
 
 import atexit
-import os
 import warnings
 from collections import Counter, deque
 from collections.abc import Callable
+from itertools import count
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from ... import machine
 from ...errors import BadInput, FedcellError
 from ...machine import cores
 from ...types import Ints
 from ..architecture import Architecture
-from ..memory import keep_freed_memory
 from ..samples import Samples
 from ..work import rows_of
 from . import batched
 from .common import Job
-from .dispatch import train_with
-from .gpu.cuda_graphs import Replays
+from .shard import Packed, Shard, moved
 
 PIECES = 4  # of each worker, so that all end at about the same time
 PIECE_BYTES = 64 << 20  # of updates, so that little shared memory is needed
+GPU_PIECE_BYTES = 1 << 30
 AHEAD = 2  # pieces that a worker has in hand: it need not wait for the next one
 TRIES = 3  # of a piece whose workers are lost
+DEVICE = {"cpu": "cpu", "cuda": "cuda"}  # where workers train, by the kind of device that they are given
 START_S = 120.0  # for the workers to start
 
 
-def check(shards: int, device: torch.device) -> None:
-    """Refuse shards where they cannot work."""
+def check(shards: int) -> None:
+    """Refuse shards without Ray."""
     machine.require_ray(f"train.shards = {shards}")
-    if device.type != "cpu":
-        raise BadInput(f"train.shards = {shards} splits rows over CPUs, but models are on a GPU: set train.device=cpu")
 
 
 def train(job: Job, engine: str, shards: int) -> None:
     """Fill `job.out` with what every row's training moved; the result does not depend on `shards`."""
-    _crew(shards).train(job, engine)
+    _crew(shards, kind_of(job)).train(job, engine)
 
 
-def cut(job: Job, engine: str, shards: int) -> list[Ints]:
-    """The rows of every piece, heaviest first; chunks that an engine computes together stay together."""
+def kind_of(job: Job) -> str:
+    """The kind of device that workers need for a job."""
+    return job.device.type
+
+
+def cut(job: Job, engine: str, shards: int, kind: str = "cpu") -> list[Ints]:
+    """The rows of every piece, heaviest first; chunks that an engine computes together stay together.
+
+    A GPU is fast with large cohorts only: there is one piece for each.
+    """
     order = np.argsort(-job.work.steps, kind="stable")
-    size = batched.rows_per_chunk(job.architecture) if engine == "batched" else 1
+    size = batched.rows_per_chunk(job.architecture) if engine == "batched" and kind == "cpu" else 1
     chunks = [order[first : first + size] for first in range(0, len(order), size)]
-    fitting = max(PIECE_BYTES // (4 * job.architecture.n_params * size), 1)
-    n_pieces = max(min(PIECES * shards, len(chunks)), -(-len(chunks) // fitting))
+    pieces, most_bytes = (PIECES, PIECE_BYTES) if kind == "cpu" else (1, GPU_PIECE_BYTES)
+    fitting = max(most_bytes // (4 * job.architecture.n_params * size), 1)
+    n_pieces = max(min(pieces * shards, len(chunks)), -(-len(chunks) // fitting))
     return [np.concatenate(chunks[first::n_pieces]) for first in range(n_pieces)]
 
 
-class Packed(NamedTuple):
-    """Samples with arrays for tensors, which Ray shares without a copy."""
-
-    kind: type[Samples]
-    values: dict[str, Any]
-    tensors: frozenset[str]  # names of values that are tensors in fact
-
-    @staticmethod
-    def of(samples: Samples) -> "Packed":
-        """Pack samples of the CPU."""
-        values = vars(samples)
-        tensors = frozenset(name for name, value in values.items() if isinstance(value, Tensor))
-        return Packed(type(samples), {n: v.numpy() if n in tensors else v for n, v in values.items()}, tensors)
-
-    def unpack(self) -> Samples:
-        """The samples, in the same memory; they must not be written to."""
-        samples = self.kind.__new__(self.kind)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # the memory is read-only
-            for name, value in self.values.items():
-                setattr(samples, name, torch.from_numpy(value) if name in self.tensors else value)
-        return samples
-
-
-class Shard:
-    """An actor that trains pieces.
+class _Crew:
+    """The workers of this process, and what they were sent.
 
     Args:
-        threads: that it may use.
+        shards: workers.
+        kind: of device that they train on; each gets its share of the GPUs of the cluster.
     """
 
-    def __init__(self, threads: int) -> None:
-        self.threads = threads
-        torch.set_num_threads(1)  # a piece of one row is trained as one of many is
-        keep_freed_memory()
-
-    def pid(self) -> int:
-        """Of its process."""
-        return os.getpid()
-
-    def train(
-        self, job: Job, engine: str, architecture: Architecture, samples: Packed, points: NDArray[np.float32]
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
-        """Updates and statistics of the rows of a job that came without what is sent once."""
-        out = torch.empty(len(job.of_row), architecture.n_params)
-        start = torch.from_numpy(np.array(points))  # engines may write to it
-        tail = None if job.tail is None else job.tail.clone()
-        whole = job._replace(
-            architecture=architecture, samples=samples.unpack(), points=start, out=out, replays=Replays(), tail=tail
-        )
-        train_with(engine, whole, self.threads)
-        return out.numpy(), None if tail is None else tail.numpy()
-
-
-class _Crew:
-    """The workers of this process, and what they were sent."""
-
-    def __init__(self, shards: int) -> None:
+    def __init__(self, shards: int, kind: str = "cpu") -> None:
         import ray
 
-        self.cpus = machine.shares(shards)[0]
-        self.actors = [self._engage() for _ in range(shards)]
-        self.sent: WeakKeyDictionary[Samples | Architecture, Any] = WeakKeyDictionary()
-        started, _ = ray.wait([actor.pid.remote() for actor in self.actors], num_returns=shards, timeout=START_S)
+        self.cpus, gpus = machine.shares(shards)
+        self.kind, self.gpus = kind, gpus if kind == "cuda" else 0.0
+        if kind == "cuda" and not gpus:
+            raise BadInput(f"train.shards = {shards} on GPUs, but the Ray cluster has none: set train.device=cpu")
+        self.sent: WeakKeyDictionary[Samples | Architecture, tuple[int, Any]] = WeakKeyDictionary()
+        self.numbers = count()
+        self.actors: list[Any] = []
+        self.starting: dict[int, Any] = {}  # workers that did not answer yet, by number
+        self.failures: Counter[int] = Counter()  # workers that died before they answered, by number
+        for number in range(shards):
+            self.actors.append(self._engage())
+            self.starting[number] = self.actors[number].pid.remote()
+        started, _ = ray.wait(list(self.starting.values()), num_returns=shards, timeout=START_S)
         if len(started) < shards:
+            self.dismiss()
             raise FedcellError(
                 f"train.shards = {shards} but only {len(started)} Ray workers started in {START_S:g} s: "
                 "use fewer, or free CPUs of the cluster"
             )
+        self.starting.clear()
 
     def train(self, job: Job, engine: str) -> None:
+        """Fill `job.out`. Workers that are lost are replaced; the others go on meanwhile, or for good."""
         import ray
         from ray.exceptions import RayActorError
 
-        pieces = deque(cut(job, engine, len(self.actors)))
+        pieces = deque(cut(job, engine, len(self.actors), self.kind))
         send = self._sender(job, engine)
-        rows_out = job.out.numpy()
         lost: Counter[int] = Counter()  # workers, by first row of the piece
-        idle = deque(list(range(len(self.actors))) * AHEAD)
+        idle = deque([number for number in range(len(self.actors)) if number not in self.starting] * AHEAD)
         busy: dict[Any, tuple[int, Any, Ints]] = {}
         while pieces or busy:
             while pieces and idle:
-                number, rows = idle.popleft(), pieces.popleft()
-                busy[send(self.actors[number], rows)] = number, self.actors[number], rows
-            ((done,), _) = ray.wait(list(busy), num_returns=1)
-            number, actor, rows = busy.pop(done)
-            idle.append(number)
+                number = idle.popleft()
+                if number not in self.starting:
+                    rows = pieces.popleft()
+                    busy[send(self.actors[number], rows)] = number, self.actors[number], rows
+            waits = {ref: number for number, ref in self.starting.items()}
+            ready, _ = ray.wait([*busy, *waits], num_returns=1, timeout=None if busy else START_S)
+            if not ready:
+                raise FedcellError(
+                    f"no worker of train.shards is left, and none started in {START_S:g} s: use fewer, or more nodes"
+                )
+            if ready[0] in waits:
+                number = waits[ready[0]]
+                if self._started(number, ready[0]):
+                    idle.extend([number] * AHEAD)
+                continue
+            number, actor, rows = busy.pop(ready[0])
             try:
-                rows_out[rows], tail = ray.get(done)
-                if job.tail is not None:
-                    job.tail.numpy()[rows] = tail
+                self._take(job, rows, *ray.get(ready[0]))
+                idle.append(number)
             except RayActorError:
                 pieces.appendleft(rows)
                 lost[int(rows[0])] += 1
                 self._replace(number, actor, lost[int(rows[0])])
 
+    def _take(self, job: Job, rows: Ints, out: NDArray[np.float32], tail: NDArray[np.float32] | None) -> None:
+        """Put what a piece came to in its rows."""
+        place = torch.from_numpy(rows)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # the memory is read-only
+            job.out[place.to(job.device)] = torch.from_numpy(out).to(job.device)
+            if job.tail is not None and tail is not None:
+                job.tail[place.to(job.device)] = torch.from_numpy(tail).to(job.device)
+
     def _sender(self, job: Job, engine: str) -> Callable[[Any, Ints], Any]:
         """A function that sends some rows of a job to an actor."""
         import ray
 
-        network, samples = self._once(job.architecture), self._once(job.samples)
-        points = job.points.numpy()
+        (network_no, network), (samples_no, samples) = self._once(job.architecture), self._once(job.samples)
+        points = job.points.cpu().numpy()
         few = len(points) < len(job.of_row)  # such as one for all: worth to be sent once
         shared = ray.put(points) if few else None
-        whole: Any = job
+        whole: Any = job._replace(work=moved(job.work, "cpu"), tail=None if job.tail is None else job.tail.cpu())
         bare = whole._replace(architecture=None, samples=None, points=None, out=None, replays=None)
 
         def send(actor: Any, rows: Ints) -> Any:
             of_row = job.of_row[rows]
             used, place = np.unique(of_row, return_inverse=True)
-            tail = None if job.tail is None else job.tail[torch.from_numpy(rows)]
-            part = bare._replace(of_row=of_row if few else place, work=rows_of(job.work, rows), tail=tail)
-            return actor.train.remote(part, engine, network, samples, shared if few else points[used])
+            tail = None if whole.tail is None else whole.tail[torch.from_numpy(rows)]
+            part = bare._replace(of_row=of_row if few else place, work=rows_of(whole.work, rows), tail=tail)
+            numbers = network_no, samples_no
+            return actor.train.remote(part, engine, numbers, network, samples, shared if few else points[used])
 
         return send
 
-    def _once(self, value: Samples | Architecture) -> Any:
-        """A reference to what was sent, now or before."""
+    def _once(self, value: Samples | Architecture) -> tuple[int, Any]:
+        """A number for what was sent, now or before, and a reference to it."""
         import ray
 
         if value not in self.sent:
-            self.sent[value] = ray.put(Packed.of(value) if isinstance(value, Samples) else value)
+            packed = Packed.of(value) if isinstance(value, Samples) else value
+            self.sent[value] = next(self.numbers), ray.put(packed)
         return self.sent[value]
 
     def _engage(self) -> Any:
         import ray
 
-        actor: Any = ray.remote(Shard).options(num_cpus=self.cpus)
-        return actor.remote(max(int(self.cpus), 1))
+        actor: Any = ray.remote(Shard).options(num_cpus=self.cpus, num_gpus=self.gpus)
+        return actor.remote(max(int(self.cpus), 1), DEVICE[self.kind])
+
+    def _started(self, number: int, answer: Any) -> bool:
+        """Whether a worker that was waited for has answered; one that died instead is replaced."""
+        import ray
+        from ray.exceptions import RayActorError
+
+        with _lock:
+            if number not in self.starting or self.starting[number] is not answer:
+                return number not in self.starting  # another thread was told before
+            del self.starting[number]
+        try:
+            ray.get(answer)
+        except RayActorError:
+            self.failures[number] += 1
+            self._replace(number, self.actors[number], self.failures[number])
+            return False
+        self.failures[number] = 0
+        return True
 
     def _replace(self, number: int, actor: Any, times: int) -> None:
         if times == TRIES:
@@ -200,6 +208,7 @@ class _Crew:
         with _lock:
             if self.actors[number] is actor:  # else another piece of the same worker told before
                 self.actors[number] = self._engage()
+                self.starting[number] = self.actors[number].pid.remote()
 
     def dismiss(self) -> None:
         """End the workers."""
@@ -209,11 +218,11 @@ class _Crew:
             ray.kill(actor)
 
 
-_crews: dict[tuple[str, int], _Crew] = {}  # one at most, by connection and number of workers
+_crews: dict[tuple[str, int, str], _Crew] = {}  # one at most, by connection, number of workers and kind of device
 _lock = Lock()  # methods may train several groups of rows at a time
 
 
-def _crew(shards: int) -> _Crew:
+def _crew(shards: int, kind: str) -> _Crew:
     """The workers of this process, which stay between rounds."""
     with _lock:
         if not machine.connected():
@@ -221,10 +230,10 @@ def _crew(shards: int) -> _Crew:
             atexit.register(machine.connect(None, cores()))
         import ray
 
-        key = ray.get_runtime_context().get_job_id(), shards
+        key = ray.get_runtime_context().get_job_id(), shards, kind
         if key not in _crews:
             dismiss()
-            _crews[key] = _Crew(shards)
+            _crews[key] = _Crew(shards, kind)
         return _crews[key]
 
 
@@ -233,7 +242,7 @@ def dismiss() -> None:
     import ray
 
     here = ray.get_runtime_context().get_job_id() if machine.connected() else ""
-    for (connection, _), crew in _crews.items():
+    for (connection, *_), crew in _crews.items():
         if connection == here:
             crew.dismiss()
     _crews.clear()

@@ -10,12 +10,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...learn.memory import require
 from ...radio import bands, cost
 from ...radio.forecast import as_on_shannon, compute_joule, room, times
 from ...radio.uplink import NEVER_S
 from ...solve.matching import assign
 from ...types import Bools, Decision, Floats, Ints, Observation, Problem
 from .resources import plan
+
+TABLES = 6  # of a number per pair that lie in memory together
 
 
 class Pairs(NamedTuple):
@@ -46,6 +49,9 @@ def pairs(problem: Problem, observation: Observation, draft: Decision) -> Pairs:
     Reference: chen-ch5, Eqs. (5.15a), (5.15b), (5.30)
     """
     world, band = problem.world, draft.bandwidth_hz
+    n_bands = world.settings.n_blocks if world.settings.access == "block" else 1
+    what = f"what {world.n_devices} devices could do on {n_bands} bands ({world.n_devices} x {n_bands} x {TABLES} x 8)"
+    require(TABLES * 8 * world.n_devices * n_bands, what)
     power = highest_power_watt(problem, observation, draft)
     upload_s = cost.upload_s(draft.payload_bit[:, None], bands.rate_bps(world, observation, power, band))
     finish_s = times(world, observation, draft)[0][:, None] + upload_s

@@ -26,8 +26,7 @@ def in_chunks(job: Job, rows: Ints, train: Callable[[Ints], None]) -> None:
     if job.device.type != "cuda":
         return train(rows)
     room, batch = job.replays.room, job.work.batch_size or int(job.work.store.size.max(initial=1))
-    copies = COPIES + AVERAGES * (job.work.optimiser.adam is not None)
-    per_row = 4 * (copies * job.architecture.n_params + ACTIVATIONS * batch * prod(job.samples.shape))
+    per_row = row_bytes(job.architecture.n_params, batch, job.samples.shape, job.work.optimiser.adam is not None)
     if job.architecture not in room:
         room[job.architecture] = int(SHARE * min(free_bytes(job.device), job.replays.most_bytes))
     pending, last = equal_parts(rows, room[job.architecture] // per_row), -1
@@ -44,6 +43,11 @@ def in_chunks(job: Job, rows: Ints, train: Callable[[Ints], None]) -> None:
             torch.cuda.empty_cache()
             room[job.architecture] = -(-len(chunk) // 2) * per_row
             pending[:0] = equal_parts(chunk, -(-len(chunk) // 2))
+
+
+def row_bytes(n_params: int, batch: int, shape: tuple[int, ...], adam: bool = False) -> int:
+    """Memory that a client of a cohort takes: copies of its parameters, and what a batch leaves for the way back."""
+    return 4 * ((COPIES + AVERAGES * adam) * n_params + ACTIVATIONS * batch * prod(shape))
 
 
 def equal_parts(rows: Ints, most: int) -> list[Ints]:

@@ -1,0 +1,115 @@
+"""A Ray worker that trains pieces of a cohort, and what travels to it."""
+
+import os
+import warnings
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..architecture import Architecture
+from ..memory import keep_freed_memory
+from ..samples import Samples
+from ..work import Work
+from .common import Job
+from .dispatch import train_with
+from .gpu.cuda_graphs import Replays
+
+
+class Packed(NamedTuple):
+    """Samples with arrays for tensors, which Ray shares without a copy."""
+
+    kind: type[Samples]
+    values: dict[str, Any]
+    tensors: frozenset[str]  # names of values that are tensors in fact
+
+    @staticmethod
+    def of(samples: Samples) -> "Packed":
+        """Pack samples."""
+        values = vars(samples)
+        tensors = frozenset(name for name, value in values.items() if isinstance(value, Tensor))
+        return Packed(type(samples), {n: v.cpu().numpy() if n in tensors else v for n, v in values.items()}, tensors)
+
+    def unpack(self, home: torch.device | str = "cpu") -> Samples:
+        """The samples; on a CPU in the same memory: they must not be written to."""
+        samples = self.kind.__new__(self.kind)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # the memory is read-only
+            for name, value in self.values.items():
+                setattr(samples, name, torch.from_numpy(value).to(home) if name in self.tensors else value)
+        return samples
+
+
+def moved(work: Work, home: torch.device | str) -> Work:
+    """Work with its tensors on a device."""
+
+    def there(value: Any) -> Any:
+        return value.to(home) if isinstance(value, Tensor) else value
+
+    objective = work.objective
+    if isinstance(objective, partial):
+        named = {name: there(value) for name, value in objective.keywords.items()}
+        objective = partial(objective.func, *map(there, objective.args), **named)
+    return work._replace(mask=there(work.mask), shift=there(work.shift), objective=objective)
+
+
+class Shard:
+    """An actor that trains pieces.
+
+    Args:
+        threads: that it may use.
+        home: kind of device that it trains on.
+    """
+
+    def __init__(self, threads: int, home: str = "cpu") -> None:
+        self.threads, self.home = threads, home
+        self.kept: dict[str, tuple[int, Any]] = {}  # what was sent last, by kind: its number and what was made of it
+        torch.set_num_threads(1)  # a piece of one row is trained as one of many is
+        keep_freed_memory()
+
+    def pid(self) -> int:
+        """Of its process."""
+        return os.getpid()
+
+    def place(self) -> tuple[str, str]:
+        """Its node, and the GPUs that Ray gave it."""
+        import ray
+
+        return ray.get_runtime_context().get_node_id(), os.environ.get("CUDA_VISIBLE_DEVICES", "")
+
+    def train(
+        self,
+        job: Job,
+        engine: str,
+        numbers: tuple[int, int],
+        architecture: Architecture,
+        samples: Packed,
+        points: NDArray[np.float32],
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
+        """Updates and statistics of the rows of a job that came without what is sent once, which has numbers."""
+        network, replays = self._latest("network", numbers[0], lambda: (architecture, Replays()))
+        here = self._latest("samples", numbers[1], lambda: samples.unpack(self.home))
+        out = torch.empty(len(job.of_row), network.n_params, device=self.home)
+        start = torch.from_numpy(np.array(points)).to(self.home)  # engines may write to it
+        tail = None if job.tail is None else job.tail.clone().to(self.home)
+        whole = job._replace(
+            architecture=network,
+            samples=here,
+            points=start,
+            out=out,
+            replays=replays,
+            tail=tail,
+            work=moved(job.work, self.home),
+        )
+        train_with(engine, whole, self.threads)
+        return out.cpu().numpy(), None if tail is None else tail.cpu().numpy()
+
+    def _latest(self, kind: str, number: int, make: Any) -> Any:
+        """What was made of the last thing of a kind, as long as nothing else of it is sent."""
+        if self.kept.get(kind, (None,))[0] != number:
+            self.kept.pop(kind, None)
+            self.kept[kind] = number, make()
+        return self.kept[kind][1]

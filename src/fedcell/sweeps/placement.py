@@ -1,0 +1,119 @@
+"""Which runs of a sweep share a GPU: as many at a time as its memory has room for.
+
+What a run needs is what `train.gpu_gib` says, or is estimated from its network, samples and cohort. A run that needs
+more than a whole GPU gets one alone, and trains in smaller cohorts.
+"""
+
+import os
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import ceil, prod
+from threading import Condition
+from typing import Any
+
+import torch
+
+from .. import options
+from ..learn.engines.gpu.chunks import SHARE, row_bytes
+from ..scenarios import Config, build_problem
+from .task import SweepRun
+
+CONTEXT_BYTES = 1 << 30  # of CUDA and its libraries in every process
+GIB = float(1 << 30)
+
+
+def gpu_bytes() -> list[tuple[int, int]]:
+    """(free, all) memory of each GPU of this machine; empty if there is none."""
+    n = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return [torch.cuda.mem_get_info(number) for number in range(n)]
+
+
+def visible(number: int) -> str:
+    """How `CUDA_VISIBLE_DEVICES` names the GPU of that number, of those that this process sees."""
+    named = [text for text in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if text]
+    return named[number] if named else str(number)
+
+
+def needed_bytes(task: SweepRun, known: dict[str, int]) -> int:
+    """GPU memory that a run needs; `known` keeps what was estimated for runs that differ in seeds alone."""
+    config: Config = options.from_dict(Config(), task.config)
+    if config.train.device == "cpu":
+        return 0
+    if config.train.gpu_gib:
+        return int(config.train.gpu_gib * GIB)
+    rows = _rows(config, task.settings)
+    key = repr((options.to_dict(replace(config, seed=0)), rows))
+    if key not in known:
+        known[key] = estimated_bytes(config, rows)
+    return known[key]
+
+
+def estimated_bytes(config: Config, rows: int) -> int:
+    """CUDA itself, samples, the updates of a round and of the next, and a cohort that all devices train in."""
+    learner = build_problem(replace(config, train=replace(config.train, device="cpu", shards=0))).learner
+    shape, batch = learner.train_samples.shape, config.train.batch_size
+    if not batch:  # the whole store
+        batch = ceil(len(learner.train_samples) / config.world.n_devices)
+    samples = 4 * prod(shape) * (len(learner.train_samples) + len(learner.test_samples))
+    cohort = rows * row_bytes(learner.n_params, batch, shape, config.train.optimiser == "adamw")
+    return int(CONTEXT_BYTES + samples + 2 * 4 * rows * learner.n_params + cohort / SHARE)
+
+
+def _rows(config: Config, settings: Any) -> int:
+    """Devices that train in a round at most."""
+    n, few = config.world.n_devices, settings.get("n_selected")
+    asks_all = few is None or settings.get("scheduler", "all") == "all"
+    return n if asks_all else min(n, int(few) * config.world.n_cells)
+
+
+def share_of_gpu(tasks: Sequence[SweepRun], share: float) -> float:
+    """The part of a GPU that each worker of a Ray cluster asks for, so that the largest run fits into it.
+
+    Args:
+        tasks: the runs.
+        share: that each worker would have if all were alike; 0: the cluster has no GPUs.
+    """
+    sizes = [whole for _, whole in gpu_bytes()] if share else []
+    if not sizes:
+        return share
+    known: dict[str, int] = {}
+    most = max(needed_bytes(task, known) for task in tasks) / min(sizes)
+    return min(max(share, ceil(100 * most) / 100), 1.0)
+
+
+class Places:
+    """The memory of the GPUs of this machine, handed out to runs.
+
+    Args:
+        free: bytes of each GPU; empty: there is none, and every run may begin at once.
+        need: bytes that a run takes.
+    """
+
+    def __init__(self, free: Sequence[int], need: Callable[[SweepRun], int]) -> None:
+        self.free, self.need = list(free), need
+        self.running = [0] * len(self.free)
+        self.changed = Condition()
+
+    def next_run(self, gpu: int, waiting: "deque[SweepRun]", stopped: Callable[[], bool]) -> SweepRun | None:
+        """The first run that fits on a GPU, once one does; None when none is left."""
+        with self.changed:
+            while waiting and not stopped():
+                for task in list(waiting):
+                    if not self.free or self.need(task) <= self.free[gpu] or not self.running[gpu]:
+                        waiting.remove(task)
+                        self._count(gpu, task, 1)
+                        return task
+                self.changed.wait(0.5)
+        return None
+
+    def give_back(self, gpu: int, task: SweepRun) -> None:
+        """A run has ended."""
+        with self.changed:
+            self._count(gpu, task, -1)
+            self.changed.notify_all()
+
+    def _count(self, gpu: int, task: SweepRun, sign: int) -> None:
+        if self.free:
+            self.free[gpu] -= sign * self.need(task)
+            self.running[gpu] += sign
