@@ -81,9 +81,13 @@ WORLDS = {
 CODED = [
     *("fedavg+topk:fraction=0.3", "scaffold+topk:fraction=0.3,lost=kept", "osafl+topk:fraction=0.3,feedback=false"),
     *("fedavg+qsgd:levels=4", "scaffold+sign:lost=kept", "osafl+stc:fraction=0.3", "fedprox+randk:fraction=0.3"),
-    "osafl+cast:to=int8",
+    *("osafl+cast:to=int8", "scaffold+powersgd:rank=4,lost=kept"),
 ]
-VARIED = ["fedavg:scheduler=fedcs"]  # which may leave everyone out
+VARIED = [
+    "fedavg:scheduler=fedcs",  # which may leave everyone out
+    "fedavg:scheduler=latency,n_selected=3,weights=unbiased",
+    "fedprox:scheduler=energy,n_selected=5",
+]
 
 
 @pytest.fixture(params=[*methods.names(), *CODED, *VARIED])
