@@ -101,10 +101,11 @@ CODED = [
     *("fedavg+qsgd:levels=4", "scaffold+sign:lost=kept", "osafl+stc:fraction=0.3", "fedprox+randk:fraction=0.3"),
     *("osafl+cast:to=int8", "fedavg+private:clip_norm=5,noise_multiplier=0.05,secure=pairwise"),
     "fedopt+private:clipping=adaptive,noise_multiplier=0.01,scheduler=random,n_selected=5,server_lr=0.1",
-    "fedprox+private:dp=local,clip_norm=5,noise_multiplier=0.001",
+    *("fedprox+private:dp=local,clip_norm=5,noise_multiplier=0.001", "scaffold+powersgd:rank=4,lost=kept"),
 ]
 VARIED = [
     *("fedavg:scheduler=fedcs", "fedavg:scheduler=poisson,n_selected=4"),  # which may leave everyone out
+    *("fedavg:scheduler=latency,n_selected=3,weights=unbiased", "fedprox:scheduler=energy,n_selected=5"),
     *("fedbuff:buffer=2", "fedbuff+topk:fraction=0.3,buffer=2", "fedasync:scheduler=random,n_selected=2"),
 ]
 

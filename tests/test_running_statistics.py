@@ -26,7 +26,7 @@ from fedcell.types import Store
 
 OSAFL = ["osafl", "m_fedavg", "m_fedprox", "m_fednova", "m_afa_cd", "m_feddisco"]
 SHARING = ["fedavg", "fedprox", "fednova", "scaffold", "cafe", "recycling", "streaming", "representativity", "h_fedavg"]
-SHARING += ["fedopt", "feddyn", "qfedavg", "power_of_choice", "oort"]
+SHARING += ["fedopt", "feddyn", "qfedavg", "power_of_choice", "oort", "signsgd"]
 ROBUST = ["robust"]  # rules of its own, below
 PERSONAL = ["fedrep", "fedkd", "knowledge"]
 REFUSED = ["pruning", "apfl", "ditto", "moon"]

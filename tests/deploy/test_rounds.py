@@ -57,6 +57,8 @@ SETTINGS = (
     "scaffold+topk:fraction=0.3",
     "m_fedavg+topk:fraction=1",
     "fedavg+randk:fraction=0.1",
+    "fedavg+powersgd:rank=1",
+    "fedavg:scheduler=latency,n_selected=2",
 )
 DEPLOYED = (*(name for name in methods.names() if name not in (*REFUSED, "knowledge")), *SETTINGS)
 TOLERANCE = 2e-5  # one row and several are multiplied in different orders

@@ -40,6 +40,13 @@ def test_values_are_in_their_order_line_by_line(comparison):
     assert "6.00 s" in text  # 200 m: 2 rounds of 2 s and of 4 s
 
 
+def test_lines_have_the_labels_of_their_groups_without_the_knob():
+    found = [*runs(1000.0, SLOW), *runs(200.0, FAST), *runs(200.0, FAST, label="fedavg:lr=1", settings={"lr": 1.0})]
+    named = compare(found, labels={"fedavg": "FedAvg", "fedavg:lr=1": "fast"})
+    lines = [(one.line, one.knob) for one in over(named, "world.radius_m")]
+    assert sorted(lines) == [("FedAvg", 200.0), ("FedAvg", 1000.0), ("fast", 200.0)]
+
+
 def test_the_ranking_is_by_cost_and_those_that_never_get_there_are_last(comparison):
     found = ranking(comparison)
     assert [one.label for one in found] == [
