@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fedcell import methods, radio, world
 from fedcell.errors import BadInput, Diverged
 from fedcell.methods.parts import parcels
-from fedcell.plan.untrained import play
+from fedcell.plan.untrained import looks_at_updates, play
 from fedcell.record import checkpoint
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
 
@@ -373,3 +373,12 @@ def test_an_empty_row_costs_nothing_and_moves_nothing(small):
         assert torch.equal(first.params, after.params)
         assert row.metrics["arrivals"] == row.metrics["in_flight"] == row.compute_joule == 0
         assert row.round_s == (3.0 if "period_s" in method else 0.0)
+
+
+@pytest.mark.parametrize("method", ["fedbuff:buffer=2", "fedasync", "semi_async", "fedbuff+topk:fraction=0.3,buffer=2"])
+def test_the_plan_is_the_simulation(small, method):
+    """Costs, fates and clocks without training are those with it."""
+    problem, built = small(RANDOM, rounds=12), methods.parse(method).build()
+    assert not looks_at_updates(problem, built)
+    told = [row._replace(metrics={}) for row, _ in play(problem, built)]
+    assert told == [row._replace(metrics={}) for row, _ in simulate(problem, built)]

@@ -120,4 +120,6 @@ def ends_of(knob: Any) -> tuple[float, float] | None:
 def _tick(knob: Any) -> str:
     """A value for people: the numbers of a range in few digits."""
     ends = ends_of(knob)
-    return written(knob) if ends is None else f"{ends[0]:.3g} to {ends[1]:.3g}"
+    if ends is not None:
+        return f"{ends[0]:.3g} to {ends[1]:.3g}"
+    return f"{knob:.6g}" if _is_number(knob) else written(knob)
