@@ -27,11 +27,9 @@ def test_words_are_drawn_as_they_came():
     assert not figure.axes[3].get_visible()
 
 
-def test_ranges_are_named_in_few_digits_and_widely_spread_costs_are_on_a_logarithmic_axis():
+def test_ranges_are_named_in_few_digits():
     ax = draw_knobs("world.cpu_hz", [panel(("a", 1e9, 1.0), ("a", "123456789~1e9", 30.0))]).axes[0]
-    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["1e+09", "1.23e+08 to 1e+09"]
-    assert ax.get_yscale() == "log"
-    assert draw_knobs("x", [panel(("a", 1, 1.0), ("a", 2, 19.0))]).axes[0].get_yscale() == "linear"
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["1e9", "1.23e8~1e9"]
 
 
 def test_a_value_that_is_not_there_leaves_a_gap():

@@ -67,18 +67,6 @@ def test_ranges_are_ordered_by_their_width_behind_numbers():
     assert [one.knob for one in over(compare(found), "world.cpu_hz")] == [1e9, "5e8~1e9", "1e8..1e9", "2e7~1e9"]
 
 
-def test_a_line_names_a_setting_once():
-    """Settings that the first group does not have, and several others differ in."""
-    plain = [a_run("fedavg", 1, SLOW, world={"radius_m": radius_m}) for radius_m in (100.0, 200.0)]
-    found = [
-        a_run(f"prox:mu={mu:g}", 1, SLOW, settings={"mu": mu}, world={"radius_m": radius_m})
-        for mu in (0.1, 1.0)
-        for radius_m in (100.0, 200.0)
-    ]
-    lines = {one.line for one in over(compare([*plain, *found]), "world.radius_m")}
-    assert lines == {"fedavg", "prox mu=0.1", "prox mu=1"}
-
-
 @pytest.mark.parametrize(("key", "words"), [("world.radius", "did you mean"), ("world.n_devices", "in all runs")])
 def test_what_is_no_knob_is_refused(comparison, key, words):
     with pytest.raises(BadInput, match=words):

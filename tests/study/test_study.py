@@ -79,6 +79,21 @@ def test_a_sweep_of_a_study_runs_draws_and_writes_all_of_it(capsys):
     assert r"FedAvg & " in Path("there/table.tex").read_text()
 
 
+def test_a_figure_over_a_setting_shows_what_a_target_costs(capsys):
+    text = WHOLE.replace('by = ["time"]', 'over = "fedprox.mu"')
+    assert main(["sweep", given_file(text), "--quiet", "--workers", "1"]) == 0
+    assert "fedprox.mu" in Path("figure.svg").read_text()
+    Path("figure.svg").unlink()
+    capsys.readouterr()
+    assert main(["sweep", "study.toml", "--grid", "fedprox.mu=2", "--quiet", "--workers", "1", "--out", "one"]) == 0
+    assert "figure.svg is not drawn: fedprox.mu is 2 in all runs" in capsys.readouterr().err
+    assert not Path("figure.svg").exists()
+    assert main(["sweep", given_file(text.replace('over = "fedprox.mu"', 'over = "rounds"')), "--quiet"]) == 2
+    assert "is drawn over rounds, which is not in the grid with several values" in capsys.readouterr().err
+    with pytest.raises(BadInput, match="has by and over: curves and costs are two figures"):
+        read(given_file(text.replace("over = ", 'by = ["time"]\nover = ')))
+
+
 def test_flags_win_over_the_file_key_by_key(capsys):
     flags = ["--seeds", "5", "--rounds", "1", "--set", "fedprox.mu=3", "--out", "o", "--quiet", "--workers", "1"]
     assert main(["sweep", given_file(WHOLE), *flags]) == 0

@@ -7,12 +7,15 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import BadInput
 from ..options import written
 from ..resolve import read_pairs
-from ..study import Study, read, write
+from ..study import FigureRequest, Study, read, write
+
+if TYPE_CHECKING:  # imported by whoever draws alone
+    from ..report import Comparison
 
 FLAGS = {"rounds": "rounds", "until": "until", "model": "model.name"}  # flags that stand for a setting
 
@@ -129,7 +132,6 @@ def show(study: Study, folder: Path) -> list[Path]:
         return []
     from .. import report
     from ..record.files import write_asked
-    from .compare import width_of
 
     try:
         against = study.against or None
@@ -137,11 +139,26 @@ def show(study: Study, folder: Path) -> list[Path]:
     except BadInput as error:
         print(f"fedcell: no figures of the study: {error}", file=sys.stderr)
         return []
-    done = [report.save_comparison(found, one.file, width_of(one.width), one.by) for one in study.figures]
+    done = [path for one in study.figures for path in _drawn(found, one)]
     if study.latex:
         text = report.comparison_latex(found) + "\n"
         done.append(write_asked(Path(study.latex), text.encode(), "then compare again (the records are whole)"))
     return done
+
+
+def _drawn(found: "Comparison", one: FigureRequest) -> list[Path]:
+    """Where a figure is; nowhere if flags left one value of the setting that it is drawn over."""
+    from .. import report
+    from ..report.over import save_over
+    from .compare import width_of
+
+    if not one.over:
+        return [report.save_comparison(found, one.file, width_of(one.width), one.by)]
+    try:
+        return [save_over(found, one.over, one.file, width_of(one.width))]
+    except BadInput as error:
+        print(f"fedcell: {one.file} is not drawn: {error}", file=sys.stderr)
+        return []
 
 
 def check(study: Study) -> None:
@@ -152,6 +169,9 @@ def check(study: Study) -> None:
     for one in study.figures:
         width_of(one.width)
         report.check_figure([one.file], one.by)
+        if one.over and len(study.grid.get(one.over, ())) < 2:
+            what = f"the figure {one.file} is drawn over {one.over}, which is not in the grid with several values"
+            raise BadInput(f"{what}: add it to [grid], or drop `over`")
 
 
 def tell(paths: Iterable[Path], as_json: bool) -> None:

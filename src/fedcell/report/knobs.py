@@ -15,7 +15,9 @@ if TYPE_CHECKING:  # matplotlib takes a while to import and is needed by whoever
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+LONG = 28  # letters of a label of which two go side by side
 WIDE = 20.0  # values whose largest is so many times the smallest get a logarithmic axis
+TALL = 5.0  # the same upwards
 
 
 class KnobPoint(NamedTuple):
@@ -63,7 +65,8 @@ def draw_knobs(key: str, panels: Sequence[KnobPanel], width_inch: float = PAGE_I
         ax.set_visible(False)
     handles, labels = axes[0].get_legend_handles_labels()
     if handles:
-        figure.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), 3), frameon=False)
+        across = 3 if max(map(len, labels)) < LONG else 2
+        figure.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), across), frameon=False)
     return figure
 
 
@@ -87,7 +90,7 @@ def _draw_panel(ax: "Axes", key: str, panel: KnobPanel) -> None:
     elif min(at.values()) > 0 and max(at.values()) > WIDE * min(at.values()):
         ax.set_xscale("log")
     means = [point.mean for point in panel.points if isfinite(point.mean)]
-    if means and min(means) > 0 and max(means) > WIDE * min(means):
+    if means and min(means) > 0 and max(means) > TALL * min(means):
         ax.set_yscale("log")
     ax.grid(color="#dddddd", linewidth=0.7)
     ax.set_axisbelow(True)
@@ -118,8 +121,13 @@ def ends_of(knob: Any) -> tuple[float, float] | None:
 
 
 def _tick(knob: Any) -> str:
-    """A value for people: the numbers of a range in few digits."""
-    ends = ends_of(knob)
-    if ends is not None:
-        return f"{ends[0]:.3g} to {ends[1]:.3g}"
-    return f"{knob:.6g}" if _is_number(knob) else written(knob)
+    """A value for people: numbers, also those of a range, in few digits.
+
+    >>> _tick("123456789~1e9"), _tick("1000000000"), _tick("random")
+    ('1.23e8~1e9', '1e9', 'random')
+    """
+    try:
+        numbers = ends_of(knob) or (float(knob),)
+    except (TypeError, ValueError):
+        return written(knob)
+    return "~".join(f"{one:.3g}".replace("e+0", "e").replace("e+", "e") for one in numbers)

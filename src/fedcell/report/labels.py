@@ -100,13 +100,19 @@ def renamed(labels: Sequence[str], names: Sequence[str], wanted: Mapping[str, st
     Args:
         labels: as they are.
         names: the full names of the same groups, which may be meant as well.
-        wanted: new labels by old ones, or texts `OLD=NEW`. An old one that is a method's name alone renames that
-            part of all its labels.
+        wanted: new labels by old ones, or texts `OLD=NEW`. An old one that is a method's name alone, or its text with
+            settings, renames that part of all its labels; the text wins over the name.
 
     >>> renamed(["fedavg", "fedprox:mu=0.1"], ["fedavg", "fedprox:mu=0.1"], ["fedprox=FedProx", "fedavg=FedAvg"])
     ['FedAvg', 'FedProx:mu=0.1']
+    >>> renamed(["fedavg rounds=2", "fedavg:lr=1 rounds=2"], ["a", "b"], ["fedavg:lr=1=fast", "fedavg=FedAvg"])
+    ['FedAvg rounds=2', 'fast rounds=2']
     """
-    known = [*labels, *names, *(re.split(r"[: ]", label)[0] for label in labels)]
+    known = [
+        *labels,
+        *names,
+        *(part for label in labels for part in (label.split(" ")[0], re.split(r"[: ]", label)[0])),
+    ]
     pairs = wanted.items() if isinstance(wanted, Mapping) else [_pair(text, known) for text in wanted]
     found = list(labels)
     for old, new in pairs:
@@ -115,7 +121,7 @@ def renamed(labels: Sequence[str], names: Sequence[str], wanted: Mapping[str, st
         for index, (label, name) in enumerate(zip(labels, names, strict=True)):
             if old in (label, name):
                 found[index] = new
-            elif re.split(r"[: ]", label)[0] == old:
+            elif label.split(" ")[0] == old or (re.split(r"[: ]", label)[0] == old and found[index] == label):
                 found[index] = new + label.removeprefix(old)
     twice = next((label for label in found if found.count(label) > 1), None)
     if twice is not None:

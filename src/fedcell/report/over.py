@@ -51,9 +51,9 @@ def over(comparison: Comparison, key: str) -> list[KnobGroup]:
         near = did_you_mean(key, sorted({name for one in known for name in one}))
         raise BadInput(f"no run has a setting {key!r}{near or f': name one in which they differ ({varied})'}")
     differ = [name for name in known[0] if len({repr(one.get(name)) for one in known if name in one}) > 1]
-    differ += dict.fromkeys(name for one in known for name in one if name not in known[0] and name not in differ)
+    differ += dict.fromkeys(name for one in known for name in one if name not in known[0])
     found = [
-        KnobGroup(_line(group, one, [name for name in differ if name != key], known), one[key], group)
+        KnobGroup(_line(group, one, key, [name for name in differ if name != key], known), one[key], group)
         for group, one in zip(comparison.groups, known, strict=True)
         if key in one
     ]
@@ -72,7 +72,13 @@ def _settings(group: Group) -> dict[str, Any]:
     return {key: value for key, value in flat(one.config).items() if key not in ("seed", "until")} | own
 
 
-def _line(group: Group, one: Mapping[str, Any], differ: Sequence[str], every: Sequence[Mapping[str, Any]]) -> str:
+def _line(
+    group: Group, one: Mapping[str, Any], key: str, differ: Sequence[str], every: Sequence[Mapping[str, Any]]
+) -> str:
+    """The label of a group without the knob; or, if the knob is not a word of it, its method and what else differs."""
+    words, knob = group.label.split(" "), f"{key}={written(one[key])}"
+    if knob in words:
+        return " ".join(word for word in words if word != knob)
     name = Path(group.records[0].method.partition(":")[0]).stem
     alike = [other for other in every if any(key.startswith(f"{name}.") for key in other)]
     shown = [key for key in differ if key in one and len({repr(other.get(key)) for other in alike}) > 1]

@@ -24,6 +24,7 @@ class FigureRequest(NamedTuple):
     file: str
     width: str = "page"  # column, page or inches
     by: tuple[str, ...] = ()  # horizontal axes; none: all
+    over: str = ""  # a setting that the costs of the first target are drawn over, in place of curves
 
 
 class Study(NamedTuple):
@@ -63,6 +64,7 @@ FIGURE = {
     "file": "a .png, .pdf or .svg file",
     "width": "column, page or inches",
     "by": "horizontal axes: round, time, energy, uplink",
+    "over": "a setting of the grid: what the first target costs over its values, in place of curves",
 }
 
 
@@ -192,7 +194,10 @@ def _figures(path: Path, value: Any, where: str) -> tuple[FigureRequest, ...]:
         _refuse_unknown(path, given, FIGURE, "figures.")
         width = given.get("width", "page")
         by = _texts(given["by"], f"{where}.by") if "by" in given else ()
-        found.append(FigureRequest(str(path.parent / _text(given["file"], f"{where}.file")), str(width), by))
+        over = _text(given["over"], f"{where}.over") if "over" in given else ""
+        if by and over:
+            raise BadInput(f"{where} has by and over: curves and costs are two figures, so drop one of them")
+        found.append(FigureRequest(str(path.parent / _text(given["file"], f"{where}.file")), str(width), by, over))
     return tuple(found)
 
 

@@ -70,8 +70,8 @@ def made(config: Any, sections: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _figure() -> dict[str, Any]:
-    kinds: dict[str, Any] = {"file": TEXT, "width": {"type": ["string", "number"]}, "by": {"anyOf": [TEXT, TEXTS]}}
-    properties = {key: {"description": help, **kinds[key]} for key, help in FIGURE.items()}
+    kinds: dict[str, Any] = {"width": {"type": ["string", "number"]}, "by": {"anyOf": [TEXT, TEXTS]}}
+    properties = {key: {"description": help, **kinds.get(key, TEXT)} for key, help in FIGURE.items()}
     return {"type": "object", "additionalProperties": False, "required": ["file"], "properties": properties}
 
 
