@@ -7,11 +7,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_config import SMALL
 
-from fedcell import methods, radio, world
+from fedcell import methods, radio, record, world
 from fedcell.errors import BadInput, Diverged
 from fedcell.methods.parts import parcels
-from fedcell.plan.untrained import play
+from fedcell.options import override
+from fedcell.plan.untrained import looks_at_updates, play
 from fedcell.record import checkpoint
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
 
@@ -373,3 +375,65 @@ def test_an_empty_row_costs_nothing_and_moves_nothing(small):
         assert torch.equal(first.params, after.params)
         assert row.metrics["arrivals"] == row.metrics["in_flight"] == row.compute_joule == 0
         assert row.round_s == (3.0 if "period_s" in method else 0.0)
+
+
+@pytest.mark.parametrize("method", ["fedbuff:buffer=2", "fedasync", "semi_async", "fedbuff+topk:fraction=0.3,buffer=2"])
+def test_the_plan_is_the_simulation(small, method):
+    """Costs, fates and clocks without training are those with it."""
+    problem, built = small(RANDOM, rounds=12), methods.parse(method).build()
+    assert not looks_at_updates(problem, built)
+    told = [row._replace(metrics={}) for row, _ in play(problem, built)]
+    assert told == [row._replace(metrics={}) for row, _ in simulate(problem, built)]
+
+
+@pytest.mark.parametrize("method", ["fedbuff:buffer=2", "fedasync", "fedbuff+topk:fraction=0.3,buffer=2"])
+def test_a_run_that_was_killed_in_mid_flight_ends_with_the_same_files(method, tmp_path):
+    class KilledError(Exception):
+        pass
+
+    def kill(progress):
+        if progress.row is not None and progress.row.round == 4:
+            assert progress.row.metrics["in_flight"] > 0
+            raise KilledError
+
+    config = override(SMALL, {"rounds": 9, "world.cpu_hz": "1e7~2e9", "world.cycles_per_sample": "1e5"})
+    asked, often = [methods.parse(method)], record.Period(0.0)
+    record.execute(config, asked, tmp_path / "whole", period=often)
+    with pytest.raises(KilledError):
+        record.execute(config, asked, tmp_path / "cut", watch=kill, period=often)
+    record.resume(tmp_path / "cut", period=often)
+    for name in ("rounds.jsonl", "checkpoint-000009.safetensors"):
+        (one,), (other,) = ([*(tmp_path / folder).rglob(name)] for folder in ("whole", "cut"))
+        assert one.read_bytes() == other.read_bytes()
+
+
+def test_parcels_keep_no_more_memory_alive_than_they_say(small):
+    """The engine hands out views of a larger matrix that it uses again."""
+    problem = small({"world.cpu_hz": "1e7~2e9", "world.cycles_per_sample": "1e5", "world.n_devices": 12}, rounds=20)
+    for _, after in simulate(problem, methods.parse("fedbuff:buffer=3").build()):
+        rows = after.method.parcels.rows.values()
+        alive = sum(part.untyped_storage().nbytes() for part in rows)
+        assert alive <= 2 * sum(part.nbytes for part in rows)
+        on_the_way = np.count_nonzero(after.method.parcels.parcel >= 0)
+        assert sum(map(len, rows)) <= 2 * on_the_way == 2 * np.count_nonzero(after.method.fate)
+
+
+@pytest.mark.parametrize("engine", ["debug", "vmap"])
+def test_every_engine_trains_for_it(small, engine):
+    problem = small({"train.engine": engine})
+    assert not [*unlike(rows_of(problem, "fedavg:weights=equal"), rows_of(problem, "fedbuff:buffer=1000"))]
+    found = rows_of(problem, "fedasync")[-1][1].params
+    assert torch.allclose(found, rows_of(small(), "fedasync")[-1][1].params, atol=1e-5)
+
+
+def test_devices_that_fit_their_work_into_the_deadline_are_not_late(small):
+    changes = {
+        "world.cpu_hz": "1e8~2e9",
+        "world.cycles_per_sample": "1e6",
+        "world.deadline_s": "0.1",
+        "train.steps": "9",
+    }
+    letters = "".join(row.outcome for row, _ in rows_of(small(changes, rounds=10), "fedbuff:buffer=2,effort=fit"))
+    assert "D" in letters
+    assert "T" not in letters
+    assert "T" in "".join(row.outcome for row, _ in rows_of(small(changes, rounds=10), "fedbuff:buffer=2"))

@@ -27,6 +27,11 @@ def test_words_are_drawn_as_they_came():
     assert not figure.axes[3].get_visible()
 
 
+def test_ranges_are_named_in_few_digits():
+    ax = draw_knobs("world.cpu_hz", [panel(("a", 1e9, 1.0), ("a", "123456789~1e9", 30.0))]).axes[0]
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["1e9", "1.23e8~1e9"]
+
+
 def test_a_value_that_is_not_there_leaves_a_gap():
     figure = draw_knobs("x", [panel(("a", 1, 1.0), ("a", 2, NAN), ("a", 3, 2.0))])
     assert len(figure.axes[0].lines[0].get_xdata()) == 3

@@ -68,6 +68,12 @@ def test_a_setting_of_a_method_is_a_knob():
     assert [one.knob for one in over(compare(found), "prox.mu")] == [0.1, 1.0]
 
 
+def test_ranges_are_ordered_by_their_width_behind_numbers():
+    laws = ("2e7~1e9", 1e9, "5e8~1e9", "1e8..1e9")
+    found = [a_run("fedavg", 1, SLOW, world={"cpu_hz": law}) for law in laws]
+    assert [one.knob for one in over(compare(found), "world.cpu_hz")] == [1e9, "5e8~1e9", "1e8..1e9", "2e7~1e9"]
+
+
 @pytest.mark.parametrize(("key", "words"), [("world.radius", "did you mean"), ("world.n_devices", "in all runs")])
 def test_what_is_no_knob_is_refused(comparison, key, words):
     with pytest.raises(BadInput, match=words):

@@ -121,6 +121,13 @@ def ends_of(knob: Any) -> tuple[float, float] | None:
 
 
 def _tick(knob: Any) -> str:
-    """A value for people: the numbers of a range in few digits."""
-    ends = ends_of(knob)
-    return written(knob) if ends is None else f"{ends[0]:.3g} to {ends[1]:.3g}"
+    """A value for people: numbers, also those of a range, in few digits.
+
+    >>> _tick("123456789~1e9"), _tick("1000000000"), _tick("random")
+    ('1.23e8~1e9', '1e9', 'random')
+    """
+    try:
+        numbers = ends_of(knob) or (float(knob),)
+    except (TypeError, ValueError):
+        return written(knob)
+    return "~".join(f"{one:.3g}".replace("e+0", "e").replace("e+", "e") for one in numbers)
