@@ -161,6 +161,14 @@ def test_noise_is_new_in_every_round_and_the_same_on_a_seed(small):
     assert abs(float(torch.cosine_similarity(one, other, dim=0))) < 0.2
 
 
+def test_a_run_resumes_bit_for_bit(small):
+    problem = small(AIR | {"world.fading": "exponential", "world.antennas": 2})
+    whole = list(simulate(problem, fedavg("fedopt")))
+    rest = list(simulate(problem, fedavg("fedopt"), whole[1][1]))
+    assert [row for row, _ in rest] == [row for row, _ in whole[2:]]
+    assert torch.equal(rest[-1][1].params, whole[-1][1].params)
+
+
 # ---------------------------------------------------------------- what is not heard
 
 

@@ -109,6 +109,8 @@ def superposed(problem: Problem, name: str, aggregate: Callable[[Round], Any], s
 
 def questions_of(problem: Problem, name: str, aggregate: Callable[[Round], Any], sent: Round) -> list[AskedSum]:
     """The sums that a method takes of a round; raises BadInput if it takes more than devices send."""
+    if not sent.uplink.delivered.any():
+        return []
     found, rows = list[AskedSum](), sent.updates.rows
     n_entries = rows.n_params if isinstance(rows, Deferred) else sent.updates.delta.shape[1]
     zeros = torch.zeros(n_entries, device=problem.learner.device)
