@@ -161,6 +161,14 @@ def test_noise_is_new_in_every_round_and_the_same_on_a_seed(small):
     assert abs(float(torch.cosine_similarity(one, other, dim=0))) < 0.2
 
 
+def test_a_run_resumes_bit_for_bit(small):
+    problem = small(AIR | {"world.fading": "exponential", "world.antennas": 2})
+    whole = list(simulate(problem, fedavg("fedopt")))
+    rest = list(simulate(problem, fedavg("fedopt"), whole[1][1]))
+    assert [row for row, _ in rest] == [row for row, _ in whole[2:]]
+    assert torch.equal(rest[-1][1].params, whole[-1][1].params)
+
+
 # ---------------------------------------------------------------- what is not heard
 
 
@@ -190,9 +198,16 @@ def test_rows_are_refused_by_name(small):
 def test_several_sums_are_refused_by_name(small):
     problem, played = small(AIR), sent(small(AIR), some_rows(6, 10))
     together, apart = (lambda one: one.add_up(np.eye(6)[:2])), (lambda one: [one.add_up(w) for w in np.eye(6)[:2] + 1])
-    for aggregate in (together, apart):
+    for aggregate in (together, apart, two_halves):
         with pytest.raises(BadInput, match=r"mine does not go with world.access = 'air': it takes several sums"):
             superposed(problem, "mine", aggregate, played)
+
+
+def two_halves(played):
+    """Sums of different devices, which would meet in the air all the same."""
+    for half in (slice(0, 3), slice(3, 6)):
+        updates = played.updates._replace(device=played.updates.device[half], rows=played.updates.rows.some(half))
+        played._replace(updates=updates).add_up(np.ones(3))
 
 
 def test_the_same_sum_may_be_asked_for_twice(small):

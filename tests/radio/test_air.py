@@ -163,6 +163,23 @@ def test_without_fading_all_antennas_receive_the_same_power(small):
     assert np.abs(channel) ** 2 == pytest.approx(np.tile(observed(problem).gain[:, None], 4))
 
 
+def test_a_device_without_power_leaves_the_antennas_to_others(small):
+    problem = small(AIR | {"world.antennas": "3"})
+    observation = observed(problem)
+    decision = everyone(problem, observation)
+    off = np.arange(6) == 2
+    alone = air.combined_gain(
+        problem.world, observation, decision._replace(selected=decision.selected & ~off), problem.seed
+    )
+    weak = decision._replace(power_watt=np.where(off, 0.0, decision.power_watt))
+    gain = air.combined_gain(problem.world, observation, weak, problem.seed)
+    assert gain[~off] == pytest.approx(alone[~off])
+    uplink = radio.transmit(problem.world, observation, weak, problem.seed)
+    assert uplink.letters == "DDODDD"
+    nobody = decision._replace(power_watt=np.zeros(6))
+    assert radio.transmit(problem.world, observation, nobody, problem.seed).letters == "OOOOOO"
+
+
 def test_antennas_add_up_for_one_device():
     a = np.array([[3.0, 4j, -12.0]])
     assert abs(a[0] @ air.combiner(a).conj()) == pytest.approx(13)

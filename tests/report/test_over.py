@@ -13,6 +13,7 @@ from hypothesis.extra.numpy import arrays
 from fedcell.cli import main
 from fedcell.errors import BadInput
 from fedcell.report import compare
+from fedcell.report.knobs import KnobPanel, KnobPoint, draw_knobs
 from fedcell.report.over import front, over, over_json, over_text, ranking, save_over
 
 SLOW, FAST = (0.2, 0.5, 0.8), (0.2, 0.8, 0.9)
@@ -110,3 +111,27 @@ def test_the_command_prints_knob_and_ranking(capsys, tmp_path):
     joules = [one["cost"]["energy"] for one in values["ranking"]]
     assert joules == sorted(joules)
     assert main([*flags, "--over", "world.bandwith_hz"]) == 2
+
+
+def test_lines_leave_out_settings_without_effect():
+    found = []
+    for access, rule in (("tdma", "analog"), ("air", "analog"), ("air", "obda")):
+        world = {"access": access, "air_rule": rule}
+        found += [
+            a_run("fedavg", seed, FAST, world=world | {"radius_m": radius_m})
+            for seed in (1, 2)
+            for radius_m in (1.0, 2.0)
+        ]
+    lines = {one.line for one in over(compare(found), "world.radius_m")}
+    assert lines == {
+        "fedavg world.access=tdma",
+        "fedavg world.access=air world.air_rule=analog",
+        "fedavg world.access=air world.air_rule=obda",
+    }
+
+
+@pytest.mark.parametrize(("means", "scale"), [((1.0, 30.0), "log"), ((1.0, 3.0), "linear"), ((0.0, 30.0), "linear")])
+def test_costs_far_apart_get_a_logarithmic_axis(means, scale):
+    points = [KnobPoint("fedavg", float(n), mean, mean - 2.0, mean + 1.0) for n, mean in enumerate(means)]
+    figure = draw_knobs("world.radius_m", [KnobPanel("time", ((1.0, "s"),), points)])
+    assert figure.axes[0].get_yscale() == scale

@@ -7,7 +7,7 @@ import pytest
 
 from fedcell.errors import BadInput
 from fedcell.sweeps import plan
-from fedcell.sweeps.grid import read_seeds
+from fedcell.sweeps.grid import expand, read_seeds
 
 
 def names(*args, **kwargs) -> list[str]:
@@ -117,3 +117,13 @@ def test_bad_input_is_one_sentence(arguments, words):
 def test_what_is_no_seed(text):
     with pytest.raises(BadInput, match=f"--seeds '{re.escape(text)}' is no seed"):
         read_seeds([text])
+
+
+def test_a_setting_that_changes_nothing_at_a_point_makes_no_run_of_its_own():
+    grid = {"world.access": ["tdma", "air"], "world.air_rule": ["analog", "obda"], "world.n_blocks": [3, 4]}
+    found, said = expand(["fedavg"], ["cell"], [1], {}, grid)
+    worlds = [(task.config["world"]["access"], task.config["world"]["air_rule"]) for task in found]
+    assert worlds == [("tdma", "analog"), ("air", "analog"), ("air", "obda")]
+    assert {task.config["world"]["n_blocks"] for task in found} == {10}
+    assert len(said) == 1
+    assert "world.n_blocks = 4 changes nothing" in said[0]

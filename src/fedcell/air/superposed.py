@@ -1,7 +1,7 @@
 """A round as base stations hear it over the air: sums with noise in the place of updates, and the powers really used.
 
 Which sum a method takes is learned by calling its `aggregate` beforehand, with zeros for sums. Devices need to know
-their weights before they send, and they send once: a method may take one sum of each device's updates in a round.
+their weights before they send, and a cell sends once: a method may take one sum of its updates in a round.
 """
 
 from collections.abc import Callable, Sequence
@@ -109,6 +109,8 @@ def superposed(problem: Problem, name: str, aggregate: Callable[[Round], Any], s
 
 def questions_of(problem: Problem, name: str, aggregate: Callable[[Round], Any], sent: Round) -> list[AskedSum]:
     """The sums that a method takes of a round; raises BadInput if it takes more than devices send."""
+    if not sent.uplink.delivered.any():
+        return []
     found, rows = list[AskedSum](), sent.updates.rows
     n_entries = rows.n_params if isinstance(rows, Deferred) else sent.updates.delta.shape[1]
     zeros = torch.zeros(n_entries, device=problem.learner.device)
@@ -121,8 +123,9 @@ def questions_of(problem: Problem, name: str, aggregate: Callable[[Round], Any],
     unknown = SumsAlone(note, np.arange(len(sent.updates.device)), name)
     with np.errstate(all="ignore"):
         aggregate(sent._replace(updates=sent.updates._replace(rows=unknown)))
-    times = np.bincount(np.concatenate([np.zeros(0, dtype=np.int64), *(one.rows for one in found)]), minlength=1)
-    if times.max() > 1:
+    cell = sent.observation.topology.cell[sent.updates.device]
+    heard_by = [number for one in found for number in np.unique(cell[one.rows])]
+    if len(set(heard_by)) < len(heard_by):
         refuse_more(name)
     return found
 
@@ -130,8 +133,8 @@ def questions_of(problem: Problem, name: str, aggregate: Callable[[Round], Any],
 def refuse_more(name: str) -> NoReturn:
     """Refuse a method that takes several sums."""
     raise BadInput(
-        f"{name} does not go with world.access = 'air': it takes several sums of the same updates and devices send "
-        "once, so use a method of one sum such as fedavg, or another access"
+        f"{name} does not go with world.access = 'air': it takes several sums of a round and the devices of a cell "
+        "send at once, so use a method of one sum such as fedavg, or another access"
     )
 
 

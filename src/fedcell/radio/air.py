@@ -46,7 +46,8 @@ def combined_gain(world: World, observation: Observation, decision: Decision, se
     for number in np.unique(cell[selected]):
         here = np.flatnonzero(selected & (cell == number))
         amplitude = np.sqrt(decision.power_watt[here])[:, None] * channel[here]
-        found[here] = np.abs(channel[here] @ combiner(amplitude).conj()) ** 2
+        able = amplitude.any(axis=1)  # nobody cares for a device without power
+        found[here] = np.abs(channel[here] @ combiner(amplitude[able]).conj()) ** 2
     return found
 
 
@@ -71,19 +72,18 @@ def combiner(amplitude: Complexes) -> Complexes:
     whose gradient is `sum_k a_k / (f^H a_k)`. Of one device it is `a / |a|`, which adds up the powers of all antennas.
 
     Args:
-        amplitude: `a_k`, `[n_devices, antennas]`, channels times the root of the power limit.
+        amplitude: `a_k`, `[n_devices, antennas]`, channels times the root of the power limit; none of them 0.
     """
     n_devices, n_antennas = amplitude.shape
-    length = np.linalg.norm(amplitude, axis=1, keepdims=True)
-    a = amplitude / np.where(length > 0, length, 1.0)
+    a = amplitude / np.linalg.norm(amplitude, axis=1, keepdims=True)
     f = _unit(a.sum(axis=0))
     tried = [*np.eye(n_antennas, dtype=np.complex128), f]
     for _ in range(ASCENT_STEPS):
         through = a @ f.conj()
         away = np.abs(through) > 1e-12
-        f = _unit(f + (a[away] / through[away, None]).sum(axis=0) / n_devices)
+        f = _unit(f + (a[away] / through[away, None]).sum(axis=0) / max(n_devices, 1))
         tried.append(f)
-    weakest = np.abs(amplitude @ np.array(tried).conj().T).min(axis=0)
+    weakest = np.abs(amplitude @ np.array(tried).conj().T).min(axis=0, initial=np.inf)
     return np.asarray(tried[int(weakest.argmax())])
 
 

@@ -46,9 +46,9 @@ def transmit(world: World, observation: Observation, decision: Decision, seed: i
     of the work. A device without any rate is late, or lost to outage (sending nothing) if there is no
     deadline.
 
-    With `access = air` the devices of a cell send together, as soon as the last of them is ready that is not late. A
-    device that is silent, late or cannot pay for its full power sends nothing. Joules are those of full power until the
-    updates are known (`air.superposed`).
+    With `access = air` the devices of a cell send together, as soon as the last of them is ready that is not late; the
+    last ends as if each sent for itself. A device that is silent, late or cannot pay for its full power sends nothing.
+    Joules are those of full power until the updates are known (`air.superposed`).
 
     A decision may set another budget, such as `inf`, which stops nobody; all joules are counted. Batteries pay for it
     as far as they go, and an empty one keeps its device out of the next round.
@@ -78,7 +78,7 @@ def transmit(world: World, observation: Observation, decision: Decision, seed: i
     plan, repeats, decoded = _with_errors(world, observation, decision, plan, selected, seed)
     if sends is not None:
         plan, decoded = plan._replace(upload_s=np.where(sends, plan.upload_s, 0.0)), sends
-    waits_s = _waits_s(world, observation.topology.cell[selected], plan, heard)
+    waits_s = _waits_s(world, observation.topology.cell[selected], plan, heard.seconds)
     finish_s = _finish_s(observation, plan, waits_s)
     late = finish_s > heard.deadline_s * (1 + TOLERANCE)
     if isfinite(decision.deadline_s):
@@ -194,13 +194,11 @@ def _listened(down: WayDown | None, budget: Floats, devices: Ints, deadline_s: f
     return Listened(seconds, np.minimum(joule, budget), np.maximum(deadline_s - seconds, 0.0), broke)
 
 
-def _waits_s(world: World, cell: Ints, plan: Unhindered, heard: Listened) -> Floats | None:
+def _waits_s(world: World, cell: Ints, plan: Unhindered, heard_s: float | Floats) -> Floats | None:
     """How long each device waits for its turn: the first to be ready in a cell sends first; None without turns."""
-    if world.settings.access == "air":
-        return _waits_for_all_s(cell, plan, heard)
     if world.settings.access != "tdma" or world.settings.response != "computed":
         return None
-    start_s = plan.compute_s + heard.seconds
+    start_s = plan.compute_s + heard_s
     waits = np.zeros(len(cell))
     for number in np.unique(cell):
         here = np.flatnonzero((cell == number) & ~plan.silent)
@@ -209,15 +207,6 @@ def _waits_s(world: World, cell: Ints, plan: Unhindered, heard: Listened) -> Flo
         before = np.cumsum(upload) - upload
         waits[here] = np.maximum.accumulate(ready - before) + before - ready
     return waits
-
-
-def _waits_for_all_s(cell: Ints, plan: Unhindered, heard: Listened) -> Floats:
-    """How long each device waits until all of its cell are ready that can end in time; who cannot waits for nobody."""
-    ready = plan.compute_s + heard.seconds
-    sends = (plan.upload_s > 0) & (plan.compute_s + plan.upload_s <= heard.deadline_s * (1 + TOLERANCE))
-    last = np.zeros(int(cell.max(initial=0)) + 1)
-    np.maximum.at(last, cell[sends], ready[sends])
-    return np.where(sends, last[cell] - ready, 0.0)
 
 
 def _sends_at_once(world: World, observation: Observation, decision: Decision, seed: int) -> Bools | None:

@@ -97,7 +97,7 @@ def draw(records: Sequence[Record]) -> "Figure":
     for name, ax in zip(SERVED, axes[4:], strict=False):
         _draw_panel(ax, COSTS[0], records, name)
         ax.set_ylabel(_metric_title(name), color=INK)
-    _legend(figure, axes[0], WIDTH_INCH)
+    legend(figure, axes[0], WIDTH_INCH)
     return figure
 
 
@@ -136,7 +136,7 @@ def draw_comparison(comparison: Comparison, width_inch: float = PAGE_INCH, axes:
             _draw_bands(ax, cost, comparison, name)
             if name != metric or number % across == 0:
                 ax.set_ylabel(_metric_title(name), color=INK)
-        _legend(figure, panels[0], width_inch, _seeds_title(len(comparison.seeds), comparison.confidence))
+        legend(figure, panels[0], width_inch, _seeds_title(len(comparison.seeds), comparison.confidence))
     return figure
 
 
@@ -168,7 +168,7 @@ def _chosen(names: Sequence[str]) -> list[Cost]:
     return [known[name] for name in dict.fromkeys(names)] or list(COSTS)
 
 
-def _legend(figure: "Figure", ax: "Axes", width_inch: float, title: str | None = None) -> None:
+def legend(figure: "Figure", ax: "Axes", width_inch: float, title: str | None = None) -> None:
     """One legend above all panels, in as many columns as its labels leave room for."""
     from matplotlib import rcParams
 

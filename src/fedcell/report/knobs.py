@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..options import written
 from ..record.files import write_asked
-from .figure import COLOURS, FORMATS, INK, LINES, MARKERS, PAGE_INCH, PRINT, format_of, shorten
+from .figure import COLOURS, FORMATS, INK, LINES, MARKERS, PAGE_INCH, PRINT, format_of, legend, shorten
 from .table import Units, scale
 
 if TYPE_CHECKING:  # matplotlib takes a while to import and is needed by whoever draws alone
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LONG = 28  # letters of a label of which two go side by side
 WIDE = 20.0  # values whose largest is so many times the smallest get a logarithmic axis
 TALL = 5.0  # the same upwards
 
@@ -63,10 +62,7 @@ def draw_knobs(key: str, panels: Sequence[KnobPanel], width_inch: float = PAGE_I
         _draw_panel(ax, key, panel)
     for ax in axes[len(panels) :]:
         ax.set_visible(False)
-    handles, labels = axes[0].get_legend_handles_labels()
-    if handles:
-        across = 3 if max(map(len, labels)) < LONG else 2
-        figure.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), across), frameon=False)
+    legend(figure, axes[0], width_inch)
     return figure
 
 
@@ -74,7 +70,9 @@ def _draw_panel(ax: "Axes", key: str, panel: KnobPanel) -> None:
     knobs = _sorted(list(dict.fromkeys(point.knob for point in panel.points)))
     number = all(_is_number(knob) for knob in knobs)
     at = {knob: float(knob) if number else float(place) for place, knob in enumerate(knobs)}
-    size, unit = scale(max((abs(point.mean) for point in panel.points if isfinite(point.mean)), default=1), panel.units)
+    found = [abs(point.mean) for point in panel.points if isfinite(point.mean)] or [1.0]
+    logarithmic = min(found) > 0 and max(found) > TALL * min(found)
+    size, unit = scale((min(found) * max(found)) ** 0.5 if logarithmic else max(found), panel.units)
     for index, label in enumerate(dict.fromkeys(point.label for point in panel.points)):
         mine = sorted((point for point in panel.points if point.label == label), key=lambda point: at[point.knob])
         look: dict[str, Any] = {"color": COLOURS[index % len(COLOURS)], "linestyle": LINES[index % len(LINES)]}
@@ -82,16 +80,17 @@ def _draw_panel(ax: "Axes", key: str, panel: KnobPanel) -> None:
         x = [at[point.knob] for point in mine]
         ax.plot(x, [point.mean / size for point in mine], marker=mark, ms=4, lw=1.2, label=shorten(label, 60), **look)
         low, high = ([getattr(point, name) / size for point in mine] for name in ("low", "high"))
+        if logarithmic:  # an interval may reach below 0, which such an axis has no place for
+            low = [max(value, min(found) / size / WIDE) for value in low]
         ax.fill_between(x, low, high, color=look["color"], alpha=0.15, linewidth=0)
+    if logarithmic:
+        ax.set_yscale("log")
     ax.set_ylabel(panel.title + (f" ({unit})" if unit else ""), color=INK)
     ax.set_xlabel(key, color=INK)
     if not number:
         ax.set_xticks(range(len(knobs)), [_tick(knob) for knob in knobs])
     elif min(at.values()) > 0 and max(at.values()) > WIDE * min(at.values()):
         ax.set_xscale("log")
-    means = [point.mean for point in panel.points if isfinite(point.mean)]
-    if means and min(means) > 0 and max(means) > TALL * min(means):
-        ax.set_yscale("log")
     ax.grid(color="#dddddd", linewidth=0.7)
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)

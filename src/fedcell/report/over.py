@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import BadInput, did_you_mean
-from ..options import flat, written
+from ..options import flat, from_dict, written
 from ..record.files import nulled
+from ..scenarios import Config, without_effect
 from ..types import Bools, Floats
 from .comparison import Comparison, Group, Measure
 from .costs import COSTS
@@ -82,6 +83,9 @@ def _line(
     name = Path(group.records[0].method.partition(":")[0]).stem
     alike = [other for other in every if any(key.startswith(f"{name}.") for key in other)]
     shown = [key for key in differ if key in one and len({repr(other.get(key)) for other in alike}) > 1]
+    config = group.records[0].config
+    unused = without_effect(from_dict(Config(), config), [key for key in shown if key in flat(config)])
+    shown = [key for key in shown if not unused.get(key)]
     return " ".join([name, *(f"{key.removeprefix(name + '.')}={written(one[key])}" for key in shown)])
 
 

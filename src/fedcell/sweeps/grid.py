@@ -79,12 +79,20 @@ def _preset(name: str) -> Scenario:
 def _world(
     preset: Scenario, methods: Sequence[str], seed: int | None, settings: Values, point: Values
 ) -> Iterator[tuple[SweepRun, dict[str, str]]]:
-    """The runs of all methods in one world, each with what `unused_settings` says of its settings."""
+    """The runs of all methods in one world, each with what `unused_settings` says of its settings.
+
+    A setting of the grid that changes nothing at a point, such as a rule of `air` with another access, is left out of
+    it, so that such a point is run once.
+    """
     common, own = _sort(settings, methods, preset), _sort(point, methods, preset)
     changes = common.config | own.config | ({} if seed is None else {"seed": seed})
     config = configure(preset, changes)
-    world = _world_name(preset.config, config)
     unused = scenarios.without_effect(config, [*common.config, *own.config])
+    if any(unused.get(key) for key in own.config):
+        config = configure(
+            preset, {key: one for key, one in changes.items() if key not in own.config or not unused.get(key)}
+        )
+    world = _world_name(preset.config, config)
     for text in methods:
         word, _, written = text.partition(":")
         fixed = {key for key, _ in library.pairs(text)}
