@@ -30,6 +30,7 @@ NAV: dict[str, list[str]] = {  # what is not named here goes to the end of its f
         *("docs/plan.md", "docs/records.md", "docs/deploy.md", "docs/scaling.md", "docs/performance.md", "docs/*.md"),
     ],
     "Methods": ["docs/methods/*.md"],
+    "Families": ["docs/families/index.md", "docs/families/*.md"],
     "Papers": ["docs/papers/index.md", "docs/papers/*.md", "docs/claims.md", "docs/reproduce.md"],
     "Reference": ["docs/configuration.md", "docs/api.md", "docs/method-api.md", "docs/engine.md"],
     "The project": ["CONTRIBUTING.md", "CHANGELOG.md"],

@@ -51,7 +51,7 @@ def over(comparison: Comparison, key: str) -> list[KnobGroup]:
         near = did_you_mean(key, sorted({name for one in known for name in one}))
         raise BadInput(f"no run has a setting {key!r}{near or f': name one in which they differ ({varied})'}")
     differ = [name for name in known[0] if len({repr(one.get(name)) for one in known if name in one}) > 1]
-    differ += [name for one in known for name in one if name not in known[0] and name not in differ]
+    differ = list(dict.fromkeys([*differ, *(name for one in known for name in one if name not in known[0])]))
     found = [
         KnobGroup(_line(group, one, [name for name in differ if name != key], known), one[key], group)
         for group, one in zip(comparison.groups, known, strict=True)
