@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from small_config import SMALL
 
 from fedcell import methods
 from fedcell.coding.accounting import epsilon
@@ -12,7 +13,9 @@ from fedcell.learn import deferred
 from fedcell.methods.parts.coded import coded
 from fedcell.methods.parts.sampling import sampling
 from fedcell.methods.parts.schedulers import schedule
+from fedcell.options import override
 from fedcell.plan.untrained import looks_at_updates
+from fedcell.scenarios import build_problem
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
 
 QUIET = "clip_norm=1e6,noise_multiplier=0"
@@ -226,6 +229,20 @@ def test_a_decision_of_ones_own_is_refused():
 def test_worlds_and_settings_that_do_not_go_together_are_refused(small, text, changes, words):
     with pytest.raises(BadInput, match=words):
         begin(small(changes), methods.parse(f"fedavg+private:{text}").build())
+
+
+def test_running_statistics_are_refused_unless_they_stay_home(small):
+    net = torch.nn.Sequential(
+        torch.nn.Flatten(), torch.nn.Linear(64, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 10)
+    )
+    method = methods.parse("fedavg+private:clip_norm=5,noise_multiplier=0.001").build()
+    with pytest.raises(
+        BadInput, match=r"private does not go with running statistics .* set model.buffers=local or frozen"
+    ):
+        begin(build_problem(SMALL, model=net), method)
+    for buffers in ("local", "frozen"):
+        problem = build_problem(override(SMALL, {"model.buffers": buffers}), model=net)
+        assert list(simulate(problem, method))[-1][0].metrics["epsilon"] > 0
 
 
 def test_a_federation_refuses_noise_that_its_server_knows():

@@ -75,6 +75,17 @@ def test_ranges_are_ordered_by_their_width_behind_numbers():
     assert [one.knob for one in over(compare(found), "world.cpu_hz")] == [1e9, "5e8~1e9", "1e8..1e9", "2e7~1e9"]
 
 
+def test_a_line_has_each_setting_once_if_the_first_method_has_none_of_them():
+    found = [*runs(200.0, FAST), *runs(400.0, FAST)]
+    for mu in (1.0, 0.1):
+        found += [
+            a_run("prox", 1, SLOW, world={"radius_m": radius}, settings={"mu": mu}, method=f"prox:mu={mu}")
+            for radius in (200.0, 400.0)
+        ]
+    lines = {one.line for one in over(compare(found), "world.radius_m")}
+    assert lines == {"fedavg", "prox mu=1", "prox mu=0.1"}
+
+
 @pytest.mark.parametrize(("key", "words"), [("world.radius", "did you mean"), ("world.n_devices", "in all runs")])
 def test_what_is_no_knob_is_refused(comparison, key, words):
     with pytest.raises(BadInput, match=words):
