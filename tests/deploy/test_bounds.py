@@ -236,6 +236,8 @@ def test_lengths_are_compared_per_step_too():
 def test_honest_devices_with_other_data_are_never_refused(partition, tmp_path):
     config = run_config("fedavg", tmp_path / "run", rounds="6", **{"train.lr": "0.6", **partition})
     found = play(config)
+    unbound = play({**config, "out": str(tmp_path / "unbound"), "max-stretch": "inf"})
+    assert found.columns["loss"].tolist() == unbound.columns["loss"].tolist(), "nor shortened"
     assert set("".join(found.columns["outcome"])) <= {"D", "."}
     assert found.columns["n_refused"].sum() == 0
 
@@ -300,12 +302,51 @@ def test_a_rule_that_does_not_exist_or_does_not_fit_is_refused_before_anything_i
 def test_a_long_update_that_is_turned_around_is_shortened(tmp_path):
     """Eight times as long passes the bound on lengths; with it the model is lost, shortened it is not."""
     ends = {}
-    for most in (1, 0.3):
-        config = run_config("fedavg:weights=equal", tmp_path / str(most), rounds="6") | {"max-pull": most}
+    for name, own in {
+        "none": {"max-stretch": "inf"},
+        "pull": {"max-stretch": "inf", "max-pull": 0.3},
+        "by default": {},
+    }.items():
+        config = run_config("fedavg:weights=equal", tmp_path / name, rounds="6") | own
         found = play(config, federation(config, attacker(lambda values: -8 * values)))
         assert set(found.columns["outcome"]) <= {"DDDD", "DXDD"}
-        ends[most] = found.columns["loss"][-1]
-    assert ends[0.3] < ends[1]
+        ends[name] = found.columns["loss"][-1]
+    assert max(ends["pull"], ends["by default"]) < ends["none"]
+
+
+def test_updates_far_longer_than_the_others_are_shortened_to_a_multiple_of_their_median():
+    from types import SimpleNamespace
+
+    from test_wire import task
+
+    from fedcell.types import Round, Updates
+
+    rows = torch.tensor([[3.0, 4.0], [0.0, 6.0], [50.0, 0.0], [0.0, -7.0], [900.0, 0.0]])
+    uplink = SimpleNamespace(delivered=np.array([True, True, True, True, False]))
+    sent = Round(SimpleNamespace(), None, Updates(np.arange(5), rows), uplink)
+    tasks = [task()._replace(device=device, steps=1) for device in range(5)]
+    found = bounds.held_back(sent, tasks, 2.0).updates.delta
+    assert found[2].tolist() == pytest.approx([12.0, 0.0]), "twice the median of 5, 6 and 7"
+    assert torch.equal(found[[0, 1, 3, 4]], rows[[0, 1, 3, 4]])
+    assert bounds.held_back(sent, tasks, np.inf) is sent
+    assert bounds.held_back(sent, tasks, 9.0) is sent, "below the bound already"
+    longer = [one._replace(steps=10 if one.device == 2 else 1) for one in tasks]
+    assert bounds.held_back(sent, longer, 2.0) is sent, "more steps were asked for"
+    two = sent._replace(uplink=SimpleNamespace(delivered=np.array([True, False, True, False, False])))
+    assert bounds.held_back(two, tasks, 2.0) is two, "two have no median"
+
+
+def test_one_of_ten_that_turns_its_updates_around_costs_little(tmp_path):
+    """Of usual length or eight times as long, with multi-Krum: against nobody who attacks."""
+    ten = {100 + device: {"partition-id": device} for device in range(10)}
+    own = {"world.n_devices": "10", "rounds": "8", "data.alpha": "1.0"}
+    found = {}
+    for times in (1, -1, -8):
+        config = run_config("fedavg", tmp_path / str(times), **own) | {"robust": "krum" if times < 0 else ""}
+        spoil = attacker(lambda values, times=times: times * values, node=109)
+        found[times] = play(config, federation(config, spoil, nodes=ten)).columns["accuracy"][-1]
+    assert found[1] > 0.85
+    assert min(found[-1], found[-8]) > found[1] - 0.03
 
 
 def test_pulls_are_capped_and_honest_rounds_stay_as_they_are():
