@@ -23,6 +23,9 @@ from fedcell.labels import histogram
 from fedcell.types import Tally
 
 
+UNBOUND = {"max-norm": "inf", "max-rise": "inf", "max-stretch": "inf"}  # lengths
+
+
 def changed(reply, update=lambda values: values, counts=lambda counts: counts):
     """An answer with another update or other claims."""
     facts = reply.content.config_records["facts"]
@@ -98,7 +101,7 @@ def test_the_running_bound_holds_where_the_cohort_is_too_small(tmp_path):
 def test_without_bounds_the_model_is_still_tested(tmp_path):
     """Two of five break the model; they are named, the others are taken."""
     five = {100 + device: {"partition-id": device} for device in range(5)}
-    config = run_config(out=tmp_path / "run", **{"world.n_devices": "5"}) | {"max-norm": "inf", "max-rise": "inf"}
+    config = run_config(out=tmp_path / "run", **{"world.n_devices": "5"}) | UNBOUND
 
     def spoil(node, message, reply):
         bad = is_train(message) and node in (101, 103) and round_of(message) == 1
@@ -112,7 +115,7 @@ def test_without_bounds_the_model_is_still_tested(tmp_path):
 
 
 def test_a_round_that_most_devices_break_is_refused_whole_and_is_not_the_end(tmp_path):
-    config = run_config(out=tmp_path / "run", rounds="5") | {"max-norm": "inf", "max-rise": "inf"}
+    config = run_config(out=tmp_path / "run", rounds="5") | UNBOUND
 
     def bad(node, message, reply):
         later = is_train(message) and round_of(message) >= 1
@@ -276,7 +279,7 @@ def test_a_federation_goes_back_one_checkpoint_and_plays_the_round_again(tmp_pat
 @pytest.mark.parametrize("rule", ["median", "trimmed:trim=0.3", "krum:n_wrong=1", "clip", "geometric"])
 def test_robust_aggregation_goes_around_a_method(rule, tmp_path):
     """Without any other bound, and with a loss that may rise at will."""
-    off = {"max-norm": "inf", "max-rise": "inf", "max-loss": "inf", "strikes": 0}
+    off = UNBOUND | {"max-loss": "inf", "strikes": 0}
     config = (
         run_config("osafl" if rule == "median" else "fedavg", tmp_path / "run", rounds="4") | off | {"robust": rule}
     )
