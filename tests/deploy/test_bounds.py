@@ -22,7 +22,6 @@ from fedcell.errors import BadInput
 from fedcell.labels import histogram
 from fedcell.types import Tally
 
-
 UNBOUND = {"max-norm": "inf", "max-rise": "inf", "max-stretch": "inf"}  # lengths
 
 
