@@ -1,10 +1,10 @@
 """What one wrong device does to a federation, one attack after the other: a table.
 
-    python tests/deploy/attacks.py [--devices 4]
+    python tests/deploy/attacks.py [--devices 4] [--inside | --skews]
 
 Real processes on 127.0.0.1: a SuperLink, SuperNodes and their executors, and one run in which the last device attacks
 in another way in every round. Then ten devices in one process, with real messages and no network, of which one attacks
-in the same way in all rounds but the first: what is left of the accuracy. Prints Markdown.
+in the same way in all rounds but the first: what is left of the accuracy, also with label skew. Prints Markdown.
 """
 
 import argparse
@@ -43,11 +43,11 @@ KINDS = (
     "killed",
 )
 BOUNDS = {
-    "bounds alone": {},
-    "with `max-pull=0.15`": {"max-pull": 0.15},
-    "`robust=median`": {"robust": "median"},
+    "bounds by default": {},
     "`robust=krum`": {"robust": "krum"},
+    "`robust=median`": {"robust": "median"},
 }
+SKEWS, ATTACKERS = (1.0, 0.3, 0.1), (1, 4, 9)  # Dirichlet's parameter, and who attacks
 PATIENCE_S = 900
 
 
@@ -111,15 +111,15 @@ def real(n_devices):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def accuracy(kind, bounds, n_rounds):
-    """Accuracy with one attacker of ten, from round 1 on."""
+def accuracy(kind, bounds, n_rounds, alpha=1.0, attacker=9):
+    """Accuracy with one attacker of ten, from round 1 on: after half of the rounds, and after all."""
     folder = tempfile.mkdtemp(prefix="attacks")
-    own = {"world.n_devices": "10", "rounds": str(n_rounds), "data.alpha": "1.0"}
-    config = run_config("fedavg", f"{folder}/run", **own) | {"max-share": 0.2, **bounds}
+    own = {"world.n_devices": "10", "rounds": str(n_rounds), "data.alpha": str(alpha)}
+    config = run_config("fedavg", f"{folder}/run", **own) | bounds
     first = {}
 
     def spoil(node, message, reply):
-        if node != 109 or message.metadata.message_type != "train":
+        if node != 100 + attacker or message.metadata.message_type != "train":
             return reply
         first.setdefault("update", reply.content.array_records["arrays"]["update"].numpy().copy())
         return wrong(kind, reply, first["update"]) if int(message.metadata.group_id) else reply
@@ -127,15 +127,21 @@ def accuracy(kind, bounds, n_rounds):
     nodes = {100 + device: {"partition-id": device} for device in range(10)}
     found = play(config, federation(config, spoil, nodes=nodes))
     shutil.rmtree(folder)
-    return found.columns["accuracy"][-1]
+    return found.columns["accuracy"][n_rounds // 2 - 1], found.columns["accuracy"][-1]
 
 
 def main():
     parser = argparse.ArgumentParser(description="Attacks on a federation.")
     parser.add_argument("--devices", type=int, default=4)
     parser.add_argument("--inside", action="store_true", help="the second table alone")
-    parser.add_argument("--rounds", type=int, default=12, help="of the second table")
+    parser.add_argument("--skews", action="store_true", help="the third table alone: label skews, and who attacks")
+    parser.add_argument("--rounds", type=int, default=24, help="of the second table and the third")
     args = parser.parse_args()
+    if args.skews:
+        print("| alpha | bounds | none | left out (NaN) | x8, flipped | sign-flipped |\n|---|---|---|---|---|---|")
+        for line in skewed(args.rounds):
+            print(line, flush=True)
+        return
     lines = [] if args.inside else list(real(args.devices))
     print("\n| attack | outcomes | refused | accuracy after it | seconds |\n|---|---|---|---|---|")
     print("\n".join(lines), flush=True)
@@ -143,8 +149,25 @@ def main():
     table = {kind: [accuracy(kind, bounds, args.rounds) for bounds in BOUNDS.values()] for kind in kinds}
     print(f"\n| attack | {' | '.join(BOUNDS)} |\n{'|---' * (len(BOUNDS) + 1)}|")
     for kind, found in table.items():
-        cells = [f"{100 * one:.1f} ({100 * (one - none):+.1f})" for one, none in zip(found, table["none"], strict=True)]
+        cells = [against(one, none) for one, none in zip(found, table["none"], strict=True)]
         print(f"| {kind} | {' | '.join(cells)} |")
+
+
+def skewed(n_rounds):
+    """Lines of the table of label skews: accuracy without an attack, and what attacks cost on average and at worst."""
+    for alpha in SKEWS:
+        for name, bounds in BOUNDS.items():
+            none = accuracy("none", bounds, n_rounds, alpha)[1]
+            cells = [f"{alpha:g}", name, f"{100 * none:.1f}"]
+            for kind in ("NaN", "scaled x8, flipped", "sign-flipped"):
+                cost = [100 * (accuracy(kind, bounds, n_rounds, alpha, who)[1] - none) for who in ATTACKERS]
+                cells.append(f"{sum(cost) / len(cost):+.1f} ({min(cost):+.1f})")
+            yield f"| {' | '.join(cells)} |"
+
+
+def against(found, none):
+    """Accuracies in %, and how far they are from those without an attack."""
+    return ", ".join(f"{100 * one:.1f} ({100 * (one - best):+.1f})" for one, best in zip(found, none, strict=True))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from fedcell import record
 
 HERE = Path(__file__).parent
 BINARIES = Path(sys.executable).parent
-PATIENCE_S = 90.0
+PATIENCE_S = 300.0  # a wait that ends what hangs, on a machine that has other work
 ENVIRONMENT = {
     **os.environ,
     "FLWR_TELEMETRY_ENABLED": "0",

@@ -22,6 +22,8 @@ from fedcell.errors import BadInput
 from fedcell.labels import histogram
 from fedcell.types import Tally
 
+UNBOUND = {"max-norm": "inf", "max-rise": "inf", "max-stretch": "inf"}  # lengths
+
 
 def changed(reply, update=lambda values: values, counts=lambda counts: counts):
     """An answer with another update or other claims."""
@@ -98,7 +100,7 @@ def test_the_running_bound_holds_where_the_cohort_is_too_small(tmp_path):
 def test_without_bounds_the_model_is_still_tested(tmp_path):
     """Two of five break the model; they are named, the others are taken."""
     five = {100 + device: {"partition-id": device} for device in range(5)}
-    config = run_config(out=tmp_path / "run", **{"world.n_devices": "5"}) | {"max-norm": "inf", "max-rise": "inf"}
+    config = run_config(out=tmp_path / "run", **{"world.n_devices": "5"}) | UNBOUND
 
     def spoil(node, message, reply):
         bad = is_train(message) and node in (101, 103) and round_of(message) == 1
@@ -112,7 +114,7 @@ def test_without_bounds_the_model_is_still_tested(tmp_path):
 
 
 def test_a_round_that_most_devices_break_is_refused_whole_and_is_not_the_end(tmp_path):
-    config = run_config(out=tmp_path / "run", rounds="5") | {"max-norm": "inf", "max-rise": "inf"}
+    config = run_config(out=tmp_path / "run", rounds="5") | UNBOUND
 
     def bad(node, message, reply):
         later = is_train(message) and round_of(message) >= 1
@@ -236,6 +238,8 @@ def test_lengths_are_compared_per_step_too():
 def test_honest_devices_with_other_data_are_never_refused(partition, tmp_path):
     config = run_config("fedavg", tmp_path / "run", rounds="6", **{"train.lr": "0.6", **partition})
     found = play(config)
+    unbound = play({**config, "out": str(tmp_path / "unbound"), "max-stretch": "inf"})
+    assert found.columns["loss"].tolist() == unbound.columns["loss"].tolist(), "nor shortened"
     assert set("".join(found.columns["outcome"])) <= {"D", "."}
     assert found.columns["n_refused"].sum() == 0
 
@@ -274,7 +278,7 @@ def test_a_federation_goes_back_one_checkpoint_and_plays_the_round_again(tmp_pat
 @pytest.mark.parametrize("rule", ["median", "trimmed:trim=0.3", "krum:n_wrong=1", "clip", "geometric"])
 def test_robust_aggregation_goes_around_a_method(rule, tmp_path):
     """Without any other bound, and with a loss that may rise at will."""
-    off = {"max-norm": "inf", "max-rise": "inf", "max-loss": "inf", "strikes": 0}
+    off = UNBOUND | {"max-loss": "inf", "strikes": 0}
     config = (
         run_config("osafl" if rule == "median" else "fedavg", tmp_path / "run", rounds="4") | off | {"robust": rule}
     )
@@ -300,12 +304,51 @@ def test_a_rule_that_does_not_exist_or_does_not_fit_is_refused_before_anything_i
 def test_a_long_update_that_is_turned_around_is_shortened(tmp_path):
     """Eight times as long passes the bound on lengths; with it the model is lost, shortened it is not."""
     ends = {}
-    for most in (1, 0.3):
-        config = run_config("fedavg:weights=equal", tmp_path / str(most), rounds="6") | {"max-pull": most}
+    for name, own in {
+        "none": {"max-stretch": "inf"},
+        "pull": {"max-stretch": "inf", "max-pull": 0.3},
+        "by default": {},
+    }.items():
+        config = run_config("fedavg:weights=equal", tmp_path / name, rounds="6") | own
         found = play(config, federation(config, attacker(lambda values: -8 * values)))
         assert set(found.columns["outcome"]) <= {"DDDD", "DXDD"}
-        ends[most] = found.columns["loss"][-1]
-    assert ends[0.3] < ends[1]
+        ends[name] = found.columns["loss"][-1]
+    assert max(ends["pull"], ends["by default"]) < ends["none"]
+
+
+def test_updates_far_longer_than_the_others_are_shortened_to_a_multiple_of_their_median():
+    from types import SimpleNamespace
+
+    from test_wire import task
+
+    from fedcell.types import Round, Updates
+
+    rows = torch.tensor([[3.0, 4.0], [0.0, 6.0], [50.0, 0.0], [0.0, -7.0], [900.0, 0.0]])
+    uplink = SimpleNamespace(delivered=np.array([True, True, True, True, False]))
+    sent = Round(SimpleNamespace(), None, Updates(np.arange(5), rows), uplink)
+    tasks = [task()._replace(device=device, steps=1) for device in range(5)]
+    found = bounds.held_back(sent, tasks, 2.0).updates.delta
+    assert found[2].tolist() == pytest.approx([12.0, 0.0]), "twice the median of 5, 6 and 7"
+    assert torch.equal(found[[0, 1, 3, 4]], rows[[0, 1, 3, 4]])
+    assert bounds.held_back(sent, tasks, np.inf) is sent
+    assert bounds.held_back(sent, tasks, 9.0) is sent, "below the bound already"
+    longer = [one._replace(steps=10 if one.device == 2 else 1) for one in tasks]
+    assert bounds.held_back(sent, longer, 2.0) is sent, "more steps were asked for"
+    two = sent._replace(uplink=SimpleNamespace(delivered=np.array([True, False, True, False, False])))
+    assert bounds.held_back(two, tasks, 2.0) is two, "two have no median"
+
+
+def test_one_of_ten_that_turns_its_updates_around_costs_little(tmp_path):
+    """Of usual length or eight times as long, with multi-Krum: against nobody who attacks."""
+    ten = {100 + device: {"partition-id": device} for device in range(10)}
+    own = {"world.n_devices": "10", "rounds": "8", "data.alpha": "1.0"}
+    found = {}
+    for times in (1, -1, -8):
+        config = run_config("fedavg", tmp_path / str(times), **own) | {"robust": "krum" if times < 0 else ""}
+        spoil = attacker(lambda values, times=times: times * values, node=109)
+        found[times] = play(config, federation(config, spoil, nodes=ten)).columns["accuracy"][-1]
+    assert found[1] > 0.85
+    assert min(found[-1], found[-8]) > found[1] - 0.03
 
 
 def test_pulls_are_capped_and_honest_rounds_stay_as_they_are():

@@ -133,6 +133,19 @@ def test_a_stock_flower_app_takes_a_strategy_of_fedcell(federation, tmp_path):
     assert found["accuracy"][-1] > found["accuracy"][0] + 0.1, "it learns"
 
 
+def test_a_regression_ends_where_its_simulation_ends(federation, trouble, tmp_path):
+    """Devices have numbers for targets, and rows the metrics of the task."""
+    asked = {"scenario": "diabetes", **config(tmp_path / "run")}
+    asked["settings"] = asked["settings"].replace("train.lr=0.3", "train.lr=0.0005")
+    federation.run(**asked)
+    found = finished(tmp_path / "run")
+    assert (found.status.state, found.task) == ("finished", "regression")
+    assert found.columns["outcome"] == ["DDDD"] * 2
+    for name in ("rmse", "mae", "r2"):
+        assert np.allclose(found.columns[name], [row.metrics[name] for row, _ in simulated(asked)], rtol=1e-3)
+    assert (found.columns["uplink_message_bit"] > found.columns["uplink_bit"]).all()
+
+
 def test_bad_late_and_killed_devices_are_told_and_lose_nothing_for_the_others(federation, trouble, tmp_path):
     """At once: one sends NaN, one a wrong shape, one is late, the node of one is killed. Last, as that node is lost."""
     trouble(**{"0:0": "nan", "1:0": "shape", "2:0": 60, "3:0": 60})

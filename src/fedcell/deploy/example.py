@@ -40,6 +40,7 @@ patience-s = 120.0
 wait = "quorum"
 known-nodes = ""
 max-share = 0.5
+# "krum" leaves out the update that is farthest from the others: for ten devices or more that you do not trust
 robust = ""
 """
 
