@@ -66,9 +66,10 @@ class Shape(NamedTuple):
 
 
 class Replays:
-    """Cohorts of earlier rounds, by network and shape, and how much memory of a GPU one may take."""
+    """What earlier rounds left: cohorts by network and shape, how much memory of a GPU one may take, and traces."""
 
     def __init__(self) -> None:
+        self.traces: OrderedDict[Hashable, Any] = OrderedDict()  # of the engine on a CPU
         self.room: dict[Architecture, int] = {}
         self._kept: OrderedDict[tuple[int, Shape, Hashable], Cohort] = OrderedDict()
 
