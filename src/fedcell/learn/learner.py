@@ -88,10 +88,16 @@ class Learner(Carrier):
         other._others = {}
         other.architectures, other.of_device, other.n_params = (architecture,), None, architecture.n_params
         other.carried = None
-        other._buffers, other._replays = Buffers(), Replays()
+        other._buffers, other._replays = Buffers(), Replays(once)
+        other._replays.trained_by = self._replays.trained_by
         if not once:
             self._others[architecture] = other
         return other
+
+    @property
+    def trained_by(self) -> dict[str, None]:
+        """Every engine that trained devices so far, in words."""
+        return self._replays.trained_by
 
     def initial(self, architecture: int = 0) -> Tensor:
         """The start vector `[n_params]`: the given module's own values."""

@@ -15,7 +15,7 @@ from ..common import Batches, Job
 from .autograd import AutogradClient
 from .planned import PlannedClient, chain_of
 from .steps import RowLayout
-from .traced import TracedClient, find
+from .traced import TracedClient, explanation, find
 
 
 def train(job: Job, workers: int = 0) -> None:
@@ -24,6 +24,8 @@ def train(job: Job, workers: int = 0) -> None:
     layout, batches = RowLayout(job.architecture), Batches(job)
     chain = chain_of(job)
     traced = find(job, layout, batches) if chain is None else ""
+    chained = "a chain of known layers, without autograd"
+    job.replays.trained_by[f"sequential: {explanation(traced) if chain is None else chained}"] = None
     draws = job.architecture.stochastic and isinstance(traced, str)  # from PyTorch's own generator, which all share
     wanted = 1 if draws else workers or cores()
     points = layout.pack(job.points.clone())

@@ -9,6 +9,7 @@ from torch import Tensor
 from ..common import Batches, Job
 from ..gpu.objectives import signature
 from .autograd import AutogradClient
+from .native import library
 from .planned import is_altered
 from .replay import Replay, WorkerRows
 from .row_client import RowClient, spans_without
@@ -83,7 +84,9 @@ def _unfit(job: Job, batches: Batches) -> str:
     """Why a job cannot be traced, empty if it may."""
     same = signature(job.work.objective)
     if job.device.type != "cpu":
-        return "a GPU trains it"
+        return "it trains on a GPU"
+    if job.replays.once:
+        return "no later round has a network of this shape"
     if same is None or any(isinstance(value, Tensor) for value in getattr(job.work.objective, "args", ())):
         return "the method has an objective of its own"
     if batches.shares_inputs:
@@ -181,4 +184,5 @@ def explanation(found: Traced | str) -> str:
     """In words, what trains a network."""
     if isinstance(found, str):
         return f"autograd, because {found}"
-    return f"a traced plan of {len(found.trace.ops)} kernels"
+    compiled = "" if library() is None else ", compiled ones among them if they are quicker"
+    return f"a traced list of {len(found.trace.ops)} kernels, without autograd{compiled}"

@@ -68,8 +68,10 @@ class Shape(NamedTuple):
 class Replays:
     """What earlier rounds left: cohorts by network and shape, how much memory of a GPU one may take, and traces."""
 
-    def __init__(self) -> None:
+    def __init__(self, once: bool = False) -> None:
+        self.once = once  # no later round has use for what this one leaves
         self.traces: OrderedDict[Hashable, Any] = OrderedDict()  # of the engine on a CPU
+        self.trained_by: dict[str, None] = {}  # in words, what trained rows
         self.room: dict[Architecture, int] = {}
         self._kept: OrderedDict[tuple[int, Shape, Hashable], Cohort] = OrderedDict()
 
