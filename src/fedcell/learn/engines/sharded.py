@@ -95,6 +95,7 @@ class Shard:
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
+        self._known: dict[str, tuple[Architecture, Replays]] = {}  # the network of the last piece, and what it left
         torch.set_num_threads(1)  # a piece of one row is trained as one of many is
         keep_freed_memory()
 
@@ -103,14 +104,17 @@ class Shard:
         return os.getpid()
 
     def train(
-        self, job: Job, engine: str, architecture: Architecture, samples: Packed, points: NDArray[np.float32]
+        self, job: Job, engine: str, name: str, given: Architecture, samples: Packed, points: NDArray[np.float32]
     ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
-        """Updates and statistics of the rows of a job that came without what is sent once."""
+        """Updates and statistics of the rows of a job that came without what is sent once; `name` is the network's."""
+        if name not in self._known:
+            self._known = {name: (given, Replays())}
+        architecture, replays = self._known[name]
         out = torch.empty(len(job.of_row), architecture.n_params)
         start = torch.from_numpy(np.array(points))  # engines may write to it
         tail = None if job.tail is None else job.tail.clone()
         whole = job._replace(
-            architecture=architecture, samples=samples.unpack(), points=start, out=out, replays=Replays(), tail=tail
+            architecture=architecture, samples=samples.unpack(), points=start, out=out, replays=replays, tail=tail
         )
         train_with(engine, whole, self.threads)
         return out.numpy(), None if tail is None else tail.numpy()
@@ -174,7 +178,7 @@ class _Crew:
             used, place = np.unique(of_row, return_inverse=True)
             tail = None if job.tail is None else job.tail[torch.from_numpy(rows)]
             part = bare._replace(of_row=of_row if few else place, work=rows_of(job.work, rows), tail=tail)
-            return actor.train.remote(part, engine, network, samples, shared if few else points[used])
+            return actor.train.remote(part, engine, network.hex(), network, samples, shared if few else points[used])
 
         return send
 
