@@ -23,12 +23,6 @@ from fedcell.scenarios import Config, build_problem
 SEED = 1
 SCALE = 0.3  # of the noise of made-up samples
 APART = {"logistic": 0.05, "2nn": 0.05, "lenet": 0.3, "cifar": 0.3, "resnet": 0.3}  # between the means of the classes
-    "logistic": 0.05,
-    "lenet": 0.3,
-    "cifar": 0.3,
-    "2nn": 0.05,
-    "resnet": 0.3,
-}  # how far apart the means of the classes are
 N_CLASSES = 10
 TYPICAL = 0.3  # share of the words of a sample that only its class has
 

@@ -13,8 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from ..common import Job
+from . import small_batch
 from .kernels import Back, Calls, Slot, convolution, dense, flatten, max_pool, relu
 from .narrow_conv import windows, wins
+from .native import gathered
 from .row_client import RowClient, spans_without
 from .steps import RowLayout
 
@@ -129,21 +131,26 @@ class _Plan:
     def __init__(
         self, chain: list[nn.Module], slots: list[Slot], shape: tuple[int, ...], size: int, shared: bool
     ) -> None:
-        self._calls, self._shared = Calls(), shared
+        self._calls, self._shared, self._small = Calls(), shared, small_batch.wins(chain, size)
         self.x = _room(chain[0], shape, size).zero_()
         scores, backs = self._forward(chain, iter(slots))
         towards = torch.empty_like(scores)
-        self._calls.add(torch.softmax, scores, 1, out=towards)
+        if shared or not self._small:
+            self._calls.add(torch.softmax, scores, 1, out=towards)
         if shared:
             self._y, self._weight = torch.zeros_like(scores), torch.zeros(size, 1)
             self._calls.add(towards.mul_, self._weight)
             self._calls.add(towards.sub_, self._y)
         else:
             self._y = torch.empty(size, dtype=torch.int64)
+        if self._small and not shared:
+            small_batch.error(self._calls, scores, self._y, towards)
+        elif not shared:
             self._calls.add(towards.scatter_add_, 1, self._y[:, None], torch.full((size, 1), -1.0))
             self._calls.add(towards.div_, size)
         for back in reversed(backs):
             towards = back(towards)
+        self._calls = gathered(self._calls)
 
     def _forward(self, chain: list[nn.Module], slots: Iterator[Slot]) -> tuple[Tensor, list[Back]]:
         calls, x, first = self._calls, self.x, True
@@ -155,11 +162,13 @@ class _Plan:
             if isinstance(part, nn.Conv2d):
                 x, back = (windows if wins(part, x.shape, own[2]) else convolution)(calls, x, part, *own)
             elif isinstance(part, nn.Linear):
-                x, back = dense(calls, x, *own)
+                x, back = (small_batch.dense if self._small else dense)(calls, x, *own)
             elif isinstance(part, nn.MaxPool2d):
                 x, back = max_pool(calls, x, _pair(part.kernel_size))
+            elif isinstance(part, nn.Flatten):
+                x, back = flatten(calls, x)
             else:
-                x, back = (flatten if isinstance(part, nn.Flatten) else relu)(calls, x)
+                x, back = (small_batch.relu if self._small and x.dim() == 2 else relu)(calls, x)
             if not first:  # what comes before moves nothing
                 backs.append(back)
         return x, backs

@@ -9,7 +9,6 @@ from torch import Tensor
 from ..common import Batches, Job
 from ..gpu.objectives import signature
 from .autograd import AutogradClient
-from .native import library
 from .planned import is_altered
 from .replay import Replay, WorkerRows
 from .row_client import RowClient, spans_without
@@ -184,5 +183,4 @@ def explanation(found: Traced | str) -> str:
     """In words, what trains a network."""
     if isinstance(found, str):
         return f"autograd, because {found}"
-    compiled = "" if library() is None else ", compiled ones among them if they are quicker"
-    return f"a traced list of {len(found.trace.ops)} kernels, without autograd{compiled}"
+    return f"a traced list of {len(found.trace.ops)} kernels, without autograd"

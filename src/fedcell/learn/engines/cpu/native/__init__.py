@@ -21,6 +21,7 @@ from ..kernels import Calls
 
 HERE = Path(__file__).parent
 FLAGS = ("-O3", "-march=native", "-std=c++17", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
+IMAGES, DENSE = FILES = "images", "dense"  # kernels that are compiled when they are needed first
 COMPILERS = ("c++", "g++", "clang++")
 PATIENCE_S = 120.0
 
@@ -28,13 +29,18 @@ PATIENCE_S = 120.0
 class Native:
     """A call of one of the kernels, with what it points to."""
 
-    def __init__(self, kernel: str, numbers: list[int], *tensors: Tensor | None) -> None:
-        found = library()
+    def __init__(self, file: str, kernel: str, numbers: list[int], *tensors: Tensor | None) -> None:
+        found = library(file)
         assert found is not None
+        self.run = found.run
         self.kernel = ctypes.cast(getattr(found, kernel), ctypes.c_void_p).value
         self.numbers = (ctypes.c_long * len(numbers))(*numbers)
         self.tensors = tensors  # kept for as long as somebody may call
         self.pointers = (ctypes.c_void_p * len(tensors))(*(None if one is None else one.data_ptr() for one in tensors))
+
+    def __call__(self) -> None:
+        """For a list that was not gathered."""
+        _Run([self])()
 
     def triple(self) -> tuple[int | None, int, int]:
         return self.kernel, ctypes.addressof(self.numbers), ctypes.addressof(self.pointers)
@@ -47,8 +53,7 @@ class _Run:
         self.natives = natives
         flat = [value for one in natives for value in one.triple()]
         self._table = (ctypes.c_void_p * len(flat))(*flat)
-        found: Any = library()
-        self._run = found.run
+        self._run = natives[0].run
 
     def __call__(self) -> None:
         self._run(self._table, len(self.natives))
@@ -69,31 +74,31 @@ def gathered(calls: list[Any]) -> Calls:
     return found
 
 
-@lru_cache(maxsize=1)
-def library() -> ctypes.CDLL | None:
-    """The compiled kernels; None if there is no compiler."""
+@lru_cache
+def library(file: str) -> ctypes.CDLL | None:
+    """The compiled kernels of a file; None if there is no compiler."""
     try:
-        path = _compiled()
+        path = _compiled(file)
         return None if path is None else ctypes.CDLL(str(path))
     except OSError:
         return None
 
 
-def _compiled() -> Path | None:
-    """The file of the kernels, made unless it is there; None if it cannot be made."""
+def _compiled(file: str) -> Path | None:
+    """The library of a file, made unless it is there; None if it cannot be made."""
     wanted = os.environ.get("FEDCELL_COMPILER", "")
     compiler = next((found for one in ([wanted] if wanted else COMPILERS) if (found := shutil.which(one))), None)
     if compiler is None:
         return None
-    sources = sorted(HERE.glob("*.h")) + sorted(HERE.glob("*.cpp"))
+    sources = [*sorted(HERE.glob("*.h")), HERE / f"{file}.cpp"]
     parts = [path.read_bytes() for path in sources] + [_processor(), compiler.encode(), " ".join(FLAGS).encode()]
-    path = _folder() / f"kernels-{hashlib.sha256(b'|'.join(parts)).hexdigest()[:16]}.so"
+    path = _folder() / f"{file}-{hashlib.sha256(b'|'.join(parts)).hexdigest()[:16]}.so"
     if path.exists():
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         made = Path(folder) / path.name
-        command = [compiler, *FLAGS, "-o", str(made), str(HERE / "kernels.cpp")]
+        command = [compiler, *FLAGS, "-o", str(made), str(sources[-1])]
         try:
             done = subprocess.run(command, capture_output=True, timeout=PATIENCE_S)
         except subprocess.TimeoutExpired:

@@ -4,7 +4,7 @@ import torch
 
 from ..fusion import changed
 from ..trace import Op, Ref, aten
-from . import library
+from . import IMAGES, library
 from .lowering import is_images
 
 NORM, NORM_BACK = aten.native_group_norm.default, aten.native_group_norm_backward.default
@@ -13,7 +13,7 @@ RELUS = {aten.relu.default, aten.relu_.default}
 
 def with_relus(ops: list[Op]) -> list[Op]:
     """The same kernels, with ReLUs taken into the norms before them if there are native ones."""
-    if library() is None:
+    if library(IMAGES) is None:
         return ops
     for place in range(len(ops) - 1, -1, -1):
         if place < len(ops) and ops[place].func is NORM:

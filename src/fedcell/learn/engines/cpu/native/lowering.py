@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..trace import aten
-from . import Native, library
+from . import IMAGES, Native, library
 
 HALF = 8  # channels in the vectors that every kernel can work on
 MOST_CHANNELS, MOST_TAPS = 4096, 128
@@ -17,7 +17,7 @@ Lowered = list[Any]  # calls, of PyTorch or native
 def lowered(func: Any, args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
     """The calls that do what a kernel of PyTorch does, on the given tensors; None: only PyTorch can."""
     rule = RULES.get(func)
-    return None if rule is None or library() is None else rule(args, outs)
+    return None if rule is None or library(IMAGES) is None else rule(args, outs)
 
 
 def is_images(*tensors: Tensor) -> bool:
@@ -41,7 +41,7 @@ def _convolution(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | 
     if not _plain(x, weight, transposed, groups) or y is None or not is_images(y):
         return None
     numbers, room = _shape(x, weight, y, stride, padding, dilation)
-    return [Native("convolution", numbers, x, weight, bias, y, _packed(weight), room)]
+    return [Native(IMAGES, "convolution", numbers, x, weight, bias, y, _packed(weight), room)]
 
 
 def _convolution_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
@@ -56,12 +56,14 @@ def _convolution_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> L
     if by_weight is not None:
         if by_weight.stride() != weight.stride():
             return None
-        calls.append(Native("convolution_by_weight", numbers, x, sent, by_weight, by_bias, _packed(weight), room))
+        calls.append(
+            Native(IMAGES, "convolution_by_weight", numbers, x, sent, by_weight, by_bias, _packed(weight), room)
+        )
     elif by_bias is not None:
         return None
     if by_input is not None:
         numbers, room = _shape_back(x, weight, sent, stride, padding, dilation)
-        calls.append(Native("convolution_by_input", numbers, sent, weight, by_input, _packed(weight), room))
+        calls.append(Native(IMAGES, "convolution_by_input", numbers, sent, weight, by_input, _packed(weight), room))
     return calls
 
 
@@ -121,11 +123,8 @@ def _group_norm(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | N
     y, mean, rstd = outs
     if not is_images(x) or y is None or not is_images(y):
         return None
-    return [
-        Native(
-            "group_norm", [n, pixels, channels, groups, bool(then)], torch.tensor(eps), x, gamma, beta, y, mean, rstd
-        )
-    ]
+    numbers = [n, pixels, channels, groups, bool(then)]
+    return [Native(IMAGES, "group_norm", numbers, torch.tensor(eps), x, gamma, beta, y, mean, rstd)]
 
 
 def _group_norm_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
@@ -135,7 +134,7 @@ def _group_norm_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lo
         return None
     masked = then[0] if then else None
     tensors = sent, x, mean, rstd, gamma, masked, found, by_gamma, by_beta
-    return [Native("group_norm_by_input", [n, pixels, channels, groups], *tensors)]
+    return [Native(IMAGES, "group_norm_by_input", [n, pixels, channels, groups], *tensors)]
 
 
 RULES: dict[Any, Callable[[tuple[Any, ...], list[Tensor | None]], Lowered | None]] = {

@@ -4,9 +4,6 @@
 #include "convolution.h"
 #include "group_norm.h"
 
-typedef const long *Numbers;
-typedef float *const *Pointers;
-
 #define BY_CHANNELS(channels, call)                                  \
     if ((channels) % WIDEST == 0) { const int L = WIDEST; call; }    \
     else { const int L = WIDEST / 2; call; }
@@ -35,15 +32,5 @@ void group_norm(Numbers n, Pointers p) {  // eps, x, gamma, beta, y, mean, rstd
 
 void group_norm_by_input(Numbers n, Pointers p) {  // sent, x, mean, rstd, gamma, output or null, found, by gamma, by beta
     BY_CHANNELS(n[2], group_norm_backward<L>(n[0], n[1], n[2], n[3], p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8]))
-}
-
-struct Call {
-    void (*kernel)(Numbers, Pointers);
-    Numbers numbers;
-    Pointers pointers;
-};
-
-void run(const Call *calls, long n) {
-    for (long place = 0; place < n; place++) calls[place].kernel(calls[place].numbers, calls[place].pointers);
 }
 }
