@@ -37,7 +37,17 @@ SMALL = tasks.TASKS["c"]._replace(n_clients=12, per_client=7, n_selected=5, step
 # ---------------------------------------------------------------- the stored work
 
 
-@pytest.mark.parametrize(("name", "n_params"), [("logistic", 7_850), ("lenet", 21_840), ("cifar", 1_626_442)])
+SIZES = {
+    "logistic": 7_850,
+    "lenet": 21_840,
+    "cifar": 1_626_442,
+    "2nn": 199_210,
+    "resnet": 78_042,
+    "transformer": 989_194,
+}
+
+
+@pytest.mark.parametrize(("name", "n_params"), SIZES.items())
 def test_networks_have_the_size_they_are_named_for(name: str, n_params: int) -> None:
     assert as_vector(network(name)).size == n_params
 

@@ -63,7 +63,7 @@ def lines(repetitions: list[list[Trial]], distances: dict[str, float]) -> list[L
     return sorted(found, key=lambda line: (line.peer != OURS, line.round_s))
 
 
-def verdicts(found: list[Line], bars: dict[str, float]) -> list[Verdict]:
+def verdicts(found: list[Line], bars: dict[str, float], same_model: float = 1e-3) -> list[Verdict]:
     """Every demand on a task: the bars of speed, nobody faster, start-up, memory, the same final model."""
     ours, others = found[0], found[1:]
     if not others:
@@ -96,9 +96,9 @@ def verdicts(found: list[Line], bars: dict[str, float]) -> list[Verdict]:
             ours.peak_byte <= DEMAND.memory * leanest.peak_byte,
         ),
         Verdict(
-            f"final models within {DEMAND.same_model:g}",
+            f"final models within {same_model:g}",
             f"{TITLES[furthest.peer]} is {furthest.distance:.1e} away",
-            furthest.distance < DEMAND.same_model,
+            furthest.distance < same_model,
         ),
     ]
 

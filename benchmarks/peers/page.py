@@ -37,7 +37,8 @@ def summary(results: dict[str, Any]) -> str:
 def section(name: str, stored: dict[str, Any]) -> list[str]:
     """A task: what it is, its table, what was demanded and found, where it was measured."""
     found = from_stored(stored)
-    judged = [[one.what, one.found, "yes" if one.holds else "**no**"] for one in verdicts(found, TASKS[name].bars)]
+    demands = verdicts(found, TASKS[name].bars, TASKS[name].same_model)
+    judged = [[one.what, one.found, "yes" if one.holds else "**no**"] for one in demands]
     parts = [f"### Task {name}: {TASKS[name].title}", table(HEAD, [cells(line) for line in found])]
     parts += [table(["demand", "found", "holds"], judged)] if judged else []
     return [*parts, *(f"{text}." for text in stored["refused"]), circumstances(stored)]

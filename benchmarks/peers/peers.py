@@ -12,14 +12,14 @@ TITLES = {
     "fedjax": "FedJAX",
 }
 LAYOUTS = ("", "layout=channels_last")  # of convolutions
-IMAGES = ("lenet", "cifar")  # networks that have any
+IMAGES = ("lenet", "cifar", "resnet")  # networks that have any
+UNABLE = {"fedjax": ("resnet", "transformer")}  # networks that a runner has no code for
 CHANNELS_LAST = ("plain", "pfl", "flower")  # FedLab cannot: it flattens parameters with `view`
 
 
 class Demand(NamedTuple):
     """What holds for every task beside the bars of speed."""
 
-    same_model: float = 1e-3  # distance of final models over the way that fedcell's went
     memory: float = 1.2  # of the leanest peer's peak
 
 

@@ -28,7 +28,7 @@ import page
 import tasks
 import trial
 from numpy.typing import NDArray
-from peers import OURS, TITLES, settings
+from peers import OURS, TITLES, UNABLE, settings
 from work import Stored
 
 FOLDER = environments.ROOT / ".peers"
@@ -207,7 +207,8 @@ def main() -> None:
         rounds = asked.rounds or most
         if not 2 <= rounds <= most:
             sys.exit(f"--rounds {rounds} does not fit task {name}: give 2 to {most}, the first warms up")
-        bench = Bench(name, asked.folder, rounds, asked.threads, list(peers), list(refused))
+        able = [peer for peer in peers if tasks.TASKS[name].model not in UNABLE.get(peer, ())]
+        bench = Bench(name, asked.folder, rounds, asked.threads, able, list(refused))
         best = bench.best(asked.again)
         if not asked.repetitions:
             continue

@@ -14,10 +14,11 @@ import fedjax  # type: ignore[import-not-found] # noqa: E402
 
 SHAPES: dict[str, list[tuple[int, ...]]] = {  # of PyTorch's parameters, in their order
     "logistic": [(10, 784), (10,)],
+    "2nn": [(200, 784), (200,), (200, 200), (200,), (10, 200), (10,)],
     "lenet": [(10, 1, 5, 5), (10,), (20, 10, 5, 5), (20,), (50, 320), (50,), (10, 50), (10,)],
     "cifar": [(32, 3, 3, 3), (32,), (64, 32, 3, 3), (64,), (128, 12544), (128,), (10, 128), (10,)],
 }
-POOLED = {"logistic": (), "lenet": (True, True), "cifar": (False, True)}  # max-pool after each convolution
+POOLED = {"logistic": (), "2nn": (), "lenet": (True, True), "cifar": (False, True)}  # max-pool after each convolution
 
 
 def split(name: str, vector: Any) -> list[Any]:

@@ -114,6 +114,7 @@ def high_water_byte(process: str) -> int:
 def network(name: str, start: NDArray[np.float32] | None = None, channels_last: bool = False) -> "nn.Module":
     """The network of a task with the given start vector, in the order of `module.parameters()`."""
     import torch
+    from networks import resnet, transformer
     from torch import nn
 
     parts: dict[str, list[nn.Module]] = {
@@ -127,6 +128,9 @@ def network(name: str, start: NDArray[np.float32] | None = None, channels_last: 
             *(nn.Conv2d(3, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2)),
             *(nn.Flatten(), nn.Linear(12544, 128), nn.ReLU(), nn.Linear(128, 10)),
         ],
+        "2nn": [*(nn.Linear(784, 200), nn.ReLU(), nn.Linear(200, 200), nn.ReLU(), nn.Linear(200, 10))],
+        "resnet": resnet() if name == "resnet" else [],
+        "transformer": transformer() if name == "transformer" else [],
     }
     module: Any = nn.Sequential(*parts[name])
     if start is not None:

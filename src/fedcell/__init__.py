@@ -10,6 +10,7 @@ from .version import __version__
 
 if TYPE_CHECKING:  # what type checkers see; at run time `_HOME` says where names live
     from . import report as report
+    from .api import explain_engine as explain_engine
     from .api import run as run
     from .data import Dataset as Dataset
     from .data import from_arrays as from_arrays
@@ -42,6 +43,7 @@ _HOME = {  # public name -> where it lives
     "StreamingCache": "world",
     "build_problem": "scenarios",
     "compare": "report",
+    "explain_engine": "api",
     "export": "record",
     "from_arrays": "data",
     "from_huggingface": "data",

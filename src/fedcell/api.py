@@ -13,8 +13,10 @@ from .loggers import LogWatcher
 from .notebook import watcher
 from .options import mapping
 from .record import Failed, Period, Record, Watch, execute, silent
-from .resolve import resolve, with_names, with_until
+from .record.prepare import prepare
+from .resolve import Resolved, resolve, with_names, with_until
 from .scenarios import get
+from .simulate import simulate
 from .types import Method
 
 
@@ -60,16 +62,50 @@ def run(
 
     Raises BadInput, before anything is written, for settings, data, models or methods that do not fit.
     """
-    preset = get(scenario)
-    asked: list[Any] = list(methods) if isinstance(methods, Iterable) and not isinstance(methods, str) else [methods]
-    changes = with_until(mapping(settings, "settings", "{'rounds': 30}"), until)
-    changes = with_names(changes, model, dataset)
     network = None if isinstance(model, str) else model
     samples = None if isinstance(dataset, str) else dataset
-    found = resolve(preset, asked or preset.compare, changes, samples)
+    found = _resolved(methods, scenario, with_until(_settings(settings), until), dataset, model)
     for line in found.notices:
         (say or partial(warn, stacklevel=2))(line)
     with LogWatcher([log] if isinstance(log, str) else log, watcher(watch)) as told:
         period = Period(seconds=checkpoint_s)
         more: dict[str, Any] = {"dataset": samples, "model": network, "watch": told, "period": period, "failed": failed}
         return execute(found.config, found.methods, out, **more)
+
+
+def explain_engine(
+    methods: str | Sequence[str | tuple[str, Method]] = (),
+    scenario: str = "cell",
+    settings: Mapping[str, Any] | None = None,
+    *,
+    dataset: Dataset | str | None = None,
+    model: nn.Module | str | None = None,
+) -> dict[str, list[str]]:
+    """Which engine trains the network, and what made it fall back to autograd if it did.
+
+    Plays one round of each method and records nothing; arguments are those of `run`.
+
+    Returns:
+        For the label of every method, a sentence for each way in which devices were trained.
+    """
+    network = None if isinstance(model, str) else model
+    samples = None if isinstance(dataset, str) else dataset
+    found = _resolved(methods, scenario, _settings(settings), dataset, model)
+    problem, runs = prepare(found.config, found.methods, samples, network)
+    told: dict[str, list[str]] = {}
+    for one in runs:
+        problem.learner.trained_by.clear()
+        next(simulate(problem, one.method))
+        told[one.spec.label] = [*problem.learner.trained_by] or ["no device was trained in the first round"]
+    return told
+
+
+def _settings(settings: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    return mapping(settings, "settings", "{'rounds': 30}")
+
+
+def _resolved(methods: Any, scenario: str, changes: Mapping[str, Any], dataset: Any, model: Any) -> Resolved:
+    preset = get(scenario)
+    asked: list[Any] = list(methods) if isinstance(methods, Iterable) and not isinstance(methods, str) else [methods]
+    samples = None if isinstance(dataset, str) else dataset
+    return resolve(preset, asked or preset.compare, with_names(changes, model, dataset), samples)

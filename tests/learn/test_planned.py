@@ -9,7 +9,7 @@ from torch import nn
 
 from fedcell.learn.architecture import Architecture
 from fedcell.learn.engines.common import Job
-from fedcell.learn.engines.cpu import kernels, planned
+from fedcell.learn.engines.cpu import kernels, planned, small_batch
 from fedcell.learn.engines.cpu import narrow_conv as windows
 from fedcell.learn.engines.gpu.cuda_graphs import Replays
 from fedcell.learn.learner import Learner, initialise
@@ -227,3 +227,25 @@ def test_leaves_other_work_alone():
     layout, data = laid_out(NETS["dense"]), samples()
     job = work(layout.n_params)
     assert chain(layout, data, job._replace(objective=lambda module, x, y, weight: module(x).sum())) is None
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 12])
+@pytest.mark.parametrize("variant", ["plain", "momentum"])
+@pytest.mark.parametrize("net", ["dense", "no bias", "windows"])
+def test_small_batches_have_kernels_of_their_own(net, variant, size, monkeypatch):
+    if small_batch.library(small_batch.DENSE) is None:
+        pytest.skip("no compiler")
+    monkeypatch.setattr(small_batch, "WORTH", 1)
+    monkeypatch.setattr(planned, "WIDE", 500)  # weights that move in the backward pass
+    layout = laid_out(NETS[net])
+    check(layout, samples(), work(layout.n_params, **VARIANTS[variant] | {"batch_size": size}))
+
+
+def test_large_batches_and_small_networks_do_not(monkeypatch):
+    chain = [nn.Linear(400, 300), nn.ReLU(), nn.Linear(300, N_CLASSES)]
+    monkeypatch.setattr(small_batch, "library", lambda file: object())
+    assert small_batch.wins(chain, small_batch.MOST)
+    assert not small_batch.wins(chain, small_batch.MOST + 1)
+    assert not small_batch.wins(chain[2:], 1)
+    monkeypatch.setattr(small_batch, "library", lambda file: None)
+    assert not small_batch.wins(chain, 1)

@@ -124,6 +124,11 @@ def _run_flags(sub: ArgumentParser) -> None:
     )
     sub.add_argument("--out", metavar="DIR", help="folder of the record (default: the next free one in runs/)")
     sub.add_argument("--resume", metavar="DIR", help="go on with an interrupted record, with its own settings")
+    sub.add_argument(
+        "--explain-engine",
+        action="store_true",
+        help="print which engine trains the network and what made it fall back, after one round that is not recorded",
+    )
     sub.set_defaults(command=_run)
 
 

@@ -1,5 +1,6 @@
 """`fedcell run`: from flags to a recorded comparison, its table and its figure."""
 
+import json
 import os
 import sys
 from argparse import Namespace
@@ -28,6 +29,8 @@ def run(args: Namespace) -> int:
     if args.save_config is not None:
         _check(args)
         study.save(args, asked)
+    if args.explain_engine:
+        return _explain(args)
     watch, failures = watcher(args.quiet), dict[str, Exception]()
     try:
         with watch:
@@ -88,6 +91,20 @@ def _execute(args: Namespace, watch: record.Watch, failed: record.Failed) -> lis
         checkpoint_s=args.checkpoint_every,
         failed=failed,
     )
+
+
+def _explain(args: Namespace) -> int:
+    """Print what trains the network in every method."""
+    if args.resume:
+        raise BadInput(f"--resume takes everything from its folder: drop --explain-engine or --resume {args.resume}")
+    settings = read_pairs(args.set, "--set")
+    add_flags(settings, args, "rounds", "seed")
+    told = api.explain_engine(args.methods, args.scenario or "cell", settings, model=args.model)
+    if args.json:
+        print(json.dumps(told))
+    else:
+        print("\n".join(f"{label}: {line}" for label, lines in told.items() for line in lines))
+    return 0
 
 
 def _resume(args: Namespace, watch: record.Watch, failed: record.Failed) -> list[record.Record]:

@@ -90,10 +90,16 @@ class Learner(Carrier):
         other._others = {}
         other.architectures, other.of_device, other.n_params = (architecture,), None, architecture.n_params
         other.carried = None
-        other._buffers, other._replays = Buffers(), self._no_replays()
+        other._buffers, other._replays = Buffers(), self._no_replays(once)
+        other._replays.trained_by = self._replays.trained_by
         if not once:
             self._others[architecture] = other
         return other
+
+    @property
+    def trained_by(self) -> dict[str, None]:
+        """Every engine that trained devices so far, in words."""
+        return self._replays.trained_by
 
     def initial(self, architecture: int = 0) -> Tensor:
         """The start vector `[n_params]`: the given module's own values."""
@@ -142,8 +148,8 @@ class Learner(Carrier):
         self._block_bytes = self._block_bytes or block_bytes(self.device, self._replays.most_bytes)
         return self._block_bytes
 
-    def _no_replays(self) -> Replays:
-        return Replays(self.settings.gpu_gib * 2**30 or inf)
+    def _no_replays(self, once: bool = False) -> Replays:
+        return Replays(self.settings.gpu_gib * 2**30 or inf, once)
 
     def reports(self, report: Report, models: Tensor, device: Ints, store: Store) -> Tensor:
         """What `report` gives for the model of each row on what it holds, `[n_rows, n_values]`."""

@@ -86,6 +86,11 @@ class Batches:
         place = np.arange(len(self._flat)) - np.repeat(self._start, n_draws)
         return changes.draw(job.seed, job.work.round, np.repeat(job.work.device, n_draws), place)
 
+    @property
+    def shares_inputs(self) -> bool:
+        """Whether batches hold distinct inputs, so that their sizes differ."""
+        return self._inputs is not None
+
     def of_row(self, row: int, n_steps: int) -> Ints:
         """Indices of all steps of one row, `[n_steps * batch]`, or of its one full batch `[size]`."""
         if self.full:

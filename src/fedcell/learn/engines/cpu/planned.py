@@ -6,15 +6,19 @@ of a step on finding out what to do next.
 """
 
 from collections.abc import Iterator
+from math import prod
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..common import Batches, Job
+from ..common import Job
+from . import small_batch
 from .kernels import Back, Calls, Slot, convolution, dense, flatten, max_pool, relu
 from .narrow_conv import windows, wins
-from .steps import RowLayout, Step
+from .native import gathered
+from .row_client import RowClient, spans_without
+from .steps import RowLayout
 
 Size = tuple[int, int]
 WIDE = 100_000  # weights of a layer from which its kernels take all the time there is
@@ -26,7 +30,7 @@ def chain_of(job: Job) -> list[nn.Module] | None:
     plain = job.device.type == "cpu" and job.work.objective is None and job.tail is None
     if not plain or type(job.architecture.module) is not nn.Sequential:
         return None
-    if any(_altered(part) for part in job.architecture.module.modules()):
+    if any(is_altered(part) for part in job.architecture.module.modules()):
         return None
     chain = list(_parts(job.architecture.module))
     n_used = sum(len(list(part.parameters())) for part in chain)
@@ -38,7 +42,7 @@ def chain_of(job: Job) -> list[nn.Module] | None:
     return chain
 
 
-def _altered(part: nn.Module) -> bool:
+def is_altered(part: nn.Module) -> bool:
     """Whether somebody changed what a module does."""
     hooks = part._forward_hooks, part._forward_pre_hooks, part._backward_hooks, part._backward_pre_hooks
     return any(hooks) or "forward" in vars(part)
@@ -88,50 +92,24 @@ def _pair(size: int | Size) -> Size:
     return (size, size) if isinstance(size, int) else size
 
 
-class PlannedClient:
+class PlannedClient(RowClient):
     """A worker's row of parameters and what it does to them in a step."""
 
     def __init__(self, job: Job, layout: RowLayout, chain: list[nn.Module]) -> None:
-        self.job, self.layout, self.chain = job, layout, chain
+        super().__init__(job, layout)
+        self.chain = chain
         self.weights, self.gradient = (torch.empty(job.architecture.n_params) for _ in range(2))
-        self.slots, self.spans = self._slots()
+        shapes = job.architecture.shapes  # a wide weight moves in the backward pass of a plain step: no gradient of it
+        wide = [at for at, shape in enumerate(shapes) if job.work.plain and len(shape) == 2 and prod(shape) >= WIDE]
+        self.spans = spans_without(job.architecture, wide)
+        every = zip(layout.views(self.weights), layout.views(self.gradient), strict=True)
+        self.slots = [
+            Slot(value, None if at in wide else gradient, job.work.lr) for at, (value, gradient) in enumerate(every)
+        ]
         self._plans: dict[tuple[int, bool], _Plan] = {}
 
-    def _slots(self) -> tuple[list[Slot], list[slice]]:
-        """Every parameter, and the spans of the row that move after the backward pass.
-
-        A wide weight moves in it, where a step is plain: its gradient is never written out.
-        """
-        work, ends = self.job.work, [*self.job.architecture.offsets[1:], self.job.architecture.n_params]
-        slots, spans = [], []
-        begin = 0
-        values, gradients = self.layout.views(self.weights), self.layout.views(self.gradient)
-        for value, gradient, start, end in zip(values, gradients, self.job.architecture.offsets, ends, strict=True):
-            alone = work.plain and value.dim() == 2 and value.numel() >= WIDE
-            slots.append(Slot(value, None if alone else gradient, work.lr))
-            if alone:
-                spans.append(slice(begin, start))
-                begin = end
-        spans.append(slice(begin, self.job.architecture.n_params))
-        return slots, [span for span in spans if span.start < span.stop]
-
-    def _cut(self, row: Tensor) -> list[Tensor]:
-        return [row[span] for span in self.spans]
-
-    def train(self, row: int, start: Tensor, batches: Batches) -> None:
-        work = self.job.work
-        self.weights.copy_(start)
-        step = Step(work, row, self._cut, self.weights, start, self.layout)
-        gradients = self._cut(self.gradient)
-        n_steps, size = int(work.steps[row]), int(batches.size[row])
-        index = batches.of_row(row, n_steps)
-        x, y = batches.take(index[:size])
-        for number in range(n_steps):
-            if number and not batches.full:
-                x, y = batches.take(index[number * size : (number + 1) * size])
-            self._planned(x, y).backward(x, y)
-            step.apply(gradients)
-        torch.sub(self.weights, start, out=self.job.out[row])
+    def backward(self, x: Tensor, y: Tensor) -> None:
+        self._planned(x, y).backward(x, y)
 
     def _planned(self, x: Tensor, y: Tensor) -> "_Plan":
         """The plan for a batch; batches of distinct inputs have many sizes, which share a few plans."""
@@ -153,21 +131,26 @@ class _Plan:
     def __init__(
         self, chain: list[nn.Module], slots: list[Slot], shape: tuple[int, ...], size: int, shared: bool
     ) -> None:
-        self._calls, self._shared = Calls(), shared
+        self._calls, self._shared, self._small = Calls(), shared, small_batch.wins(chain, size)
         self.x = _room(chain[0], shape, size).zero_()
         scores, backs = self._forward(chain, iter(slots))
         towards = torch.empty_like(scores)
-        self._calls.add(torch.softmax, scores, 1, out=towards)
+        if shared or not self._small:
+            self._calls.add(torch.softmax, scores, 1, out=towards)
         if shared:
             self._y, self._weight = torch.zeros_like(scores), torch.zeros(size, 1)
             self._calls.add(towards.mul_, self._weight)
             self._calls.add(towards.sub_, self._y)
         else:
             self._y = torch.empty(size, dtype=torch.int64)
+        if self._small and not shared:
+            small_batch.error(self._calls, scores, self._y, towards)
+        elif not shared:
             self._calls.add(towards.scatter_add_, 1, self._y[:, None], torch.full((size, 1), -1.0))
             self._calls.add(towards.div_, size)
         for back in reversed(backs):
             towards = back(towards)
+        self._calls = gathered(self._calls)
 
     def _forward(self, chain: list[nn.Module], slots: Iterator[Slot]) -> tuple[Tensor, list[Back]]:
         calls, x, first = self._calls, self.x, True
@@ -179,11 +162,13 @@ class _Plan:
             if isinstance(part, nn.Conv2d):
                 x, back = (windows if wins(part, x.shape, own[2]) else convolution)(calls, x, part, *own)
             elif isinstance(part, nn.Linear):
-                x, back = dense(calls, x, *own)
+                x, back = (small_batch.dense if self._small else dense)(calls, x, *own)
             elif isinstance(part, nn.MaxPool2d):
                 x, back = max_pool(calls, x, _pair(part.kernel_size))
+            elif isinstance(part, nn.Flatten):
+                x, back = flatten(calls, x)
             else:
-                x, back = (flatten if isinstance(part, nn.Flatten) else relu)(calls, x)
+                x, back = (small_batch.relu if self._small and x.dim() == 2 else relu)(calls, x)
             if not first:  # what comes before moves nothing
                 backs.append(back)
         return x, backs

@@ -66,14 +66,17 @@ class Shape(NamedTuple):
 
 
 class Replays:
-    """Cohorts of earlier rounds, by network and shape, and how much memory of a GPU one may take.
+    """What earlier rounds left: cohorts by network and shape, how much memory of a GPU one may take, and traces.
 
     Args:
         most_bytes: of a GPU that is for this run.
+        once: no later round has use for what this one leaves.
     """
 
-    def __init__(self, most_bytes: float = inf) -> None:
-        self.most_bytes = most_bytes
+    def __init__(self, most_bytes: float = inf, once: bool = False) -> None:
+        self.most_bytes, self.once = most_bytes, once
+        self.traces: OrderedDict[Hashable, Any] = OrderedDict()  # of the engine on a CPU
+        self.trained_by: dict[str, None] = {}  # in words, what trained rows
         self.room: dict[Architecture, int] = {}
         self._kept: OrderedDict[tuple[int, Shape, Hashable], Cohort] = OrderedDict()
 

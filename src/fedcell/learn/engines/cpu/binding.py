@@ -1,0 +1,128 @@
+"""From a noted kernel to a call on fixed tensors: into them if PyTorch can, else by a copy."""
+
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .fusion import RATE
+from .native.lowering import lowered
+from .trace import Op, aten, returned
+
+Call = Callable[[], Any]
+COPIES = {aten._to_copy.default, aten.clone.default, aten.lift_fresh_copy.default}
+FILLS = {
+    aten.zeros_like.default: 0,
+    aten.ones_like.default: 1,
+    aten.zeros.default: 0,
+    aten.ones.default: 1,
+    aten.new_zeros.default: 0,
+    aten.new_ones.default: 1,
+}
+EMPTY = {aten.empty_like.default, aten.empty.memory_format, aten.new_empty.default, aten.empty_strided.default}
+SHORT_WAYS = (
+    *(
+        "mm",
+        "addmm",
+        "bmm",
+        "baddbmm",
+        "add",
+        "mul",
+        "sub",
+        "div",
+        "sum",
+        "mean",
+        "cat",
+        "tanh",
+        "sigmoid",
+        "exp",
+        "log",
+    ),
+    *(
+        "sqrt",
+        "rsqrt",
+        "neg",
+        "where",
+        "clamp",
+        "clamp_min",
+        "index_select",
+        "gather",
+        "cumsum",
+        "pow",
+        "amax",
+        "maximum",
+    ),
+)
+QUICK = {getattr(aten, name): getattr(torch, name) for name in SHORT_WAYS}  # the same by a shorter way through Python
+
+
+def bound(op: Op, args: Any, kwargs: dict[str, Any], outs: list[Any], rows: Any) -> list[Any]:
+    """Calls that do what an op did, on the given tensors, some of them native.
+
+    Args:
+        op: a kernel that was noted.
+        args: its arguments, tensors in place of what was noted.
+        kwargs: those with names.
+        outs: where its results go.
+        rows: of the worker: its rate and its random numbers.
+    """
+    if op.random:
+        kwargs = {**kwargs, "generator": rows.generator}
+    if kwargs.get("alpha") is RATE:
+        into, left, right = args
+        return [lambda: into.addmm_(left, right, alpha=-rows.rate)]
+    if op.func in EMPTY:
+        return []
+    if (calls := lowered(op.func, args, outs)) is not None:
+        return calls
+    return [_by_torch(op, args, kwargs, outs)]
+
+
+def _by_torch(op: Op, args: Any, kwargs: dict[str, Any], outs: list[Any]) -> Call:
+    if op.func in COPIES:
+        return partial(outs[0].copy_, args[0])
+    if op.func is aten.relu.default:
+        return partial(torch.clamp_min, args[0], 0, out=outs[0])
+    if op.func in FILLS:
+        return partial(outs[0].fill_, FILLS[op.func])
+    if not any(ref in op.outs for ref in op.writes) or all(ref in op.reads for ref in op.writes):
+        return partial(op.func._op, *args, **kwargs)  # in place
+    found = into_overload(op.func)
+    if found is not None and all(one is not None for one in outs):
+        func, names = found
+        return partial(func, *args, **kwargs, **dict(zip(names, outs, strict=True)))
+    return _copied(op.func._op, args, kwargs, outs)
+
+
+def _copied(func: Any, args: Any, kwargs: dict[str, Any], outs: list[Tensor | None]) -> Call:
+    places = [(place, out) for place, out in enumerate(outs) if out is not None]
+
+    def call() -> None:
+        found = returned(func(*args, **kwargs))
+        for place, out in places:
+            out.copy_(found[place])
+
+    return call
+
+
+@cache
+def into_overload(func: Any) -> tuple[Any, tuple[str, ...]] | None:
+    """The overload of a kernel that writes into given tensors, with their names; None if there is no real one."""
+    given = _signature(func, False)
+    for name in func.overloadpacket.overloads():
+        other = getattr(func.overloadpacket, name)
+        outs = tuple(a.name for a in other._schema.arguments if a.kwarg_only and a.alias_info and a.alias_info.is_write)
+        if not outs or len(outs) != len(func._schema.returns) or _signature(other, True) != given:
+            continue
+        if not torch._C._dispatch_has_kernel_for_dispatch_key(other.name(), "CPU"):
+            return None  # it would copy
+        quick = QUICK.get(func.overloadpacket) if outs == ("out",) else None
+        return quick or other._op, outs
+    return None
+
+
+def _signature(func: Any, into: bool) -> list[tuple[str, str]]:
+    arguments = [a for a in func._schema.arguments if not (into and a.alias_info and a.alias_info.is_write)]
+    return [(a.name, str(a.type)) for a in arguments]

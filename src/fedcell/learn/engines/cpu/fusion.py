@@ -1,0 +1,66 @@
+"""What a list of kernels can do without, and weights that move as soon as their gradient is known."""
+
+from .trace import Op, Ref, Trace, aten
+
+RATE = object()  # stands for the rate of the step among the arguments of a kernel
+
+
+def needed(trace: Trace) -> list[Op]:
+    """The kernels that the gradients and the running statistics depend on; those that draw numbers stay."""
+    wanted = {ref.memory for ref in trace.gradients} | {ref.memory for ref, _ in trace.statistics} | {trace.tail}
+    kept: list[Op] = []
+    for op in reversed(trace.ops):
+        if op.random or any(ref.memory in wanted for ref in op.writes):
+            wanted |= {ref.memory for ref in op.reads}
+            kept.append(op)
+    return kept[::-1]
+
+
+def moving(ops: list[Op], trace: Trace, chosen: list[int]) -> tuple[list[Op], set[int]]:
+    """Let chosen parameters move by the product that would be their gradient: `W -= rate * (a @ b)`.
+
+    Args:
+        ops: the kernels.
+        trace: of the gradient.
+        chosen: places of parameters that may.
+
+    Returns:
+        (ops, places): the kernels then, and the parameters that do: those whose gradient is a single product.
+    """
+    done = set()
+    for place in chosen:
+        gradient, weight = trace.gradients[place], trace.parameters[place]
+        users = [at for at, op in enumerate(ops) if any(r.memory == gradient.memory for r in (*op.reads, *op.writes))]
+        if len(users) != 1 or [one.memory for one in trace.gradients].count(gradient.memory) != 1:
+            continue
+        at = users[0]
+        target = _target(ops[at], gradient, weight)
+        readers = [later for later in range(at + 1, len(ops)) if any(_meet(r, weight) for r in ops[later].reads)]
+        end = readers[-1] if readers else at
+        if target is None or changed(ops[at + 1 : end + 1], ops[at].reads):
+            continue
+        reads = (target, *ops[at].reads)
+        step = Op(aten.addmm_.default, (target, *ops[at].args), {"alpha": RATE}, (target,), reads, (target,))
+        ops = [*ops[:at], *ops[at + 1 : end + 1], step, *ops[end + 1 :]]
+        done.add(place)
+    return ops, done
+
+
+def _target(op: Op, gradient: Ref, weight: Ref) -> Ref | None:
+    """The weight as the product of an op would lie in it; None if the op is no product."""
+    out = op.outs[0]
+    if op.func is not aten.mm.default or out is None or gradient.size != weight.size or len(weight.size) != 2:
+        return None
+    if out == gradient:
+        return weight
+    turned = out._replace(size=out.size[::-1], stride=out.stride[::-1])
+    return weight._replace(size=weight.size[::-1], stride=weight.stride[::-1]) if turned == gradient else None
+
+
+def _meet(one: Ref, other: Ref) -> bool:
+    """Whether two tensors may share an entry."""
+    return one.memory == other.memory and one.span[0] < other.span[1] and other.span[0] < one.span[1]
+
+
+def changed(ops: list[Op], given: tuple[Ref, ...]) -> bool:
+    return any(_meet(ref, one) for op in ops for ref in op.writes for one in given)

@@ -1,0 +1,123 @@
+"""Kernels in C++ that the compiler of the machine makes once: for what PyTorch has no quick kernel of.
+
+If there is no compiler, or it fails, PyTorch's kernels do the work. `FEDCELL_COMPILER` names another compiler than the
+first of c++, g++ and clang++, or none of them (`none`).
+"""
+
+import ctypes
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from ..kernels import Calls
+
+HERE = Path(__file__).parent
+FLAGS = ("-O3", "-march=native", "-std=c++17", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
+IMAGES, DENSE = FILES = "images", "dense"  # kernels that are compiled when they are needed first
+COMPILERS = ("c++", "g++", "clang++")
+PATIENCE_S = 120.0
+
+
+class Native:
+    """A call of one of the kernels, with what it points to."""
+
+    def __init__(self, file: str, kernel: str, numbers: list[int], *tensors: Tensor | None) -> None:
+        found = library(file)
+        assert found is not None
+        self.run = found.run
+        self.kernel = ctypes.cast(getattr(found, kernel), ctypes.c_void_p).value
+        self.numbers = (ctypes.c_long * len(numbers))(*numbers)
+        self.tensors = tensors  # kept for as long as somebody may call
+        self.pointers = (ctypes.c_void_p * len(tensors))(*(None if one is None else one.data_ptr() for one in tensors))
+
+    def __call__(self) -> None:
+        """For a list that was not gathered."""
+        _Run([self])()
+
+    def triple(self) -> tuple[int | None, int, int]:
+        return self.kernel, ctypes.addressof(self.numbers), ctypes.addressof(self.pointers)
+
+
+class _Run:
+    """Several kernels in one call, which holds no lock of Python."""
+
+    def __init__(self, natives: list[Native]) -> None:
+        self.natives = natives
+        flat = [value for one in natives for value in one.triple()]
+        self._table = (ctypes.c_void_p * len(flat))(*flat)
+        self._run = natives[0].run
+
+    def __call__(self) -> None:
+        self._run(self._table, len(self.natives))
+
+
+def gathered(calls: list[Any]) -> Calls:
+    """The same calls, with native ones that follow each other in one."""
+    found, waiting = Calls(), list[Native]()
+    for call in [*calls, None]:
+        if isinstance(call, Native):
+            waiting.append(call)
+            continue
+        if waiting:
+            found.append(_Run(waiting))
+            waiting = []
+        if call is not None:
+            found.append(call)
+    return found
+
+
+@lru_cache
+def library(file: str) -> ctypes.CDLL | None:
+    """The compiled kernels of a file; None if there is no compiler."""
+    try:
+        path = _compiled(file)
+        return None if path is None else ctypes.CDLL(str(path))
+    except OSError:
+        return None
+
+
+def _compiled(file: str) -> Path | None:
+    """The library of a file, made unless it is there; None if it cannot be made."""
+    wanted = os.environ.get("FEDCELL_COMPILER", "")
+    compiler = next((found for one in ([wanted] if wanted else COMPILERS) if (found := shutil.which(one))), None)
+    if compiler is None:
+        return None
+    sources = [*sorted(HERE.glob("*.h")), HERE / f"{file}.cpp"]
+    parts = [path.read_bytes() for path in sources] + [_processor(), compiler.encode(), " ".join(FLAGS).encode()]
+    path = _folder() / f"{file}-{hashlib.sha256(b'|'.join(parts)).hexdigest()[:16]}.so"
+    if path.exists():
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        made = Path(folder) / path.name
+        command = [compiler, *FLAGS, "-o", str(made), str(sources[-1])]
+        try:
+            done = subprocess.run(command, capture_output=True, timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            return None
+        if done.returncode:
+            return None
+        made.rename(path)  # whole, whoever else makes it at the same time
+    return path
+
+
+def _folder() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "fedcell"
+
+
+def _processor() -> bytes:
+    """What `-march=native` depends on."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor().encode()
+    return "".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))})).encode()

@@ -1,0 +1,67 @@
+// Vectors of L numbers, as compilers know them for any processor.
+#pragma once
+#include <cmath>
+#include <cstring>
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
+
+#if defined(__AVX512F__)
+const int WIDEST = 16, ACCUMULATORS = 24;
+#elif defined(__AVX__)
+const int WIDEST = 8, ACCUMULATORS = 12;
+#else
+const int WIDEST = 4, ACCUMULATORS = 24;
+#endif
+const int MOST_TAPS = 128;
+
+template <int L>
+struct Vec {
+    typedef float type __attribute__((vector_size(4 * L)));
+};
+
+template <int L>
+static inline typename Vec<L>::type load(const float *from) {
+    typename Vec<L>::type found;
+    std::memcpy(&found, from, sizeof found);
+    return found;
+}
+
+template <int L>
+static inline void store(float *to, typename Vec<L>::type value) {
+    std::memcpy(to, &value, sizeof value);
+}
+
+// The first n numbers of a vector, the others zero; and back.
+template <int L>
+static inline typename Vec<L>::type load_some(const float *from, long n) {
+#ifdef __AVX512F__
+    if (L == 16) {
+        typename Vec<L>::type found;
+        __m512 some = _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), from);
+        std::memcpy(&found, &some, sizeof found);
+        return found;
+    }
+#endif
+    typename Vec<L>::type found = {};
+    for (long k = 0; k < n; k++) found[k] = from[k];
+    return found;
+}
+
+template <int L>
+static inline void store_some(float *to, typename Vec<L>::type value, long n) {
+    for (long k = 0; k < n; k++) to[k] = value[k];
+}
+
+typedef const long *Numbers;
+typedef float *const *Pointers;
+
+struct Call {
+    void (*kernel)(Numbers, Pointers);
+    Numbers numbers;
+    Pointers pointers;
+};
+
+extern "C" void run(const Call *calls, long n) {
+    for (long place = 0; place < n; place++) calls[place].kernel(calls[place].numbers, calls[place].pointers);
+}

@@ -1,0 +1,161 @@
+// Dense layers for small batches, called by ../kernels.py: the weights are read as seldom as can be.
+//
+// x is [n, n_in], weights are [n_out, n_in], what is sent back is [n, n_out]. Samples are taken in groups of up to GROUP,
+// whose sums stay in the registers.
+#include "common.h"
+
+const int GROUP = 10, L = WIDEST;
+typedef Vec<L>::type vec;
+
+static float total(vec v) {
+#ifdef __AVX512F__
+    __m512 whole;
+    std::memcpy(&whole, &v, sizeof whole);
+    return _mm512_reduce_add_ps(whole);
+#endif
+    float sum = 0;
+    for (int k = 0; k < L; k++) sum += v[k];
+    return sum;
+}
+
+// y[b, o] for B samples and O rows of the weights.
+template <int B, int O>
+static void products(const float *x, const float *w, const float *bias, float *y, long n_in, long n_out) {
+    vec sum[B][O] = {};
+    long i = 0;
+    for (; i + L <= n_in; i += L) {
+        vec row[O];
+        for (int o = 0; o < O; o++) row[o] = load<L>(w + o * n_in + i);
+        for (int b = 0; b < B; b++) {
+            vec seen = load<L>(x + b * n_in + i);
+            for (int o = 0; o < O; o++) sum[b][o] += seen * row[o];
+        }
+    }
+    if (i < n_in)
+        for (int b = 0; b < B; b++) {
+            vec seen = load_some<L>(x + b * n_in + i, n_in - i);
+            for (int o = 0; o < O; o++) sum[b][o] += seen * load_some<L>(w + o * n_in + i, n_in - i);
+        }
+    for (int b = 0; b < B; b++)
+        for (int o = 0; o < O; o++) y[b * n_out + o] = total(sum[b][o]) + (bias ? bias[o] : 0);
+}
+
+// found[b, i] = sum over o of sent[b, o] w[o, i], for B samples and one or two vectors of inputs, or a part of one.
+template <int B, int V>
+static void backs(const float *sent, const float *w, float *found, long n_in, long n_out, long some) {
+    vec sum[B][V] = {};
+    for (long o = 0; o < n_out; o++)
+        for (int v = 0; v < V; v++) {
+            vec row = some ? load_some<L>(w + o * n_in, some) : load<L>(w + o * n_in + v * L);
+            for (int b = 0; b < B; b++) sum[b][v] += sent[b * n_out + o] * row;
+        }
+    for (int b = 0; b < B; b++)
+        for (int v = 0; v < V; v++)
+            if (some) store_some<L>(found + b * n_in, sum[b][v], some);
+            else store<L>(found + b * n_in + v * L, sum[b][v]);
+}
+
+// w[o, :] = keep w[o, :] + rate sum over b of sent[b, o] x[b, :], for B samples and O rows.
+template <int B, int O>
+static void outers(const float *sent, const float *x, float *w, long n_in, long n_out, float keep, float rate) {
+    vec back[B][O];
+    for (int b = 0; b < B; b++)
+        for (int o = 0; o < O; o++) back[b][o] = vec{} + rate * sent[b * n_out + o];
+    long i = 0;
+    for (; i + L <= n_in; i += L) {
+        vec sum[O];
+        for (int o = 0; o < O; o++) sum[o] = keep ? load<L>(w + o * n_in + i) : vec{};
+        for (int b = 0; b < B; b++) {
+            vec seen = load<L>(x + b * n_in + i);
+            for (int o = 0; o < O; o++) sum[o] += back[b][o] * seen;
+        }
+        for (int o = 0; o < O; o++) store<L>(w + o * n_in + i, sum[o]);
+    }
+    for (; i < n_in; i++)
+        for (int o = 0; o < O; o++) {
+            float sum = keep ? w[o * n_in + i] : 0;
+            for (int b = 0; b < B; b++) sum += back[b][o][0] * x[b * n_in + i];
+            w[o * n_in + i] = sum;
+        }
+}
+
+#define GROUPS(n, call)                                                            \
+    for (long first = 0; first < (n); first += GROUP) switch ((n) - first) {       \
+            default: { const int B = 10; call; } break;                            \
+            case 9: { const int B = 9; call; } break;                              \
+            case 8: { const int B = 8; call; } break;                              \
+            case 7: { const int B = 7; call; } break;                              \
+            case 6: { const int B = 6; call; } break;                              \
+            case 5: { const int B = 5; call; } break;                              \
+            case 4: { const int B = 4; call; } break;                              \
+            case 3: { const int B = 3; call; } break;                              \
+            case 2: { const int B = 2; call; } break;                              \
+            case 1: { const int B = 1; call; } break;                              \
+        }
+
+template <int B>
+static void forward(long n_in, long n_out, const float *x, const float *w, const float *bias, float *y) {
+    long o = 0;
+    for (; o + 2 <= n_out; o += 2) products<B, 2>(x, w + o * n_in, bias ? bias + o : 0, y + o, n_in, n_out);
+    for (; o < n_out; o++) products<B, 1>(x, w + o * n_in, bias ? bias + o : 0, y + o, n_in, n_out);
+}
+
+template <int B>
+static void by_input(long n_in, long n_out, const float *sent, const float *w, float *found) {
+    long i = 0;
+    for (; i + 2 * L <= n_in; i += 2 * L) backs<B, 2>(sent, w + i, found + i, n_in, n_out, 0);
+    for (; i + L <= n_in; i += L) backs<B, 1>(sent, w + i, found + i, n_in, n_out, 0);
+    if (i < n_in) backs<B, 1>(sent, w + i, found + i, n_in, n_out, n_in - i);
+}
+
+template <int B>
+static void by_weight(long n_in, long n_out, const float *sent, const float *x, float *w, float keep, float rate) {
+    long o = 0;
+    for (; o + 2 <= n_out; o += 2) outers<B, 2>(sent + o, x, w + o * n_in, n_in, n_out, keep, rate);
+    for (; o < n_out; o++) outers<B, 1>(sent + o, x, w + o * n_in, n_in, n_out, keep, rate);
+}
+
+extern "C" {
+
+// numbers: samples, n_in, n_out
+void dense(Numbers n, Pointers p) {  // x, weight, bias or null, y
+    GROUPS(n[0], forward<B>(n[1], n[2], p[0] + first * n[1], p[1], p[2], p[3] + first * n[2]))
+}
+
+void dense_by_input(Numbers n, Pointers p) {  // sent back, weight, found
+    GROUPS(n[0], by_input<B>(n[1], n[2], p[0] + first * n[2], p[1], p[2] + first * n[1]))
+}
+
+void dense_by_weight(Numbers n, Pointers p) {  // sent back, x, found
+    GROUPS(n[0], by_weight<B>(n[1], n[2], p[0] + first * n[2], p[1] + first * n[1], p[2], first, 1))
+}
+
+void dense_moved(Numbers n, Pointers p) {  // sent back, x, weight, minus the rate
+    GROUPS(n[0], by_weight<B>(n[1], n[2], p[0] + first * n[2], p[1] + first * n[1], p[2], 1, *p[3]))
+}
+
+void dense_by_bias(Numbers n, Pointers p) {  // sent back, found
+    std::memset(p[1], 0, 4 * n[2]);
+    for (long b = 0; b < n[0]; b++)
+        for (long o = 0; o < n[2]; o++) p[1][o] += p[0][b * n[2] + o];
+}
+
+void relu(Numbers n, Pointers p) {  // x, changed
+    for (long k = 0; k < n[0]; k++) p[0][k] = p[0][k] < 0 ? 0 : p[0][k];
+}
+
+void relu_back(Numbers n, Pointers p) {  // sent back, changed; output
+    for (long k = 0; k < n[0]; k++) p[0][k] = p[1][k] <= 0 ? 0 : p[0][k];
+}
+
+// numbers: samples, classes
+void class_error(Numbers n, Pointers p) {  // scores, labels as 64-bit integers, found: (softmax - label) / n
+    for (long b = 0; b < n[0]; b++) {
+        const float *scores = p[0] + b * n[1];
+        float *found = p[2] + b * n[1], most = scores[0], sum = 0;
+        for (long c = 1; c < n[1]; c++) most = scores[c] > most ? scores[c] : most;
+        for (long c = 0; c < n[1]; c++) sum += found[c] = std::exp(scores[c] - most);
+        for (long c = 0; c < n[1]; c++) found[c] = (found[c] / sum - (c == ((const long *)p[1])[b])) / n[0];
+    }
+}
+}

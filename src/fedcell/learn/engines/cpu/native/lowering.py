@@ -1,0 +1,145 @@
+"""Which noted kernels of PyTorch have a quicker one in C++, and how that is called."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..trace import aten
+from . import IMAGES, Native, library
+
+HALF = 8  # channels in the vectors that every kernel can work on
+MOST_CHANNELS, MOST_TAPS = 4096, 128
+Lowered = list[Any]  # calls, of PyTorch or native
+
+
+def lowered(func: Any, args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
+    """The calls that do what a kernel of PyTorch does, on the given tensors; None: only PyTorch can."""
+    rule = RULES.get(func)
+    return None if rule is None or library(IMAGES) is None else rule(args, outs)
+
+
+def is_images(*tensors: Tensor) -> bool:
+    """Whether tensors are channels-last images whose channels fill vectors."""
+    return all(
+        one.dim() == 4
+        and one.dtype == torch.float32
+        and one.permute(0, 2, 3, 1).is_contiguous()
+        and one.shape[1] % HALF == 0
+        and one.shape[1] <= MOST_CHANNELS
+        for one in tensors
+    )
+
+
+# ---------------------------------------------------------------- convolutions
+
+
+def _convolution(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
+    x, weight, bias, stride, padding, dilation, transposed, _, groups = args
+    y = outs[0]
+    if not _plain(x, weight, transposed, groups) or y is None or not is_images(y):
+        return None
+    numbers, room = _shape(x, weight, y, stride, padding, dilation)
+    return [Native(IMAGES, "convolution", numbers, x, weight, bias, y, _packed(weight), room)]
+
+
+def _convolution_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
+    sent, x, weight, _, stride, padding, dilation, transposed, _, groups, wanted = args
+    by_input, by_weight, by_bias = (out if want else None for out, want in zip(outs, wanted, strict=True))
+    if not _plain(x, weight, transposed, groups) or not is_images(sent):
+        return None
+    if by_input is not None and not is_images(by_input):
+        return None
+    numbers, room = _shape(x, weight, sent, stride, padding, dilation)
+    calls: Lowered = []
+    if by_weight is not None:
+        if by_weight.stride() != weight.stride():
+            return None
+        calls.append(
+            Native(IMAGES, "convolution_by_weight", numbers, x, sent, by_weight, by_bias, _packed(weight), room)
+        )
+    elif by_bias is not None:
+        return None
+    if by_input is not None:
+        numbers, room = _shape_back(x, weight, sent, stride, padding, dilation)
+        calls.append(Native(IMAGES, "convolution_by_input", numbers, sent, weight, by_input, _packed(weight), room))
+    return calls
+
+
+def _plain(x: Tensor, weight: Tensor, transposed: bool, groups: int) -> bool:
+    """Whether a convolution is one of the kind that there are kernels for, of images that lie well."""
+    fits = x.dim() == 4 and x.dtype == torch.float32 and x.permute(0, 2, 3, 1).is_contiguous()
+    return fits and not transposed and groups == 1 and weight.shape[2] * weight.shape[3] <= MOST_TAPS
+
+
+def _packed(weight: Tensor) -> Tensor:
+    return torch.zeros(weight.numel())
+
+
+def _numbers(x: Tensor, weight: Tensor, y: Tensor, stride: Any, padding: Any, dilation: Any) -> list[int]:
+    n, n_in, height, width = x.shape
+    n_out, _, high, wide = weight.shape
+    steps = [weight.stride(axis) for axis in range(4)]
+    return [n, height, width, n_in, n_out, high, wide, *stride, *padding, *dilation, *steps, y.shape[2], y.shape[3]]
+
+
+def _shape(
+    x: Tensor, weight: Tensor, y: Tensor, stride: Any, padding: Any, dilation: Any
+) -> tuple[list[int], Tensor | None]:
+    """The numbers of a kernel that reads images, and room for one with its padding."""
+    (down, right), (_, n_in, height, width) = padding, x.shape
+    high, wide = height + 2 * down, width + 2 * right
+    room = torch.zeros(high * wide * n_in) if down or right else None
+    return [*_numbers(x, weight, y, stride, padding, dilation), high, wide, down, right], room
+
+
+def _shape_back(
+    x: Tensor, weight: Tensor, sent: Tensor, stride: Any, padding: Any, dilation: Any
+) -> tuple[list[int], Tensor | None]:
+    """The same for the kernel that reads what is sent back: its room has what the taps of all pixels may reach."""
+    before, after = [], []
+    for axis in (0, 1):
+        reach = [
+            (phase + padding[axis] - tap * dilation[axis]) // stride[axis] + place
+            for phase in range(min(stride[axis], x.shape[2 + axis]))
+            for tap in range(weight.shape[2 + axis])
+            for place in (0, (x.shape[2 + axis] - 1 - phase) // stride[axis])
+            if (phase + padding[axis] - tap * dilation[axis]) % stride[axis] == 0
+        ]
+        before.append(max(0, -min(reach, default=0)))
+        after.append(max(0, max(reach, default=0) - (sent.shape[2 + axis] - 1)))
+    high, wide = (sent.shape[2 + axis] + before[axis] + after[axis] for axis in (0, 1))
+    needs = any((*before, *after))
+    room = torch.zeros(high * wide * sent.shape[1]) if needs else None
+    return [*_numbers(x, weight, sent, stride, padding, dilation), high, wide, *before], room
+
+
+# ---------------------------------------------------------------- norms
+
+
+def _group_norm(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
+    x, gamma, beta, n, channels, pixels, groups, eps, *then = args
+    y, mean, rstd = outs
+    if not is_images(x) or y is None or not is_images(y):
+        return None
+    numbers = [n, pixels, channels, groups, bool(then)]
+    return [Native(IMAGES, "group_norm", numbers, torch.tensor(eps), x, gamma, beta, y, mean, rstd)]
+
+
+def _group_norm_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
+    sent, x, mean, rstd, gamma, n, channels, pixels, groups, _, *then = args
+    found, by_gamma, by_beta = outs
+    if found is None or not is_images(sent, x, found):
+        return None
+    masked = then[0] if then else None
+    tensors = sent, x, mean, rstd, gamma, masked, found, by_gamma, by_beta
+    return [Native(IMAGES, "group_norm_by_input", [n, pixels, channels, groups], *tensors)]
+
+
+RULES: dict[Any, Callable[[tuple[Any, ...], list[Tensor | None]], Lowered | None]] = {
+    aten.convolution.default: _convolution,
+    aten.convolution_backward.default: _convolution_backward,
+    aten.native_group_norm.default: _group_norm,
+    aten.native_group_norm_backward.default: _group_norm_backward,
+}

@@ -1,0 +1,68 @@
+"""A worker that trains clients in a row of its own, with gradients that lie in another: what plans have in common."""
+
+from collections.abc import Collection
+
+import torch
+from torch import Tensor
+
+from ...architecture import Architecture
+from ..common import Batches, Job
+from .autograd import dropout_seed
+from .steps import RowLayout, Step
+
+
+class RowClient:
+    """Trains one client after another; how a batch becomes a gradient is up to whoever derives from it."""
+
+    weights: Tensor  # [n_params], packed
+    gradient: Tensor
+    tail: Tensor | None = None  # [n], the running statistics
+    generator: torch.Generator | None = None  # of what the forward pass draws
+    spans: list[slice]  # of the row, that move after the backward pass
+
+    def __init__(self, job: Job, layout: RowLayout) -> None:
+        self.job, self.layout = job, layout
+
+    def backward(self, x: Tensor, y: Tensor) -> None:
+        """Leave the gradient of a batch in the row of gradients, and move what has no place there."""
+        raise NotImplementedError
+
+    @torch.inference_mode()  # spares every kernel some of the time until it runs
+    def train(self, row: int, start: Tensor, batches: Batches) -> None:
+        """Fill a row of the result."""
+        work = self.job.work
+        self.weights.copy_(start)
+        if self.tail is not None and self.job.tail is not None:
+            self.tail.copy_(self.job.tail[row])
+        if self.generator is not None:
+            self.generator.manual_seed(dropout_seed(self.job, row))
+        step = Step(work, row, self._cut, self.weights, start, self.layout)
+        gradients = self._cut(self.gradient)
+        n_steps, size = int(work.steps[row]), int(batches.size[row])
+        index = batches.of_row(row, n_steps)
+        x, y = batches.take(index[:size])
+        for number in range(n_steps):
+            if number and not batches.full:
+                x, y = batches.take(index[number * size : (number + 1) * size])
+            self.backward(x, y)
+            step.apply(gradients)
+        torch.sub(self.weights, start, out=self.job.out[row])
+        if self.tail is not None and self.job.tail is not None:
+            self.job.tail[row].copy_(self.tail)
+
+    def close(self) -> None:
+        """Nobody trains here any more."""
+
+    def _cut(self, row: Tensor) -> list[Tensor]:
+        return [row[span] for span in self.spans]
+
+
+def spans_without(architecture: Architecture, alone: Collection[int]) -> list[slice]:
+    """The spans of a row that are left without some parameters, given by their places."""
+    ends = [*architecture.offsets[1:], architecture.n_params]
+    spans, begin = [], 0
+    for place in sorted(alone):
+        spans.append(slice(begin, architecture.offsets[place]))
+        begin = ends[place]
+    spans.append(slice(begin, architecture.n_params))
+    return [span for span in spans if span.start < span.stop]

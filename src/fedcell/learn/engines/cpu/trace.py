@@ -1,0 +1,263 @@
+"""The gradient of any network as a flat list of PyTorch's kernels: recorded while it runs once.
+
+A recorder sees every kernel of the forward pass and of autograd's backward pass, with the tensors that go in and come
+out. A tensor is noted as the memory that it lies in and how it lies there, so views need no work of their own: they are
+other ways to look at a memory. What a list cannot repeat is refused with a reason.
+"""
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+aten = torch.ops.aten
+SILENT_WRITES = {aten.native_batch_norm.default: (3, 4)}  # arguments that a kernel changes and does not declare
+PEEKS = {Tensor.numpy, Tensor.tolist, Tensor.__array__, Tensor.data_ptr, Tensor.__dlpack__}
+REMADE = {aten.resize_, aten.resize_as_, aten.set_}  # kernels that give a tensor other memory
+VALUE_TAGS = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
+
+
+class CannotTraceError(Exception):
+    """Why a network cannot be a list of kernels."""
+
+
+class Ref(NamedTuple):
+    """A tensor: the memory that it lies in, and how."""
+
+    memory: int
+    offset: int
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: torch.dtype
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The first entry of the memory, and the one behind the last, that it may touch."""
+        if 0 in self.size:
+            return self.offset, self.offset
+        last = sum((n - 1) * step for n, step in zip(self.size, self.stride, strict=True))
+        return self.offset, self.offset + last + 1
+
+
+class Op(NamedTuple):
+    """A kernel with its arguments, in which every tensor is a `Ref`."""
+
+    func: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    outs: tuple[Ref | None, ...]  # in the order of the kernel's returns
+    reads: tuple[Ref, ...]
+    writes: tuple[Ref, ...]  # fresh memory and what it changes
+
+    random: bool = False  # whether it draws random numbers
+
+
+class Trace(NamedTuple):
+    """All kernels of one gradient."""
+
+    ops: list[Op]
+    x: Ref
+    y: Ref
+    weights: int  # the memory of the packed row of parameters
+    tail: int  # that of the running statistics
+    parameters: tuple[Ref, ...]
+    gradients: tuple[Ref, ...]  # one per parameter
+    statistics: tuple[tuple[Ref, Ref], ...]  # what the module has put in their place, and where they belong
+    bytes_of: dict[int, int]  # of every memory that the kernels make
+    constants: dict[int, Tensor]  # memory that was there before
+
+
+class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.ops: list[Op] = []
+        self.alive: list[Any] = []  # so that no memory is used twice
+        self.made: dict[int, int] = {}
+        self.seen: dict[int, Tensor] = {}
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No: it would import the compiler of PyTorch, which takes seconds and is not used."""
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if any(tag in func.tags for tag in VALUE_TAGS):
+            raise CannotTraceError(f"{name_of(func)} makes what happens next depend on the values of a tensor")
+        if func.overloadpacket in REMADE:
+            raise CannotTraceError(f"{name_of(func)} gives a tensor other memory")
+        reads = tuple(self.ref(one) for one in tensors_in((args, kwargs)))
+        noted, named = refs_of(args, self.ref), refs_of(kwargs, self.ref)
+        found = func(*args, **kwargs)
+        self.alive.append((args, kwargs, found))
+        outs = tuple(None if one is None else self.ref(one) for one in returned(found))
+        given = {ref.memory for ref in reads}
+        changed = {ref.memory for ref in written(func, noted, named)}
+        fresh = [ref for ref in outs if ref is not None and ref.memory not in given]
+        for ref, one in zip(outs, returned(found), strict=True):
+            if ref in fresh:
+                self.made[ref.memory] = one.untyped_storage().nbytes()
+        writes = (*fresh, *(ref for ref in reads if ref.memory in changed))
+        if writes and torch.Tag.inplace_view not in func.tags:  # all others are views
+            self.ops.append(Op(func, noted, named, outs, reads, writes, draws(func, args, kwargs)))
+        return found
+
+    def ref(self, tensor: Tensor) -> Ref:
+        if tensor.layout is not torch.strided or tensor.is_conj() or tensor.is_neg() or tensor.is_quantized:
+            raise CannotTraceError(f"a tensor of layout {tensor.layout} is none that plans know")
+        memory = tensor.untyped_storage()._cdata
+        if memory not in self.seen:
+            self.seen[memory] = tensor
+        return Ref(memory, int(tensor.storage_offset()), tuple(tensor.shape), tensor.stride(), tensor.dtype)
+
+
+class _Guard(TorchFunctionMode):
+    """Refuses what looks at the values of tensors past PyTorch's kernels."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in PEEKS:
+            raise CannotTraceError(f"Tensor.{func.__name__} lets the forward pass look at the values of a tensor")
+        return func(*args, **(kwargs or {}))
+
+
+def record(
+    gradient: Callable[[Tensor, Tensor], tuple[Tensor, ...]],
+    module: nn.Module,
+    parameters: list[nn.Parameter],
+    x: Tensor,
+    y: Tensor,
+    weights: Tensor,
+    tail: dict[str, Tensor],
+) -> Trace:
+    """Run a gradient once and note its kernels.
+
+    Args:
+        gradient: from a batch to the gradients of all parameters of the module.
+        module: its running statistics are those of `tail`, by name.
+        parameters: that it trains, views into `weights`.
+        x: a batch.
+        y: its labels.
+        weights: the packed row.
+        tail: views into one memory.
+    """
+    recorder = _Recorder()
+    before, drawn = _attributes(module), _python_randomness()
+    with recorder, _Guard():
+        found = gradient(x, y)
+    if _python_randomness() != drawn:
+        raise CannotTraceError("the forward pass draws random numbers of Python or NumPy")
+    for (path, name), value in _attributes(module).items():
+        if before.get((path, name), value) != value or (path, name) not in before:
+            raise CannotTraceError(f"the forward pass changes the attribute {name!r} of {path or 'the network'!r}")
+    kept = recorder.ref(weights).memory
+    statistics = []
+    now = dict(module.named_buffers())
+    for name, value in tail.items():
+        if recorder.ref(now[name]) != recorder.ref(value):
+            statistics.append((recorder.ref(now[name]), recorder.ref(value)))
+    behind = recorder.ref(next(iter(tail.values()))).memory if tail else 0
+    given = {recorder.ref(x).memory, recorder.ref(y).memory, kept, behind}
+    trace = Trace(
+        recorder.ops,
+        recorder.ref(x),
+        recorder.ref(y),
+        kept,
+        behind,
+        tuple(recorder.ref(one) for one in parameters),
+        tuple(recorder.ref(one) for one in found),
+        tuple(statistics),
+        recorder.made,
+        {memory: one for memory, one in recorder.seen.items() if memory not in recorder.made and memory not in given},
+    )
+    for op in trace.ops:
+        for ref in op.writes:
+            if ref.memory in trace.constants or ref.memory in (trace.x.memory, trace.y.memory, kept):
+                raise CannotTraceError(f"{name_of(op.func)} changes a tensor that is no running statistic of the model")
+    return trace
+
+
+def name_of(func: Any) -> str:
+    """A kernel in words, such as `aten.mm`."""
+    return str(func).removesuffix(".default")
+
+
+def draws(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a kernel draws random numbers; refuses those that cannot be told from which generator."""
+    if torch.Tag.nondeterministic_seeded not in func.tags:
+        return False
+    names = [argument.name for argument in func._schema.arguments]
+    given = dict(zip(names, args, strict=False)) | kwargs
+    if "dropout_p" in names and not given.get("dropout_p"):
+        return False
+    if "generator" not in names:
+        raise CannotTraceError(f"{name_of(func)} draws random numbers from a stream of its own")
+    return True
+
+
+def tensors_in(tree: Any) -> Iterator[Tensor]:
+    """All tensors in nested lists, tuples and dictionaries."""
+    if isinstance(tree, Tensor):
+        yield tree
+    elif isinstance(tree, list | tuple):
+        for part in tree:
+            yield from tensors_in(part)
+    elif isinstance(tree, dict):
+        yield from tensors_in(list(tree.values()))
+
+
+def refs_of(tree: Any, ref: Callable[[Any], Any]) -> Any:
+    """The same nest with every tensor, or every `Ref`, replaced by what `ref` gives for it."""
+    if isinstance(tree, Tensor | Ref):
+        return ref(tree)
+    if isinstance(tree, list | tuple):
+        return type(tree)([refs_of(part, ref) for part in tree])
+    if isinstance(tree, dict):
+        return {key: refs_of(part, ref) for key, part in tree.items()}
+    return tree
+
+
+def returned(found: Any) -> tuple[Any, ...]:
+    """What a kernel returned, with None for what is no tensor."""
+    if isinstance(found, Tensor):
+        return (found,)
+    if isinstance(found, list | tuple):
+        return tuple(one if isinstance(one, Tensor) else None for one in found)
+    return ()
+
+
+def written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Ref]:
+    """The tensors among the arguments that a kernel changes."""
+    for place, argument in enumerate(func._schema.arguments):
+        declared = argument.alias_info is not None and argument.alias_info.is_write
+        if declared or place in SILENT_WRITES.get(func, ()):
+            value = args[place] if place < len(args) else kwargs.get(argument.name)
+            yield from _refs_in(value)
+
+
+def _refs_in(tree: Any) -> Iterator[Ref]:
+    if isinstance(tree, Ref):
+        yield tree
+    elif isinstance(tree, list | tuple):
+        for part in tree:
+            yield from _refs_in(part)
+
+
+def _attributes(module: nn.Module) -> dict[tuple[str, str], Any]:
+    """The plain values that modules hold, by the path of the module and their name."""
+    plain = bool, int, float, str, type(None)
+    return {
+        (path, name): value
+        for path, part in module.named_modules()
+        for name, value in vars(part).items()
+        if isinstance(value, plain)
+    }
+
+
+def _python_randomness() -> tuple[Any, ...]:
+    numpy: Any = np.random.get_state()  # noqa: NPY002 - somebody's network may still draw from it
+    return random.getstate(), numpy[1].tobytes(), numpy[2]

@@ -1,0 +1,186 @@
+"""Any network as a list of kernels: traced once per network and batch size, checked against autograd, then replayed."""
+
+from collections import OrderedDict
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..common import Batches, Job
+from ..gpu.objectives import signature
+from .autograd import AutogradClient
+from .planned import is_altered
+from .replay import Replay, WorkerRows
+from .row_client import RowClient, spans_without
+from .steps import RowLayout
+from .trace import CannotTraceError, Trace, record
+
+WIDE = 10_000  # weights of a dense layer from which on it moves in the backward pass
+APART = 0.02  # distance over the norm from which on gradients differ by more than rounding and a ReLU's kink
+KEPT = 8  # traces that wait for another round
+Draw = tuple[Tensor, Tensor]
+
+
+class Traced(NamedTuple):
+    """A traced gradient and the replays that wait for a worker."""
+
+    trace: Trace
+    chosen: list[int]  # places of parameters that may move in the backward pass
+    waiting: list[Replay]
+
+
+class TracedClient(RowClient):
+    """A worker's rows and the kernels that it repeats."""
+
+    def __init__(self, job: Job, layout: RowLayout, traced: Traced) -> None:
+        super().__init__(job, layout)
+        self._traced = traced
+        try:
+            self._replay = traced.waiting.pop()
+        except IndexError:
+            self._replay = replay_of(job, layout, traced)
+        rows = self._replay.rows
+        self.weights, self.gradient, self.generator = rows.weights, rows.gradient, rows.generator
+        self.tail = rows.tail if job.tail is not None else None
+        self.spans = spans_without(job.architecture, self._replay.moved)
+        rows.rate = job.work.lr
+
+    def backward(self, x: Tensor, y: Tensor) -> None:
+        self._replay.x.copy_(x)
+        self._replay.y.copy_(y)
+        with torch.enable_grad():  # some kernels leave out what autograd would ask for
+            self._replay.calls.run()
+
+    def close(self) -> None:
+        """Let another worker have the replay."""
+        self._traced.waiting.append(self._replay)
+
+
+def replay_of(job: Job, layout: RowLayout, traced: Traced) -> Replay:
+    """A replay with rows of its own."""
+    with torch.inference_mode():
+        weights, gradient = (torch.zeros(job.architecture.n_params) for _ in range(2))
+        rows = WorkerRows(weights, gradient, layout.views(gradient), torch.zeros(job.architecture.tail.n))
+        return Replay(traced.trace, rows, traced.chosen)
+
+
+def find(job: Job, layout: RowLayout, batches: Batches) -> Traced | str:
+    """The traced gradient of a job, kept from an earlier round or new, or in words why there is none."""
+    if why := _unfit(job, batches):
+        return why
+    known: OrderedDict[Any, Traced | str] = job.replays.traces
+    work = job.work
+    key = job.architecture, int(batches.size[0]), work.plain, signature(work.objective), job.tail is None
+    if key not in known:
+        known[key] = _traced(job, layout, batches)
+    known.move_to_end(key)
+    while len(known) > KEPT:
+        known.popitem(last=False)
+    return known[key]
+
+
+def _unfit(job: Job, batches: Batches) -> str:
+    """Why a job cannot be traced, empty if it may."""
+    same = signature(job.work.objective)
+    if job.device.type != "cpu":
+        return "it trains on a GPU"
+    if job.replays.once:
+        return "no later round has a network of this shape"
+    if same is None or any(isinstance(value, Tensor) for value in getattr(job.work.objective, "args", ())):
+        return "the method has an objective of its own"
+    if batches.shares_inputs:
+        return "samples share inputs, so that batches differ in size"
+    if len(set(batches.size.tolist())) > 1:
+        return "devices take their whole stores, which differ in size"
+    for name, part in job.architecture.module.named_modules():
+        if is_altered(part):
+            return f"the layer {name or 'network'!r} has hooks or a forward of its own"
+        if isinstance(part, torch.jit.ScriptModule):
+            return f"the layer {name or 'network'!r} is a script"
+    return ""
+
+
+def _traced(job: Job, layout: RowLayout, batches: Batches) -> Traced | str:
+    rows = 0, len(batches.size) - 1
+    first, other = (
+        batches.take(batches.of_row(row, int(job.work.steps[row]))[-int(batches.size[row]) :]) for row in rows
+    )
+    client = AutogradClient(job, layout)
+    point = layout.pack(job.points[:1].clone())[0]
+    with torch.random.fork_rng(devices=[]):
+        try:
+            trace = _trace(job, client, point, first)
+            traced = Traced(trace, _chosen(job), [])
+            replay = replay_of(job, layout, traced)
+            _check(job, client, 0.97 * point, other, replay)
+        except CannotTraceError as error:
+            return str(error)
+        except (RuntimeError, TypeError, ValueError, NotImplementedError) as error:
+            return f"{type(error).__name__} while it was traced: {str(error).splitlines()[0]}"
+    traced.waiting.append(replay)
+    return traced
+
+
+def _chosen(job: Job) -> list[int]:
+    if not job.work.plain:
+        return []
+    shapes = job.architecture.shapes
+    return [place for place, shape in enumerate(shapes) if len(shape) == 2 and shape[0] * shape[1] >= WIDE]
+
+
+def _put(job: Job, client: AutogradClient, point: Tensor) -> dict[str, Tensor]:
+    """Have a client stand at a packed point, with the running statistics of the first row in one memory."""
+    client.at(point)
+    tail = job.architecture.tail
+    if job.tail is None:
+        return {}
+    named = dict(zip(tail.names, tail.split(job.tail[0].clone()), strict=True))
+    for name, value in named.items():
+        owner, _, last = name.rpartition(".")
+        client.module.get_submodule(owner)._buffers[last] = value
+    return named
+
+
+def _trace(job: Job, client: AutogradClient, point: Tensor, batch: Draw) -> Trace:
+    tail = _put(job, client, point)
+    return record(client.gradient, client.module, client.parameters, *batch, point, tail)
+
+
+def _check(job: Job, client: AutogradClient, point: Tensor, batch: Draw, replay: Replay) -> None:
+    """Refuse a replay whose gradients or statistics are not those of autograd, on another batch at another point."""
+    tail, rows = _put(job, client, point), replay.rows
+    torch.manual_seed(1)
+    rows.generator.manual_seed(1)
+    wanted = client.gradient(*batch)
+    with torch.inference_mode():
+        rows.weights.copy_(point)
+        if job.tail is not None:
+            rows.tail.copy_(job.tail[0])
+        rows.rate = 1.0
+        replay.x.copy_(batch[0])
+        replay.y.copy_(batch[1])
+        with torch.enable_grad():
+            replay.calls.run()
+        moved = client.layout.views(point - rows.weights)
+        found = [moved[at] if at in replay.moved else one for at, one in enumerate(rows.gradients)]
+        if tail:
+            now = client.job.architecture.tail.of(client.module)
+            wanted, found = (*wanted, now), [*found, rows.tail]
+        _compare(wanted, found)
+
+
+def _compare(wanted: tuple[Tensor, ...], found: list[Tensor]) -> None:
+    scale = max(float(one.norm()) for one in wanted)
+    for one, other in zip(wanted, found, strict=True):
+        apart = float((one - other).norm())
+        if not apart <= APART * (float(one.norm()) + APART * scale) and one.isfinite().all():
+            raise CannotTraceError(
+                "it does other things with another batch: its forward pass is no fixed list of kernels"
+            )
+
+
+def explanation(found: Traced | str) -> str:
+    """In words, what trains a network."""
+    if isinstance(found, str):
+        return f"autograd, because {found}"
+    return f"a traced list of {len(found.trace.ops)} kernels, without autograd"

@@ -1,0 +1,198 @@
+"""Networks as users have them, for tests of the engines: the shape of a sample, and how to build them."""
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+N_CLASSES = 5
+IMAGE, ROW, TOKENS = (3, 8, 10), (12,), (7,)
+
+
+class Residual(nn.Module):
+    """A block with two norms and a skip, as in ResNets."""
+
+    def __init__(self, n_in, n_out, stride, norm):
+        super().__init__()
+        self.first, self.second = (
+            nn.Conv2d(n_in, n_out, 3, stride, 1, bias=False),
+            nn.Conv2d(n_out, n_out, 3, padding=1),
+        )
+        self.norms = nn.ModuleList([norm(n_out), norm(n_out)])
+        self.skip = nn.Identity() if n_in == n_out else nn.Conv2d(n_in, n_out, 1, stride)
+
+    def forward(self, x):
+        y = functional.relu(self.norms[0](self.first(x)))
+        return functional.relu(self.norms[1](self.second(y)) + self.skip(x))
+
+
+def resnet(norm, *ending):
+    end = ending or (nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, N_CLASSES))
+    begin = nn.Conv2d(3, 8, 3, padding=1), norm(8), nn.ReLU(inplace=True)
+    return nn.Sequential(*begin, Residual(8, 8, 1, norm), Residual(8, 16, 2, norm), *end)
+
+
+class Dense(nn.Module):
+    """Features that are put beside those before them."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.out = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(11, 5, 1), nn.Linear(16, N_CLASSES)
+
+    def forward(self, x):
+        x = torch.cat([x, torch.tanh(self.a(x))], 1)
+        x = torch.cat([x, torch.sigmoid(self.b(x))], 1)
+        return self.out(x.mean((2, 3)))
+
+
+class Attention(nn.Module):
+    """Attention written out with PyTorch's kernel, on tokens."""
+
+    def __init__(self, causal=False):
+        super().__init__()
+        self.words, self.places = nn.Embedding(20, 12), nn.Parameter(0.1 * torch.randn(7, 12))
+        self.norm, self.qkv, self.mix = nn.LayerNorm(12), nn.Linear(12, 36), nn.Linear(12, 12)
+        self.out, self.causal = nn.Linear(12, N_CLASSES), causal
+
+    def forward(self, tokens):
+        x = self.words(tokens.long()) + self.places
+        q, k, v = self.qkv(self.norm(x)).view(*x.shape[:2], 3, 3, 4).permute(2, 0, 3, 1, 4)
+        found = functional.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        return self.out((x + self.mix(found.transpose(1, 2).flatten(2))).mean(1))
+
+
+class Multihead(nn.Module):
+    """PyTorch's own attention, which gives weights, too."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.heads = nn.Embedding(20, 12), nn.MultiheadAttention(12, 3, batch_first=True)
+        self.out = nn.Linear(12, N_CLASSES)
+
+    def forward(self, tokens):
+        x = self.words(tokens.long())
+        found, weights = self.heads(x, x, x)
+        return self.out((x + found).amax(1)) + weights.mean((1, 2))[:, None]
+
+
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(20, 12)
+        self.layer = nn.TransformerEncoderLayer(12, 2, 20, 0.0, "gelu", batch_first=True)
+        self.out = nn.Linear(12, N_CLASSES)
+
+    def forward(self, tokens):
+        return self.out(self.layer(self.words(tokens.long()))[:, 0])
+
+
+class Recurrent(nn.Module):
+    def __init__(self, kind):
+        super().__init__()
+        self.words, self.cells, self.out = nn.Embedding(20, 6), kind(6, 9, batch_first=True), nn.Linear(9, N_CLASSES)
+
+    def forward(self, tokens):
+        return self.out(self.cells(self.words(tokens.long()))[0][:, -1])
+
+
+class Tied(nn.Module):
+    """One weight in two places, and one of a shape of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.scale = nn.Linear(12, 9), nn.Linear(9, 12, bias=False), nn.Parameter(torch.ones(9))
+        self.out = nn.Linear(12, N_CLASSES)
+
+    def forward(self, x):
+        return self.out(self.b(self.a(torch.relu(self.b(self.a(x) * self.scale))) ** 2))
+
+
+class InPlace(nn.Module):
+    """Kernels that write over what they read, views that are written to, and constants."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.out = nn.Linear(12, 8), nn.Linear(8, N_CLASSES)
+        self.register_buffer("mask", torch.arange(8.0) % 2, persistent=False)
+        self.factor = torch.tensor(1.5)
+
+    def forward(self, x):
+        y = self.a(x).mul_(self.factor).add_(1)
+        z = torch.zeros_like(y)
+        z[:, :4] = y[:, 4:] * self.mask[:4]
+        z[:, 4:].copy_(y[:, :4]).clamp_(min=-0.5)
+        return self.out(z.t().contiguous().t())
+
+
+class Moving(nn.Module):
+    """A norm of somebody's own: one statistic is changed in place, one is put anew."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.out = nn.Linear(12, 8), nn.Linear(8, N_CLASSES)
+        self.register_buffer("level", torch.zeros(8))
+        self.register_buffer("spread", torch.ones(8))
+
+    def forward(self, x):
+        y = self.a(x)
+        self.level.mul_(0.9).add_(0.1 * y.detach().mean(0))
+        self.spread = 0.8 * self.spread + 0.2 * y.detach().var(0)
+        return self.out((y - self.level) / self.spread.sqrt())
+
+
+def frozen():
+    net = nn.Sequential(nn.Linear(12, 9), nn.SiLU(), nn.Linear(9, 9), nn.LayerNorm(9), nn.Linear(9, N_CLASSES))
+    net[2].requires_grad_(False)
+    return net
+
+
+def group(n):
+    return nn.GroupNorm(2, n)
+
+
+NETWORKS = {
+    "resnet, group norm": (IMAGE, lambda: resnet(group)),
+    "resnet, batch norm": (IMAGE, lambda: resnet(nn.BatchNorm2d)),
+    "resnet, norm of one group without scale": (IMAGE, lambda: resnet(lambda n: nn.GroupNorm(1, n, affine=False))),
+    "resnet, instance norm": (IMAGE, lambda: resnet(lambda n: nn.InstanceNorm2d(n, affine=True))),
+    "mobile": (
+        IMAGE,
+        lambda: nn.Sequential(
+            *(nn.Conv2d(3, 16, 3, 2, 1), nn.BatchNorm2d(16), nn.ReLU6(), nn.Conv2d(16, 16, 3, 1, 1, groups=16)),
+            *(nn.Hardswish(), nn.Conv2d(16, 24, 1), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(96, N_CLASSES)),
+        ),
+    ),
+    "odd convolutions": (
+        IMAGE,
+        lambda: nn.Sequential(
+            *(nn.Conv2d(3, 8, (3, 2), (2, 1), (0, 1)), nn.GELU(), nn.Conv2d(8, 16, 3, dilation=(1, 2)), nn.ELU()),
+            *(nn.Conv2d(16, 24, 1, groups=4), nn.PReLU(), nn.ConvTranspose2d(24, 8, 2, 2), nn.MaxPool2d(3, 2, 1)),
+            *(nn.AdaptiveAvgPool2d((1, 2)), nn.Flatten(), nn.Linear(16, N_CLASSES)),
+        ),
+    ),
+    "pools": (
+        IMAGE,
+        lambda: nn.Sequential(
+            *(nn.Conv2d(3, 8, 3, padding="same"), nn.AvgPool2d(3, 2, 1), nn.LeakyReLU(), nn.AdaptiveMaxPool2d(2)),
+            *(nn.Flatten(), nn.Linear(32, N_CLASSES)),
+        ),
+    ),
+    "one dimension": (
+        IMAGE,
+        lambda: nn.Sequential(nn.Flatten(2), nn.Conv1d(3, 6, 5, 3), nn.Mish(), nn.Flatten(), nn.Linear(156, N_CLASSES)),
+    ),
+    "concatenation": (IMAGE, Dense),
+    "attention": (TOKENS, Attention),
+    "causal attention": (TOKENS, lambda: Attention(True)),
+    "multihead": (TOKENS, Multihead),
+    "encoder": (TOKENS, Encoder),
+    "GRU": (TOKENS, lambda: Recurrent(nn.GRU)),
+    "LSTM": (TOKENS, lambda: Recurrent(nn.LSTM)),
+    "tied": (ROW, Tied),
+    "in place": (ROW, InPlace),
+    "statistics of its own": (ROW, Moving),
+    "frozen": (ROW, frozen),
+    "batch norm of rows": (
+        ROW,
+        lambda: nn.Sequential(nn.Linear(12, 8), nn.BatchNorm1d(8), nn.Softplus(), nn.Linear(8, N_CLASSES)),
+    ),
+}

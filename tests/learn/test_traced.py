@@ -1,0 +1,329 @@
+"""Networks that train as a list of kernels against the plain autograd loop, and what falls back to autograd."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from networks import IMAGE, N_CLASSES, NETWORKS, ROW, TOKENS, resnet
+from torch import nn
+from torch.nn import functional
+
+from fedcell.learn.architecture import Architecture
+from fedcell.learn.engines import reference
+from fedcell.learn.engines.common import Batches, Job
+from fedcell.learn.engines.cpu import native, per_client, traced
+from fedcell.learn.engines.cpu.steps import RowLayout
+from fedcell.learn.engines.gpu.cuda_graphs import Replays
+from fedcell.learn.learner import initialise
+from fedcell.learn.optimiser import Adam, Optimiser
+from fedcell.learn.samples import Samples
+from fedcell.learn.tasks import LEARNED
+from fedcell.learn.work import Work
+from fedcell.types import Store
+
+CPU = torch.device("cpu")
+N_SAMPLES, N_ROWS = 60, 4
+RULES = {
+    "plain": {},
+    "prox, mask and momentum": {"prox": 0.4, "mask": True, "momentum": 0.5},
+    "shift and decay": {"shift": True, "optimiser": Optimiser(weight_decay=0.1)},
+    "clipped": {"optimiser": Optimiser(clip=0.05)},
+    "AdamW": {"optimiser": Optimiser(0.1, 0.0, Adam(0.8, 0.9, 0.01)), "lr": 0.001},
+}
+
+
+def samples(shape):
+    rng = np.random.default_rng(2)
+    x = rng.integers(0, 20, (N_SAMPLES, *shape)) if shape == TOKENS else rng.standard_normal((N_SAMPLES, *shape))
+    return Samples(x.astype(np.float32), rng.integers(0, N_CLASSES, N_SAMPLES), CPU)
+
+
+def work(n_params, **changes):
+    rng, noise = np.random.default_rng(3), torch.Generator().manual_seed(1)
+    store = Store(np.stack([rng.permutation(N_SAMPLES)[:20] for _ in range(N_ROWS)]), np.full(N_ROWS, 20))
+    if changes.get("mask") is True:
+        changes["mask"] = torch.rand(N_ROWS, n_params, generator=noise) < 0.5
+    if changes.get("shift") is True:
+        changes["shift"] = 0.01 * torch.randn(N_ROWS, n_params, generator=noise)
+    steps = np.array([1, 3, 2, 3])
+    return Work(np.arange(N_ROWS), store, steps, lr=0.05, batch_size=6, round=1)._replace(**changes)
+
+
+class Bench:
+    """A network with everything that its jobs share."""
+
+    def __init__(self, build, shape):
+        self.layout, self.data, self.replays = Architecture.of(initialise(build, 5)), samples(shape), Replays()
+
+    def job(self, **changes):
+        layout, tail = self.layout, None
+        if layout.tail.n:
+            tail = layout.tail.of(layout.module).repeat(N_ROWS, 1)
+        task = work(layout.n_params, **changes)
+        out, of_row = torch.zeros(N_ROWS, layout.n_params), np.zeros(N_ROWS, dtype=np.int64)
+        points = layout.flat(layout.module)[None]
+        return Job(layout, self.data, points, of_row, task, "shuffle", 4, out, self.replays, tail)
+
+    def found(self, **changes):
+        job = self.job(**changes)
+        return traced.find(job, RowLayout(job.architecture), Batches(job))
+
+    def trained(self, engine, **changes):
+        """Updates, with the running statistics after them."""
+        job = self.job(**changes)
+        engine(job)
+        return job.out if job.tail is None else torch.cat([job.out, job.tail], 1)
+
+    def check(self, **changes):
+        fast, slow = self.trained(per_client.train, **changes), self.trained(reference.train, **changes)
+        scale = float(slow.abs().max())
+        assert scale > 1e-4, "nothing was trained"
+        torch.testing.assert_close(fast, slow, rtol=1e-3, atol=scale * 2e-4)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_agrees_with_debug(name):
+    bench = Bench(NETWORKS[name][1], NETWORKS[name][0])
+    found = bench.found()
+    assert isinstance(found, traced.Traced), found
+    bench.check()
+    bench.check(lr=0.02, round=2)  # another rate, the same kernels
+    assert bench.found() is found
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("name", ["resnet, group norm", "attention", "tied"])
+def test_every_rule_of_a_step(name, rule, monkeypatch):
+    monkeypatch.setattr(traced, "WIDE", 50)  # weights that move in the backward pass if the step is plain
+    bench = Bench(NETWORKS[name][1], NETWORKS[name][0])
+    assert isinstance(bench.found(**RULES[rule]), traced.Traced)
+    bench.check(**RULES[rule])
+
+
+def test_weights_move_in_the_backward_pass(monkeypatch):
+    monkeypatch.setattr(traced, "WIDE", 50)
+    bench = Bench(lambda: nn.Sequential(nn.Linear(12, 9), nn.GELU(), nn.Linear(9, 9), nn.Linear(9, N_CLASSES)), ROW)
+    found = bench.found()
+    assert found.waiting[0].moved == {0, 2}
+    assert not bench.found(momentum=0.5).waiting[0].moved
+    bench.check()
+
+
+@pytest.mark.parametrize("changes", [{"batch_size": 0}, {"batch_size": 1}, {"batch_size": 25}])
+def test_every_size_of_a_batch(changes):
+    bench = Bench(NETWORKS["resnet, group norm"][1], IMAGE)
+    assert isinstance(bench.found(**changes), traced.Traced)
+    bench.check(**changes)
+
+
+@pytest.mark.parametrize("task", ["regression", "multi-label"])
+def test_other_tasks(task):
+    bench = Bench(NETWORKS["pools"][1], IMAGE)
+    rng = np.random.default_rng(1)
+    targets = rng.standard_normal((N_SAMPLES, 3)) if task == "regression" else rng.integers(0, 2, (N_SAMPLES, 3))
+    bench.data.y = torch.from_numpy(targets.astype(np.float32))
+    objective = LEARNED[task].objective
+    assert isinstance(bench.found(objective=objective), traced.Traced)
+    bench.check(objective=objective)
+
+
+# ---------------------------------------------------------------- random networks
+
+
+@st.composite
+def networks(draw):
+    """A chain of random layers on images, with skips."""
+    layers, channels, side = [nn.Conv2d(3, 8, 3, padding=1)], 8, (8, 10)
+    for _ in range(draw(st.integers(1, 5))):
+        kind = draw(st.sampled_from(["conv", "depthwise", "norm", "activation", "pool", "skip"]))
+        if kind == "conv":
+            n_out, stride = draw(st.sampled_from([4, 8, 16, 24])), draw(st.sampled_from([1, 2]))
+            layers.append(
+                nn.Conv2d(channels, n_out, draw(st.sampled_from([1, 3])), stride, 1, bias=draw(st.booleans()))
+            )
+            channels = n_out
+        elif kind == "depthwise":
+            layers.append(nn.Conv2d(channels, channels, 3, 1, 1, groups=channels))
+        elif kind == "norm":
+            norms = nn.GroupNorm(draw(st.sampled_from([1, 2, 4])), channels), nn.BatchNorm2d(channels)
+            layers.append(draw(st.sampled_from(norms)))
+        elif kind == "activation":
+            made = nn.ReLU(draw(st.booleans())), nn.GELU(), nn.SiLU(), nn.Tanh(), nn.Sigmoid(), nn.Hardtanh()
+            layers.append(draw(st.sampled_from(made)))
+        elif kind == "pool" and min(side) > 3:
+            layers.append(draw(st.sampled_from([nn.MaxPool2d(2), nn.AvgPool2d(2), nn.MaxPool2d(3, 1, 1)])))
+        else:
+            layers.append(Skip(nn.Conv2d(channels, channels, 3, padding=1), draw(st.booleans())))
+        with torch.no_grad():
+            side = nn.Sequential(*layers)(torch.zeros(2, 3, 8, 10)).shape[2:]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(4 * channels, N_CLASSES))
+
+
+class Skip(nn.Module):
+    def __init__(self, inner, after):
+        super().__init__()
+        self.inner, self.after = inner, after
+
+    def forward(self, x):
+        return torch.relu(x + self.inner(x)) if self.after else x + torch.relu(self.inner(x))
+
+
+@settings(max_examples=25)
+@given(net=networks(), seed=st.integers(0, 100))
+def test_gradients_of_random_networks(net, seed):
+    """One step. Rounding may take a value over the kink of a ReLU or change which is the largest in a window."""
+    bench = Bench(lambda: net, IMAGE)
+    found = bench.found(steps=np.ones(N_ROWS, dtype=np.int64))
+    assert isinstance(found, traced.Traced), found
+    one = {"steps": np.ones(N_ROWS, dtype=np.int64), "round": seed}
+    fast, slow = bench.trained(per_client.train, **one), bench.trained(reference.train, **one)
+    assert ((fast - slow).norm(dim=1) < 0.02 * slow.norm(dim=1)).all()
+    assert ((fast - slow).norm(dim=1).median() < 1e-3 * slow.norm(dim=1)).all()
+
+
+# ---------------------------------------------------------------- random numbers
+
+
+def dropouts():
+    return nn.Sequential(nn.Flatten(), nn.Linear(240, 30), nn.ReLU(), nn.Dropout(0.4), nn.Linear(30, N_CLASSES))
+
+
+def test_dropout_draws_from_the_stream_of_the_device(monkeypatch):
+    bench = Bench(lambda: nn.Sequential(nn.Dropout2d(0.3), *dropouts()), IMAGE)
+    assert isinstance(bench.found(), traced.Traced)
+    fast = [bench.trained(lambda job, n=n: per_client.train(job, n)) for n in (1, 3)]
+    torch.testing.assert_close(*fast, rtol=0, atol=0)
+    monkeypatch.setattr(per_client, "find", lambda *_: "no")
+    slow = bench.trained(per_client.train)
+    torch.testing.assert_close(fast[0], slow, rtol=1e-4, atol=1e-6)
+    assert not torch.allclose(bench.trained(per_client.train, round=2), slow)
+
+
+# ---------------------------------------------------------------- what falls back
+
+
+class Own(nn.Module):
+    """A dense layer around which something is done that no list of kernels can repeat."""
+
+    def __init__(self, extra):
+        super().__init__()
+        self.first, self.out, self.extra, self.calls = nn.Linear(12, 12), nn.Linear(12, N_CLASSES), extra, 0
+        self.noise = torch.zeros(12)
+
+    def forward(self, x):
+        return self.out(self.extra(self, self.first(x)))
+
+
+def by_value(own, x):
+    return x * 2 if x.sum().item() > 0 else x
+
+
+def by_array(own, x):
+    return x * float(np.sign(x.detach().numpy()[:, 0].sum()) + 2)
+
+
+def counting(own, x):
+    own.calls += 1
+    return x * own.calls
+
+
+def drawing(own, x):
+    return x * 2 if random.random() < 0.5 else x
+
+
+def selecting(own, x):
+    return x + x[x > 0].mean()
+
+
+def keeping(own, x):
+    own.noise.add_(x.detach().mean(0))
+    return x + own.noise
+
+
+def sparse(own, x):
+    return x + functional.embedding(torch.zeros(len(x), dtype=torch.int64), own.out.weight, sparse=False)
+
+
+OTHERS = {
+    "a value decides": (by_value, "aten._local_scalar_dense"),
+    "an array decides": (by_array, "Tensor.numpy"),
+    "it counts": (counting, "'calls'"),
+    "random numbers of Python": (drawing, "random numbers of Python"),
+    "sizes depend on values": (selecting, "depend on the values"),
+    "a tensor that is no statistic": (keeping, "no running statistic"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_falls_back_and_tells_why(name):
+    extra, why = OTHERS[name]
+    found = Bench(lambda: Own(extra), ROW).found()
+    assert isinstance(found, str)
+    assert why in found
+
+
+@pytest.mark.parametrize("name", ["a value decides", "an array decides", "sizes depend on values"])
+def test_what_falls_back_is_trained_by_autograd(name):
+    Bench(lambda: Own(OTHERS[name][0]), ROW).check()
+
+
+def hooked():
+    net = nn.Sequential(nn.Linear(12, 9), nn.Tanh(), nn.Linear(9, N_CLASSES))
+    net[1].register_forward_hook(lambda module, given, found: 2 * found)
+    return net
+
+
+def test_hooks_and_objectives_of_ones_own_fall_back():
+    bench = Bench(hooked, ROW)
+    assert "'1'" in bench.found()
+    bench.check()
+    plain = Bench(NETWORKS["frozen"][1], ROW)
+    assert "objective" in plain.found(objective=lambda module, x, y, weight: module(x).sum())
+
+
+def test_stores_of_many_sizes_fall_back():
+    bench = Bench(NETWORKS["frozen"][1], ROW)
+    job = bench.job(batch_size=0)
+    store = job.work.store._replace(size=np.array([3, 5, 7, 20]))
+    assert "differ in size" in bench.found(batch_size=0, store=store)
+    bench.check(batch_size=0, store=store)
+
+
+# ---------------------------------------------------------------- compiled kernels
+
+
+@pytest.fixture
+def no_compiler(monkeypatch):
+    monkeypatch.setenv("FEDCELL_COMPILER", "none")
+    native.library.cache_clear()
+    yield
+    native.library.cache_clear()
+
+
+def test_without_a_compiler_kernels_are_those_of_pytorch(no_compiler):
+    assert native.library(native.IMAGES) is None
+    bench = Bench(NETWORKS["resnet, group norm"][1], IMAGE)
+    assert isinstance(bench.found(), traced.Traced)
+    bench.check()
+
+
+def test_a_compiler_that_fails_is_none(monkeypatch, tmp_path):
+    broken = tmp_path / "broken"
+    broken.write_text("#!/bin/sh\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("FEDCELL_COMPILER", str(broken))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    native.library.cache_clear()
+    try:
+        assert native.library(native.IMAGES) is None
+    finally:
+        native.library.cache_clear()
+
+
+def test_a_result_does_not_depend_on_the_workers():
+    bench = Bench(lambda: resnet(lambda n: nn.GroupNorm(4, n)), IMAGE)
+    alone, three = (bench.trained(lambda job, n=n: per_client.train(job, n)) for n in (1, 3))
+    torch.testing.assert_close(alone, three, rtol=0, atol=0)
