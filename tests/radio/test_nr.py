@@ -149,3 +149,17 @@ def test_planners_keep_the_deadline_on_the_link(method: str, tmp_path: Path) -> 
     outcomes = "".join(record.columns["outcome"])
     assert outcomes.count("D") > 10
     assert outcomes.count("T") <= 0.1 * outcomes.count("D")
+
+
+@given(st.lists(st.tuples(st.floats(-25, 45), st.floats(4, 8)), min_size=1, max_size=20), st.floats(0.001, 0.9))
+def test_the_scheme_is_the_highest_of_all_within_the_target(links: list[tuple[float, float]], target: float) -> None:
+    sinr, band = db_to_ratio(np.array(links)[:, 0]), 10 ** np.array(links)[:, 1]
+    found, known = nr.blocks(band, sinr, target, 1), nr.tables()
+    symbols = nr.ELEMENTS * np.maximum(band / 180e3, 1.0)
+    for k, scheme in enumerate(found.scheme):
+        fits = [
+            number
+            for number, efficiency in enumerate(known.efficiency)
+            if nr.block_error(np.array(number), symbols[k] * efficiency, sinr[k]) <= target
+        ]
+        assert scheme == max(fits, default=0)
