@@ -21,6 +21,9 @@ PAPERS = {  # figures and tables with results; drawings of a system are none
     "recycling": "fig2 fig3 fig4 fig5 fig6 table5c contrast",
     "pruning": "fig2 fig3 fig4 fig5 fig6 fig7 fig8",
     "video": "ceilings",
+    "sionna": "pathloss link correlation",
+    "fedl": "slots",
+    "joint": "assignment accuracy",
 }
 
 

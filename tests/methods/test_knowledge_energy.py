@@ -397,3 +397,56 @@ def test_printed_share_of_the_rest_is_smaller(cell):
 def test_worlds_without_a_band_to_share_are_refused(cell, changes, word):
     with pytest.raises(BadInput, match=word):
         begin(cell(**changes), methods.parse("knowledge").build())
+
+
+# ---------------------------------------------------------------- in turn
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_slots_cost_what_shares_of_the_band_cost(seed):
+    """The same time and band for the same bits: with power to spare the best slots are the best shares."""
+    rng = np.random.default_rng(seed)
+    offer = random_offer(rng, 6)._replace(send_s=np.full(6, 0.7), load=rng.uniform(0.01, 0.3, 6))
+    side_by_side = offer._replace(least=np.zeros(6), power_watt=np.full(6, 1e9))
+    in_turn = side_by_side._replace(in_turn=True)
+    weight, everyone = rng.uniform(0.1, 2.0, 6), np.arange(6)
+    one, other = (allocate(some, weight, everyone) for some in (side_by_side, in_turn))
+    np.testing.assert_allclose(other.share, one.share)
+    np.testing.assert_allclose(other.joule, one.joule)
+    np.testing.assert_allclose(other.power_watt, one.power_watt / one.share)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_other_slots_cost_less(seed):
+    rng = np.random.default_rng(seed)
+    load, noise, power = rng.uniform(0.01, 0.2, 4), 10 ** rng.uniform(-3, -1, 4), np.full(4, 5.0)
+    offer = Offer(np.zeros(4), np.full(4, 0.5), load, noise, power, load / np.log1p(power / noise), np.full(4, np.inf))
+    weight = rng.uniform(0.1, 2.0, 4)
+    found = allocate(offer._replace(in_turn=True), weight, np.arange(4))
+    assert found.share.sum() == pytest.approx(1.0)
+    assert (found.power_watt <= power * (1 + 1e-12)).all()
+    np.testing.assert_allclose(found.share * np.log1p(found.power_watt / noise), load)  # every bit is sent in its slot
+    for _ in range(300):
+        share = offer.least + (1 - offer.least.sum()) * rng.dirichlet(np.ones(4))
+        joule = noise * np.expm1(load / share) * share * 0.5
+        assert (weight * joule).sum() >= (weight * found.joule).sum() * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("rule", ["lyapunov", "rotation", "myopic"])
+def test_turns_end_by_the_deadline_and_cost_what_was_planned(cell, rule):
+    problem = cell(access="tdma", rounds=8)
+    history = run(problem, f"knowledge:scheduler={rule},mean_energy_joule=0.02,n_selected=4")
+    outcomes = "".join(row.outcome for row, _ in history)
+    assert outcomes.count("D") > 8
+    assert set(outcomes) <= {"D", "."}
+    planned = spent(history).sum(axis=1)
+    paid = [row.compute_joule + row.radio_joule for row, _ in history]
+    np.testing.assert_allclose(planned, paid, rtol=1e-6)
+
+
+def test_a_device_that_is_not_ready_when_slots_begin_stays_out(cell):
+    problem = cell(access="tdma", cycles_per_sample=type(CELL.cpu_hz)((1e3, 1e8), "choice"))
+    slow = problem.world.devices.cycles_per_sample > 1e4
+    history = run(problem, "knowledge")
+    assert (history[-1][1].method.times[slow] == 0).all()
+    assert (history[-1][1].method.times[~slow] > 0).any()

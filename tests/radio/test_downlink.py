@@ -113,3 +113,22 @@ def test_planners_keep_time_and_energy_for_the_way_down(method: str, kind: str, 
     text = fedcell.report.text([record])
     assert "downlink" in text
     assert "receive" in text
+
+
+@pytest.mark.parametrize("kind", ["broadcast", "unicast"])
+@pytest.mark.parametrize("deadline_s", [np.inf, 50.0])
+def test_a_device_that_nothing_reaches_holds_nobody_up(kind: str, deadline_s: float) -> None:
+    """On the 5G link a deep fade leaves no rate: that device is lost, the others train as if it were not asked."""
+    gain, config = np.array([3e-9, 1e-9, 1e-22]), {"downlink": kind, "link": "nr", **DOWN}
+    world, observation, decision = scene(3, config=config, gain=gain, power_watt=1.0, deadline_s=deadline_s)
+    world = world._replace(model_bit=1e6)
+    uplink = transmit(world, observation, decision, seed=1)
+    assert uplink.outcome[2] == (Outcome.OUTAGE if np.isinf(deadline_s) else Outcome.LATE)
+    assert uplink.compute_joule[2] == uplink.radio_joule[2] == uplink.sent_bit[2] == 0
+    assert np.isfinite(uplink.round_s)
+    without = transmit(world, observation, decision._replace(selected=np.array([True, True, False])), seed=1)
+    assert (uplink.outcome[:2] == Outcome.DELIVERED).all()
+    if kind == "broadcast":  # whom it cannot reach a station does not wait for
+        assert uplink.downlink_bit == without.downlink_bit
+        assert (uplink.upload_s[:2] == without.upload_s[:2]).all()
+        assert uplink.round_s == without.round_s or np.isfinite(deadline_s)

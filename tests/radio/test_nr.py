@@ -18,16 +18,21 @@ from fedcell.types import Outcome
 from fedcell.units import db_to_ratio
 
 SAMPLE = json.loads((Path(__file__).parent / "sionna_sample.json").read_text())
-FINE_DB = np.arange(-5, 25, 0.005)
+FINE_DB = np.arange(nr.LOWEST_DB, 25, 0.005)
 
 
-@pytest.mark.parametrize("mcs", range(3, 29))
+@pytest.mark.parametrize("mcs", range(29))
 def test_thresholds_are_within_a_tenth_of_a_decibel_of_sionna(mcs: int) -> None:
-    """At every MCS, code blocks of three sizes need the SINR that Sionna says for errors of 50 %, 10 % and 1 %."""
+    """At every MCS, code blocks of several sizes need the SINR that Sionna says for errors of 50 %, 10 % and 1 %.
+
+    From MCS 3 on that is its abstraction. It has none below; there it is what its encoder and decoder do at sizes that
+    the tables were not made from.
+    """
     found = [one for one in SAMPLE["thresholds"] if one[0] == mcs]
-    assert len(found) >= 5
+    assert len(found) >= 4
+    assert nr.tables().mcs[mcs] == mcs
     for _, size, level, theirs_db in found:
-        error = nr.code_block_error(np.array(mcs - 3), np.array(float(size)), db_to_ratio(FINE_DB))
+        error = nr.code_block_error(np.array(mcs), np.array(float(size)), db_to_ratio(FINE_DB))
         ours_db = FINE_DB[np.argmax(error <= level)]
         assert abs(ours_db - theirs_db) <= 0.1
 
@@ -39,7 +44,7 @@ def test_schemes_and_block_errors_are_those_of_sionna() -> None:
         band = elements / nr.ELEMENTS * 180e3
         near = nr.blocks(np.full(3, band), db_to_ratio(sinr_db + np.array([-0.1, 0.0, 0.1])), 0.1, 4)
         ours = known.mcs[near.scheme]
-        assert ours[0] <= mcs <= ours[2] or ours[1] == mcs == 3, (sinr_db, elements)
+        assert ours[0] <= mcs <= ours[2] or (mcs == 3 and ours[1] <= 3), (sinr_db, elements)  # it has none below 3
         if (ours == mcs).all() and -5 < sinr_db < nr.HIGHEST_DB:  # beyond what was simulated, each has its own rule
             low, high = near.fails[0][2], near.fails[0][0]
             assert low - 0.02 <= tbler <= high + 0.02, (sinr_db, elements, mcs)
@@ -149,3 +154,17 @@ def test_planners_keep_the_deadline_on_the_link(method: str, tmp_path: Path) -> 
     outcomes = "".join(record.columns["outcome"])
     assert outcomes.count("D") > 10
     assert outcomes.count("T") <= 0.1 * outcomes.count("D")
+
+
+@given(st.lists(st.tuples(st.floats(-25, 45), st.floats(4, 8)), min_size=1, max_size=20), st.floats(0.001, 0.9))
+def test_the_scheme_is_the_highest_of_all_within_the_target(links: list[tuple[float, float]], target: float) -> None:
+    sinr, band = db_to_ratio(np.array(links)[:, 0]), 10 ** np.array(links)[:, 1]
+    found, known = nr.blocks(band, sinr, target, 1), nr.tables()
+    symbols = nr.ELEMENTS * np.maximum(band / 180e3, 1.0)
+    for k, scheme in enumerate(found.scheme):
+        fits = [
+            number
+            for number, efficiency in enumerate(known.efficiency)
+            if nr.block_error(np.array(number), symbols[k] * efficiency, sinr[k]) <= target
+        ]
+        assert scheme == max(fits, default=0)

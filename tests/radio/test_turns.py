@@ -57,7 +57,7 @@ def test_the_most_steps_end_in_time_although_all_wait(deadline: float) -> None:
     assert not more.delivered.all()
 
 
-@pytest.mark.parametrize("method", ["recycling", "pruning", "knowledge:scheduler=lyapunov"])
+@pytest.mark.parametrize("method", ["recycling", "pruning"])
 def test_rules_that_need_bands_side_by_side_refuse_turns(method: str, tmp_path) -> None:
     with pytest.raises(BadInput, match=r"does not go with world\.access = 'tdma'"):
         fedcell.run(method, "cell", {"world.access": "tdma", "rounds": 1}, out=str(tmp_path / "run"))

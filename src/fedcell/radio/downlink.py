@@ -1,8 +1,9 @@
 """The way down: how long the model takes to reach the devices, what listening costs, and the bits of the stations.
 
 A station sends to the devices that a round selects. `broadcast`: once for all of a cell on the whole band, as slowly
-as the weakest of them needs; every one listens until the end. `unicast`: to each its own, on an equal share of band and
-power. Channels are those of the way up, and so is the kind of link; with `nr` the mean number of attempts counts.
+as the weakest of them needs that it reaches at all; every one listens until the end. `unicast`: to each its own, on an
+equal share of band and power. Channels are those of the way up, and so is the kind of link; with `nr` the mean number
+of attempts counts.
 """
 
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from . import link, rate
 class WayDown(NamedTuple):
     """What a round's way down costs; `[n_devices]`, zero for devices that are not selected."""
 
-    seconds: Floats
+    seconds: Floats  # infinite for a device that nothing reaches
     joule: Floats  # of listening
     bit: float  # sent by all stations
 
@@ -40,9 +41,11 @@ def download(world: World, observation: Observation, decision: Decision) -> WayD
     else:
         rate_bps = rate_down_bps(world, observation, np.ones(len(selected)))
         slowest, largest = np.full(world.n_cells, np.inf), np.zeros(world.n_cells)
-        np.minimum.at(slowest, cell[selected], rate_bps[selected])
-        np.maximum.at(largest, cell[selected], bits[selected])
-        seconds = np.where(selected, _seconds(largest, slowest)[cell], 0.0)
+        reached = selected & (rate_bps > 0)
+        np.minimum.at(slowest, cell[reached], rate_bps[reached])
+        np.maximum.at(largest, cell[reached], bits[reached])
+        never = np.where(selected & (bits > 0), np.inf, 0.0)
+        seconds = np.where(reached, _seconds(largest, slowest)[cell], never)
         sent_bit = float(largest.sum())
     watt = observation.devices.receive_watt
     joule = np.zeros_like(seconds) if watt is None else watt * np.where(np.isfinite(seconds), seconds, 0.0)

@@ -5,13 +5,14 @@ A payload is cut into transport blocks, one a slot. For each the link takes the 
 combining): after `i` of them it is as if it had been sent once at `i` times the SINR, so it fails with probability
 `p_i`, takes `1 + p_1 + ... + p_(M-1)` attempts in the mean, and is lost with probability `p_M`.
 
-Error rates of code blocks are those of Sionna's physical abstraction, stored in `nr.npz` by `benchmarks/nr_tables.py`.
+Error rates of code blocks are those of Sionna's physical abstraction, stored in `nr.npz` by `benchmarks/nr_tables.py`;
+MCS 0 to 2, which it lacks, were simulated with its encoder and decoder (`benchmarks/nr_low_rates.py`).
 One layer, one antenna; the SINR is the same over the band and for all attempts of an upload.
 
 Reference: 3GPP TS 38.214, Table 5.1.3.1-1 (MCS) and section 5.1.3.2 (size); TS 38.212, section 5.2.2 (code blocks)
 """
 
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -23,7 +24,7 @@ from .cost import RESOURCE_BLOCK_HZ
 
 SLOT_S = 1e-3  # at a subcarrier spacing of 15 kHz
 ELEMENTS = 156.0  # of a resource block in a slot that carry data, of 12 * 14
-LOWEST_DB = -5.0  # below it nothing is decoded; the tables begin there
+LOWEST_DB = -12.0  # below it nothing is decoded; the tables begin there
 HIGHEST_DB = 20.0  # the last SINR that was simulated
 TRANSPORT_CRC_BIT, SHORT_CRC_BIT, SHORT_BIT = 24.0, 16.0, 3824.0
 CODE_CRC_BIT = 24.0
@@ -38,6 +39,11 @@ class Tables(NamedTuple):
     mcs: Ints  # [n_mcs], their numbers in the standard
     modulation: Floats  # [n_mcs], bits a symbol
     code_rate: Floats  # [n_mcs]
+
+    @property
+    def efficiency(self) -> Floats:
+        """Bits a symbol, `[n_mcs]`."""
+        return self.modulation * self.code_rate
 
 
 class Blocks(NamedTuple):
@@ -136,13 +142,44 @@ def blocks(bandwidth_hz: Floats, sinr: Floats, target: float, n_attempts: int) -
     size = band / RESOURCE_BLOCK_HZ
     bit_each = ELEMENTS * np.maximum(size, 1.0)
     seconds = SLOT_S * np.maximum(np.divide(1.0, size, out=np.full_like(size, np.inf), where=size > 0), 1.0)
-    every = np.arange(len(known.mcs)).reshape(-1, *[1] * band.ndim)
-    efficiency = known.modulation * known.code_rate
-    fits = block_error(every, bit_each * efficiency[every], quality) <= target
-    scheme = np.where(fits.any(axis=0), len(known.mcs) - 1 - fits[::-1].argmax(axis=0), 0)
-    bit = bit_each * efficiency[scheme]
+    scheme = _highest(bit_each.ravel(), quality.ravel(), target).reshape(band.shape)
+    bit = bit_each * known.efficiency[scheme]
     fails = np.array([block_error(scheme, bit, quality * count) for count in range(1, n_attempts + 1)])
     return Blocks(scheme, bit, seconds, np.minimum.accumulate(fails, axis=0))
+
+
+def _highest(bit_each: Floats, sinr: Floats, target: float) -> Ints:
+    """The highest scheme within the target, 0 if none is: tried from the highest that can be on downwards, `[n]`.
+
+    Args:
+        bit_each: `[n]`, symbols of a block.
+        sinr: `[n]`.
+        target: as for `blocks`.
+    """
+    known = tables()
+    scheme = np.searchsorted(_possible_db(target), ratio_to_db(sinr), side="right") - 1
+    left = np.flatnonzero(scheme >= 0)
+    while len(left):
+        tried = scheme[left]
+        fails = block_error(tried, bit_each[left] * known.efficiency[tried], sinr[left]) > target
+        left = left[fails]
+        scheme[left] -= 1
+        left = left[scheme[left] >= 0]
+    return np.maximum(scheme, 0)
+
+
+@lru_cache(maxsize=8)
+def _possible_db(target: float) -> Floats:
+    """The SINR below which neither a scheme nor a higher one is within the target, whatever the size; ascending.
+
+    A transport block fails no less than its code blocks, and these no less than the best size at the points around.
+    """
+    known = tables()
+    best = known.error[:, :, known.snr_db <= HIGHEST_DB].min(axis=1)
+    there = best <= target
+    first = np.where(there.any(axis=1), there.argmax(axis=1), best.shape[1] - 1)
+    before_db = known.snr_db[np.maximum(first - 1, 0)]
+    return np.asarray(np.minimum.accumulate(before_db[::-1])[::-1])
 
 
 def rate_bps(found: Blocks, sinr: Floats) -> Floats:

@@ -74,7 +74,7 @@ def transmit(world: World, observation: Observation, decision: Decision, seed: i
         budget = np.full_like(budget, decision.budget_joule)
     heard = _listened(down, budget, selected, decision.deadline_s, observation.response_s is None)
     budget = budget - heard.joule
-    plan = unhindered(world, observation, decision)
+    plan = _begun(unhindered(world, observation, decision), heard.never)
     plan, repeats, decoded = _with_errors(world, observation, decision, plan, selected, seed)
     if sends is not None:
         plan, decoded = plan._replace(upload_s=np.where(sends, plan.upload_s, 0.0)), sends
@@ -179,19 +179,31 @@ class Listened(NamedTuple):
     joule: float | Floats
     deadline_s: float | Floats  # seconds that are left
     broke: Bools  # ran out of energy before the model was there
+    never: Bools  # cannot be reached, and no deadline ends the wait: it does nothing
+
+
+def _begun(plan: Unhindered, never: Bools) -> Unhindered:
+    """The work of devices that got a model; the others have nothing to compute and no rate."""
+    if not never.any():
+        return plan
+    compute_s, upload_s, joule = (np.where(never, 0.0, part) for part in plan[:3])
+    return Unhindered(compute_s, upload_s, joule, plan.silent | never)
 
 
 def _listened(down: WayDown | None, budget: Floats, devices: Ints, deadline_s: float, timed: bool) -> Listened:
     """Listening of the selected devices; `timed`: it takes of the round, and not of an answer time that is drawn."""
+    nobody = np.zeros(len(devices), dtype=np.bool_)
     if down is None:
-        return Listened(0.0, 0.0, deadline_s, np.zeros(len(devices), dtype=np.bool_))
+        return Listened(0.0, 0.0, deadline_s, nobody, nobody)
     seconds, joule = down.seconds[devices], down.joule[devices]
+    never = np.isinf(seconds) if timed and not isfinite(deadline_s) else nobody
+    seconds = np.where(never, 0.0, seconds)
     cut = _share(np.minimum(seconds, deadline_s), seconds)  # nobody listens beyond the deadline
     joule = joule * np.where(seconds > 0, cut, 1.0)
     broke = joule > budget * (1 + TOLERANCE)
     if not timed:
-        return Listened(0.0, np.minimum(joule, budget), deadline_s, broke)
-    return Listened(seconds, np.minimum(joule, budget), np.maximum(deadline_s - seconds, 0.0), broke)
+        return Listened(0.0, np.minimum(joule, budget), deadline_s, broke, nobody)
+    return Listened(seconds, np.minimum(joule, budget), np.maximum(deadline_s - seconds, 0.0), broke, never)
 
 
 def _waits_s(world: World, cell: Ints, plan: Unhindered, heard_s: float | Floats) -> Floats | None:

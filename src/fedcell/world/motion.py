@@ -45,12 +45,18 @@ def waypoints_m(settings: WorldConfig, seed: int, now_s: float) -> Floats:
     All legs of a device take equally long, `mean length / speed`, so that its place follows from the number of the leg
     alone; its speed differs from leg to leg around the mean that `speed_m_per_s` gives it.
     """
-    leg_s = mean_leg_m(settings) / hardware(settings, seed).column("speed_m_per_s", settings.speed_m_per_s)
-    device = np.arange(settings.n_devices)
-    done = now_s / leg_s + uniforms(seed, SETUP, "world.waypoint_phase", device, 0)
+    leg_s, phase = _legs(settings, seed)
+    device, done = np.arange(settings.n_devices), now_s / leg_s + phase
     leg = np.floor(done)
     begin, end = (_points_m(settings, seed, device, leg.astype(np.int64) + k) for k in (0, 1))
     return np.asarray(begin + (done - leg)[:, None] * (end - begin))
+
+
+@lru_cache(maxsize=8)
+def _legs(settings: WorldConfig, seed: int) -> tuple[Floats, Floats]:
+    """Seconds of a leg of every device, and the share of its first one that is behind it at time 0."""
+    leg_s = mean_leg_m(settings) / hardware(settings, seed).column("speed_m_per_s", settings.speed_m_per_s)
+    return leg_s, uniforms(seed, SETUP, "world.waypoint_phase", np.arange(settings.n_devices), 0)
 
 
 def _points_m(settings: WorldConfig, seed: int, device: Ints, number: Ints) -> Floats:

@@ -1,5 +1,6 @@
 """Where base stations and devices stand: a disc, a square, or several cells."""
 
+from functools import lru_cache
 from math import ceil, pi, sqrt
 
 import numpy as np
@@ -89,6 +90,7 @@ def push_out_m(offset_m: Floats, min_distance_m: float) -> Floats:
     return np.where(distance_m < min_distance_m, bearing * min_distance_m, offset_m)
 
 
+@lru_cache(maxsize=8)
 def lattice_m(n_cells: int, spacing_m: float) -> Floats:
     """The `n_cells` innermost points of a hexagonal lattice, ring by ring around the origin.
 
@@ -103,7 +105,9 @@ def lattice_m(n_cells: int, spacing_m: float) -> Floats:
     x_m, y_m = spacing_m * (q + 0.5 * r), spacing_m * sqrt(0.75) * r
     ring = np.maximum(np.maximum(np.abs(q), np.abs(r)), np.abs(q + r))
     order = np.lexsort((np.arctan2(y_m, x_m) % (2.0 * pi), ring))[:n_cells]
-    return np.stack([x_m[order], y_m[order]], axis=1)
+    found = np.stack([x_m[order], y_m[order]], axis=1)
+    found.flags.writeable = False  # it is kept
+    return found
 
 
 def cells(n_devices: int, n_cells: int, per_cell: tuple[int, ...] = ()) -> Ints:

@@ -36,7 +36,6 @@ from ..parts.defaults import LocalConfig, setting, steps_of, work_of
 from ..parts.personal import judge_own, models_of, n_classes_of, own_models, own_starts, remembered, starts
 from ..parts.resources import plan
 from ..parts.schedulers import SCHEDULERS, schedule
-from ..parts.turns import refuse_turns
 from . import energy
 from .means import class_mean_report, held, knowledge_width, means_of, merged, payload_bit, pull_strength
 
@@ -159,9 +158,6 @@ def init(config: Config, problem: Problem, params: Tensor) -> State:
 
 def _refuse(config: Config, problem: Problem) -> None:
     settings = problem.world.settings
-    if config.scheduler in ENERGY:
-        why = "its shares of the band are those of devices that all send until the deadline"
-        refuse_turns(problem, f"knowledge.scheduler = {config.scheduler!r}", why)
     if config.scheduler in ENERGY and settings.access == "block":
         raise BadInput(
             f"knowledge.scheduler = {config.scheduler!r} shares a band and world.access = {settings.access!r} has "
@@ -193,14 +189,13 @@ def decide(config: Config, problem: Problem, state: State, observation: Observat
     n_feasible = 0
     for number in np.unique(cell):  # every cell has a band of its own
         at = np.flatnonzero(cell == number)
-        offer = energy.offer_of(problem, observation, draft, left, at)
-        grant = _chosen(config, problem, state, observation, offer, at)
+        offer, grant = _granted(config, problem, state, observation, draft, left, at)
         chosen = at[grant.device]
         share[chosen], power[chosen], joule[chosen] = grant.share, grant.power_watt, grant.joule
         n_feasible += int(energy.feasible(offer).sum())
     return draft._replace(
         selected=share > 0,
-        bandwidth_hz=share * settings.bandwidth_hz,
+        bandwidth_hz=(share > 0 if settings.access == "tdma" else share) * settings.bandwidth_hz,
         power_watt=power,
         info={"n_feasible": float(n_feasible), "band": float(share.sum()), **_columns(state, budget, joule)},
     )
@@ -224,14 +219,45 @@ def _draft(config: Config, problem: Problem, observation: Observation) -> Decisi
     )
 
 
+def _granted(
+    config: Config,
+    problem: Problem,
+    state: State,
+    observation: Observation,
+    draft: Decision,
+    spendable_joule: Floats,
+    at: Ints,
+) -> tuple[energy.Offer, energy.Grant]:
+    """What the devices `at` of one band offer, and who of them is chosen; in turn with the best start of the slots."""
+    starts: list[float | None] = [None]
+    if problem.world.settings.access == "tdma":
+        starts = list(energy.starts_s(problem, observation, draft, at))
+    offers = [energy.offer_of(problem, observation, draft, spendable_joule, at, start_s) for start_s in starts]
+    found = [(offer, _chosen(config, problem, state, observation, offer, at)) for offer in offers]
+
+    def worth(pair: tuple[energy.Offer, energy.Grant]) -> tuple[float, float]:
+        device, joule = pair[1].device, pair[1].joule
+        if config.scheduler != "lyapunov":
+            return float(len(device)), -float(joule.sum())
+        reward = _reward(config, problem, observation, at)
+        return float((reward[device] - state.queue_joule[at][device] * joule).sum()), 0.0
+
+    return max(found, key=worth)
+
+
+def _reward(config: Config, problem: Problem, observation: Observation, at: Ints) -> Floats:
+    """`R_k = V gamma_t D_k` of the devices `at`."""
+    worth = config.trade * WEIGHTS[config.fade](observation.round, problem.n_rounds)
+    return np.asarray(worth * observation.store.size[at].astype(np.float64))
+
+
 def _chosen(
     config: Config, problem: Problem, state: State, observation: Observation, offer: energy.Offer, at: Ints
 ) -> energy.Grant:
     """The rule of the settings for the devices `at` of one band."""
     t, n_rounds = observation.round, problem.n_rounds
     if config.scheduler == "lyapunov":
-        worth = config.trade * WEIGHTS[config.fade](t, n_rounds)
-        reward = worth * observation.store.size[at].astype(np.float64)
+        reward = _reward(config, problem, observation, at)
         return energy.by_queues(offer, state.queue_joule[at], reward, config.zero_queue)
     if config.scheduler == "rotation":
         return energy.in_turns(offer, state.times[at], COUNTS[config.pattern](t, n_rounds, config.n_selected))

@@ -2,7 +2,11 @@
 
 Sending slower costs less, so a device uses all the time that computing leaves, `T_k = T_max - T_k^L`, and needs the
 power `(s B N0 / h) (2^(Q / (T_k s B)) - 1)` for a share `s` of the band. Shares are those of least weighted energy.
-Not a method itself: it has no `build`.
+
+Where a cell sends in turn, all slots lie in the time `W` that is left once everyone chosen has computed. A slot of
+`s W` on the whole band costs what a share `s` of the band costs over all of `W`, with the power `(B N0 / h)
+(2^(Q / (W s B)) - 1)`, so the same shares cost least. `W` begins when a share of the cell's devices has computed: that of
+`STARTS` which is worth most. Not a method itself: it has no `build`.
 
 Reference: chen-ch4, sections 4.2 to 4.4 and 5
 """
@@ -18,6 +22,7 @@ from ...solve.energy_bandwidth import effort, least_energy_shares, least_share
 from ...types import Bools, Decision, Floats, Ints, Observation, Problem
 
 SMALL_QUEUE = 1e-6  # joules, stands for an empty queue where the band is shared by queues
+STARTS = (0.25, 0.5, 0.75, 0.9, 1.0)  # shares of a cell's devices that have computed when slots begin
 
 
 class Offer(NamedTuple):
@@ -31,6 +36,7 @@ class Offer(NamedTuple):
     least: Floats  # share at which it needs all its power; infinite where it cannot take part
     limit_joule: Floats  # most that it may spend in this round
     shared: bool = True  # whether shares add up to one, or each has a band of its own
+    in_turn: bool = False  # whether shares are slots of `send_s`, on the whole band
 
 
 class Grant(NamedTuple):
@@ -45,7 +51,27 @@ class Grant(NamedTuple):
 # ---------------------------------------------------------------- what devices offer
 
 
-def offer_of(problem: Problem, observation: Observation, draft: Decision, spendable_joule: Floats, at: Ints) -> Offer:
+def starts_s(problem: Problem, observation: Observation, draft: Decision, at: Ints) -> Floats:
+    """When the slots of a cell may begin, if its devices `at` send in turn."""
+    ready = ready_s(problem, observation, draft)[at]
+    ready = ready[observation.available[at] & (ready < draft.deadline_s)]
+    return np.unique(np.quantile(ready, STARTS, method="higher")) if len(ready) else np.array([draft.deadline_s])
+
+
+def ready_s(problem: Problem, observation: Observation, draft: Decision) -> Floats:
+    """When every device has got the model and computed, `[n_devices]`."""
+    left = room(problem.world, observation, draft._replace(selected=observation.available))
+    return np.asarray(draft.deadline_s - left.deadline_s + radio.times(problem.world, observation, draft)[0])
+
+
+def offer_of(
+    problem: Problem,
+    observation: Observation,
+    draft: Decision,
+    spendable_joule: Floats,
+    at: Ints,
+    start_s: float | None = None,
+) -> Offer:
     """The offer of the devices `at`, which share one band.
 
     Args:
@@ -54,11 +80,15 @@ def offer_of(problem: Problem, observation: Observation, draft: Decision, spenda
         draft: steps, clocks, payloads and the deadline.
         spendable_joule: `[n_devices]`, beside the limits of round and battery.
         at: device numbers.
+        start_s: when the first of them sends, if they do so in turn; those who are not ready by then stay out.
     """
     settings = problem.world.settings
     noise = np.broadcast_to(density_watt_per_hz(problem.world, observation), observation.gain.shape)[at]
     left = room(problem.world, observation, draft._replace(selected=observation.available))
     send_s = (left.deadline_s - radio.times(problem.world, observation, draft)[0])[at]
+    if start_s is not None:
+        in_time = ready_s(problem, observation, draft)[at] <= start_s
+        send_s = np.where(in_time, draft.deadline_s - start_s, 0.0)
     whole = draft._replace(bandwidth_hz=np.full(len(observation.gain), settings.bandwidth_hz))
     payload_bit = as_on_shannon(problem.world, observation, whole).payload_bit[at]
     reachable = payload_bit < HOPELESS * draft.payload_bit[at]
@@ -72,10 +102,18 @@ def offer_of(problem: Problem, observation: Observation, draft: Decision, spenda
         load=load,
         noise_watt=noise_watt,
         power_watt=power,
-        least=np.where(able, least_share(load, power / noise_watt), np.inf),
+        least=np.where(able, _least(load, power / noise_watt, start_s is not None), np.inf),
         limit_joule=np.minimum(left.budget_joule, spendable_joule)[at],
-        shared=settings.access == "fdma",
+        shared=settings.access in ("fdma", "tdma"),
+        in_turn=start_s is not None,
     )
+
+
+def _least(load: Floats, reach: Floats, in_turn: bool) -> Floats:
+    """The share, of the band or of the time, at which a load needs all the power there is."""
+    if not in_turn:
+        return least_share(load, reach)
+    return np.divide(load, np.log1p(reach), out=np.full_like(load, np.inf), where=reach > 0)
 
 
 def feasible(offer: Offer) -> Bools:
@@ -114,8 +152,9 @@ def allocate(offer: Offer, weight: Floats, device: Ints, zero: str = "shared") -
     if offer.shared:
         # Deviation: the source gives devices with an empty queue the least share, which wastes band and power.
         share = _shares(offer, np.maximum(weight[device], SMALL_QUEUE if zero == "shared" else 0.0), device)
-    power = np.minimum(offer.noise_watt[device] * effort(offer.load[device], share), offer.power_watt[device])
-    return Grant(device, share, power, offer.compute_joule[device] + power * offer.send_s[device])
+    busy = share if offer.in_turn else 1.0  # share of the time in which a device sends
+    power = np.minimum(offer.noise_watt[device] * effort(offer.load[device], share) / busy, offer.power_watt[device])
+    return Grant(device, share, power, offer.compute_joule[device] + power * offer.send_s[device] * busy)
 
 
 def _shares(offer: Offer, weight: Floats, device: Ints) -> Floats:
