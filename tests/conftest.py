@@ -131,5 +131,5 @@ def pytest_collection_modifyitems(items):
         if item.get_closest_marker("alone") and ALONE not in item.path.parents:
             raise pytest.UsageError(f"{item.nodeid} runs alone: move it to {ALONE}, where `make test` looks for it")
         wanted = [SHARED[name] for name in getattr(item, "fixturenames", ()) if name in SHARED]
-        item.add_marker(pytest.mark.xdist_group(wanted[0] if wanted else str(item.path)))
+        item.add_marker(pytest.mark.xdist_group(wanted[0] if wanted else item.nodeid.partition("::")[0]))
     items.sort(key=lambda item: not set(getattr(item, "fixturenames", ())) & set(SHARED))
