@@ -131,5 +131,12 @@ def pytest_collection_modifyitems(items):
         if item.get_closest_marker("alone") and ALONE not in item.path.parents:
             raise pytest.UsageError(f"{item.nodeid} runs alone: move it to {ALONE}, where `make test` looks for it")
         wanted = [SHARED[name] for name in getattr(item, "fixturenames", ()) if name in SHARED]
-        item.add_marker(pytest.mark.xdist_group(wanted[0] if wanted else str(item.path)))
-    items.sort(key=lambda item: not set(getattr(item, "fixturenames", ())) & set(SHARED))
+        item.add_marker(pytest.mark.xdist_group(wanted[0] if wanted else item.nodeid.partition("::")[0]))
+    items.sort(key=_turn)
+
+
+def _turn(item):
+    """Tests that share something come first, those that run alone last: they let go of a cluster that others share."""
+    if item.get_closest_marker("alone"):
+        return 2
+    return 0 if set(getattr(item, "fixturenames", ())) & set(SHARED) else 1

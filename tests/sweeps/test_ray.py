@@ -26,6 +26,8 @@ from fedcell.methods.fedavg import build as plain
 def build(config):
     method = plain(config)
     def decide(problem, state, observation):
+        while observation.round > 4 and Path("wait").exists():
+            time.sleep(0.05)
         written = Path(f"{os.getpid()}.pids")
         written.write_text(f"{os.getpid()} {os.getppid()}")
         written.replace(f"pids-{problem.seed}")
@@ -139,6 +141,7 @@ def test_a_network_and_data_of_ones_own_go_to_the_cluster(ray_cluster):
 
 def test_ctrl_c_leaves_checkpoints_and_the_sweep_goes_on(ray_cluster, capsys):
     Path("slow.py").write_text(SLOW)
+    Path("wait").touch()  # no run ends before the other one has begun
     seen: set[str] = set()
 
     def stop(progress: record.Progress) -> None:
@@ -152,6 +155,7 @@ def test_ctrl_c_leaves_checkpoints_and_the_sweep_goes_on(ray_cluster, capsys):
     found = record.find("s")
     assert {(info.state, info.message) for info in found} == {("interrupted", "stopped by the user")}
     assert all(list(info.folder.glob("checkpoint-*")) for info in found)
+    Path("wait").unlink()
     assert main(["sweep", "--resume", "s", "--engine", "ray", "--quiet"]) == 0
     assert capsys.readouterr().out.count("finished") == 2
     assert all(same_as_alone(info) for info in record.find("s"))
@@ -160,8 +164,17 @@ def test_ctrl_c_leaves_checkpoints_and_the_sweep_goes_on(ray_cluster, capsys):
 # ---------------------------------------------------------------- whose cluster
 
 
+@pytest.fixture
+def single():
+    """A cluster of one node. A second process cannot tell the nodes of `ray_cluster` apart, which have one address."""
+    pytest.importorskip("ray").shutdown()
+    leave = machine.connect(None, cpus=2, store_bytes=200 << 20)
+    yield
+    leave()
+
+
 @pytest.mark.alone
-def test_a_cluster_of_its_own_goes_and_one_that_is_joined_stays(ray_cluster):
+def test_a_cluster_of_its_own_goes_and_one_that_is_joined_stays(single):
     import ray
 
     address = ray.get_runtime_context().gcs_address
