@@ -148,6 +148,8 @@ def test_what_a_stock_client_cannot_do_is_refused(tmp_path):
         stock(tmp_path, "scaffold")
     with pytest.raises(BadInput, match="codes updates"):
         Strategy("fedavg+topk")
+    with pytest.raises(BadInput, match=r"the server of fedbuff steps while devices still train, .* synchronous"):
+        Strategy("fedbuff")
     with pytest.raises(BadInput, match=r"unknown key 'deploy.nonsense'"):
         Strategy("fedavg", settings={"deploy.nonsense": 1})
 

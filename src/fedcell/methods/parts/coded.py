@@ -192,7 +192,10 @@ def _decoded(coding: Coding, payloads: Any, n: int, device: torch.device, rows: 
 def collect(
     method: Method, coding: Coding, problem: Problem, params: Tensor, state: CodedState, sent: Round
 ) -> tuple[Round, CodedState]:
-    """The method's; devices keep what they did not send from when it is sent, whenever it arrives."""
+    """The method's; devices keep what they did not send from when it is sent, whenever it arrives.
+
+    An upload that gets lost later, because its device is switched off, is lost as it was sent.
+    """
     seen, after = method.collect(planned(coding, problem), params, state.own, _without_rest(sent))
     return seen, CodedState(after, _rest_after(state, sent))
 
