@@ -22,7 +22,6 @@ from ...types import (
     Ints,
     Method,
     Observation,
-    Outcome,
     Problem,
     Round,
     Updates,
@@ -31,6 +30,7 @@ from ...types import (
     stateless,
     takes_means,
 )
+from .one_row import as_one
 from .sampling import draws, sampling
 from .surcharge import charged
 from .turns import CODED, refuse_air
@@ -150,16 +150,3 @@ def aggregate(
         return params, SummedState(state.own, memory)
     after, own = method.aggregate(problem, params, state.own, as_one(played, mean))
     return after, SummedState(own, memory)
-
-
-def as_one(played: Round, mean: Tensor) -> Round:
-    """The round as if one device that holds samples had been drawn and heard, with this update."""
-    one = np.flatnonzero(played.observation.available)[:1]
-    chosen = np.zeros(len(played.decision.selected), dtype=np.bool_)
-    chosen[one] = True
-    outcome = np.where(chosen, int(Outcome.DELIVERED), int(Outcome.IDLE))
-    return played._replace(
-        decision=played.decision._replace(selected=chosen),
-        updates=Updates(one, mean[None]),
-        uplink=played.uplink._replace(outcome=outcome),
-    )
