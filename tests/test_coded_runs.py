@@ -156,6 +156,7 @@ def test_a_sweep_over_the_fraction():
     [
         *("fedavg+topk:fraction=0.05", "scaffold+topk:fraction=0.05,lost=kept"),
         *("fedavg+qsgd:levels=4", "fedavg+sign", "osafl+randk:fraction=0.05", "fedavg+stc:fraction=0.05", "osafl+cast"),
+        *("fedavg+powersgd:rank=2,scheduler=latency,n_selected=3", "signsgd"),
     ],
 )
 def test_a_run_goes_on_bit_for_bit(text):
