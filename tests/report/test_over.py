@@ -83,7 +83,7 @@ def test_a_line_has_each_setting_once_if_the_first_method_has_none_of_them():
             for radius in (200.0, 400.0)
         ]
     lines = {one.line for one in over(compare(found), "world.radius_m")}
-    assert lines == {"fedavg", "prox mu=1", "prox mu=0.1"}
+    assert lines == {"fedavg", "prox (mu=1)", "prox (mu=0.1)"}
 
 
 @pytest.mark.parametrize(("key", "words"), [("world.radius", "did you mean"), ("world.n_devices", "in all runs")])

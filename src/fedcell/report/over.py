@@ -79,14 +79,24 @@ def _line(
     """The label of a group without the knob; or, if the knob is not a word of it, its method and what else differs."""
     words, knob = group.label.split(" "), f"{key}={written(one[key])}"
     if knob in words:
-        return " ".join(word for word in words if word != knob)
+        named = [word.partition("=")[0] for word in words]
+        unused = _without_effect(group, named)
+        return " ".join(word for word, name in zip(words, named, strict=True) if word != knob and name not in unused)
     name = Path(group.records[0].method.partition(":")[0]).stem
     alike = [other for other in every if any(key.startswith(f"{name}.") for key in other)]
     shown = [key for key in differ if key in one and len({repr(other.get(key)) for other in alike}) > 1]
-    config = group.records[0].config
-    unused = without_effect(from_dict(Config(), config), [key for key in shown if key in flat(config)])
-    shown = [key for key in shown if not unused.get(key)]
+    unused = _without_effect(group, shown)
+    shown = [key for key in shown if key not in unused]
     return " ".join([name, *(f"{key.removeprefix(name + '.')}={written(one[key])}" for key in shown)])
+
+
+def _without_effect(group: Group, keys: Sequence[str]) -> set[str]:
+    """Which settings of the world and the data change nothing in a group."""
+    config = group.records[0].config
+    known = flat(config)
+    return {
+        key for key, why in without_effect(from_dict(Config(), config), [k for k in keys if k in known]).items() if why
+    }
 
 
 def _order(knob: Any) -> tuple[int, float, str]:
