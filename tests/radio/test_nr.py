@@ -18,23 +18,24 @@ from fedcell.types import Outcome
 from fedcell.units import db_to_ratio
 
 SAMPLE = json.loads((Path(__file__).parent / "sionna_sample.json").read_text())
-FINE_DB = np.arange(nr.LOWEST_DB, 25, 0.005)
+KNOWN = nr.tables().mcs.tolist()
+FINE_DB = np.arange(nr.tables().snr_db[0], 25, 0.005)
 
 
-@pytest.mark.parametrize("mcs", range(29))
+@pytest.mark.parametrize("mcs", KNOWN)
 def test_thresholds_are_within_a_tenth_of_a_decibel_of_sionna(mcs: int) -> None:
-    """At every MCS, code blocks of several sizes need the SINR that Sionna says for errors of 50 %, 10 % and 1 %.
-
-    From MCS 3 on that is its abstraction. It has none below; there it is what its encoder and decoder do at sizes that
-    the tables were not made from.
-    """
+    """At every MCS, code blocks of three sizes need the SINR that Sionna says for errors of 50 %, 10 % and 1 %."""
     found = [one for one in SAMPLE["thresholds"] if one[0] == mcs]
     assert len(found) >= 4
-    assert nr.tables().mcs[mcs] == mcs
     for _, size, level, theirs_db in found:
-        error = nr.code_block_error(np.array(mcs), np.array(float(size)), db_to_ratio(FINE_DB))
+        error = nr.code_block_error(np.array(KNOWN.index(mcs)), np.array(float(size)), db_to_ratio(FINE_DB))
         ours_db = FINE_DB[np.argmax(error <= level)]
         assert abs(ours_db - theirs_db) <= 0.1
+
+
+def test_the_link_has_every_scheme_that_sionna_has_curves_for() -> None:
+    assert [*range(3, 29)] == KNOWN
+    assert {one[0] for one in SAMPLE["thresholds"]} == {*KNOWN}
 
 
 def test_schemes_and_block_errors_are_those_of_sionna() -> None:

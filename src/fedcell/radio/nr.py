@@ -5,8 +5,8 @@ A payload is cut into transport blocks, one a slot. For each the link takes the 
 combining): after `i` of them it is as if it had been sent once at `i` times the SINR, so it fails with probability
 `p_i`, takes `1 + p_1 + ... + p_(M-1)` attempts in the mean, and is lost with probability `p_M`.
 
-Error rates of code blocks are those of Sionna's physical abstraction, stored in `nr.npz` by `benchmarks/nr_tables.py`;
-MCS 0 to 2, which it lacks, were simulated with its encoder and decoder (`benchmarks/nr_low_rates.py`).
+Error rates of code blocks are those of Sionna's physical abstraction, stored in `nr.npz` by `benchmarks/nr_tables.py`.
+It has none for MCS 0 to 2, so the link has not either.
 One layer, one antenna; the SINR is the same over the band and for all attempts of an upload.
 
 Reference: 3GPP TS 38.214, Table 5.1.3.1-1 (MCS) and section 5.1.3.2 (size); TS 38.212, section 5.2.2 (code blocks)
@@ -24,7 +24,6 @@ from .cost import RESOURCE_BLOCK_HZ
 
 SLOT_S = 1e-3  # at a subcarrier spacing of 15 kHz
 ELEMENTS = 156.0  # of a resource block in a slot that carry data, of 12 * 14
-LOWEST_DB = -12.0  # below it nothing is decoded; the tables begin there
 HIGHEST_DB = 20.0  # the last SINR that was simulated
 TRANSPORT_CRC_BIT, SHORT_CRC_BIT, SHORT_BIT = 24.0, 16.0, 3824.0
 CODE_CRC_BIT = 24.0
@@ -80,7 +79,7 @@ def tables() -> Tables:
 
 
 def code_block_error(scheme: Ints, code_block_bit: Floats, sinr: Floats) -> Floats:
-    """Error rate of one code block, between the points of the tables in proportion; arguments broadcast.
+    """Error rate of one code block, between the points of the tables in proportion, 1 below them; arguments broadcast.
 
     Deviation: the simulations behind the tables end at 20 dB, where the highest schemes still fail. Sionna repeats the
     last value beyond; here errors fall tenfold with every decibel, which is slower than any of the curves.
@@ -99,7 +98,7 @@ def code_block_error(scheme: Ints, code_block_bit: Floats, sinr: Floats) -> Floa
     low = flat[at] * (1 - right) + flat[at + 1] * right
     high = flat[at + row] * (1 - right) + flat[at + row + 1] * right
     beyond = 10.0 ** -np.maximum(sinr_db - HIGHEST_DB, 0.0)
-    return np.where(sinr_db < LOWEST_DB, 1.0, (low * (1 - up) + high * up) * beyond)
+    return np.where(sinr_db < known.snr_db[0], 1.0, (low * (1 - up) + high * up) * beyond)
 
 
 def _between(grid: Floats, value: Floats) -> tuple[Ints, Floats]:

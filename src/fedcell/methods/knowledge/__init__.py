@@ -195,7 +195,7 @@ def decide(config: Config, problem: Problem, state: State, observation: Observat
         n_feasible += int(energy.feasible(offer).sum())
     return draft._replace(
         selected=share > 0,
-        bandwidth_hz=(share > 0 if settings.access == "tdma" else share) * settings.bandwidth_hz,
+        bandwidth_hz=(np.ceil(share) if settings.access == "tdma" else share) * settings.bandwidth_hz,
         power_watt=power,
         info={"n_feasible": float(n_feasible), "band": float(share.sum()), **_columns(state, budget, joule)},
     )

@@ -5,8 +5,8 @@ power `(s B N0 / h) (2^(Q / (T_k s B)) - 1)` for a share `s` of the band. Shares
 
 Where a cell sends in turn, all slots lie in the time `W` that is left once everyone chosen has computed. A slot of
 `s W` on the whole band costs what a share `s` of the band costs over all of `W`, with the power `(B N0 / h)
-(2^(Q / (W s B)) - 1)`, so the same shares cost least. `W` begins when a share of the cell's devices has computed: that of
-`STARTS` which is worth most. Not a method itself: it has no `build`.
+(2^(Q / (W s B)) - 1)`, so the same shares cost least. `W` begins when a share of the cell's devices has computed: that
+of `STARTS` which is worth most. Not a method itself: it has no `build`.
 
 Reference: chen-ch4, sections 4.2 to 4.4 and 5
 """
