@@ -7,9 +7,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from networks import IMAGE, N_CLASSES, NETWORKS, ROW, TOKENS, resnet
 from torch import nn
 from torch.nn import functional
+from users_networks import IMAGE, N_CLASSES, NETWORKS, ROW, TOKENS, resnet
 
 from fedcell.learn.architecture import Architecture
 from fedcell.learn.engines import reference
