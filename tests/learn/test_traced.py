@@ -7,9 +7,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from networks import IMAGE, N_CLASSES, NETWORKS, ROW, TOKENS, resnet
 from torch import nn
 from torch.nn import functional
+from users_networks import IMAGE, N_CLASSES, NETWORKS, ROW, TOKENS, resnet
 
 from fedcell.learn.architecture import Architecture
 from fedcell.learn.engines import reference
@@ -55,8 +55,9 @@ def work(n_params, **changes):
 class Bench:
     """A network with everything that its jobs share."""
 
-    def __init__(self, build, shape):
-        self.layout, self.data, self.replays = Architecture.of(initialise(build, 5)), samples(shape), Replays()
+    def __init__(self, build, shape, buffers="average"):
+        self.layout = Architecture.of(initialise(build, 5), buffers)
+        self.data, self.replays = samples(shape), Replays()
 
     def job(self, **changes):
         layout, tail = self.layout, None
@@ -117,6 +118,12 @@ def test_every_size_of_a_batch(changes):
     bench = Bench(NETWORKS["resnet, group norm"][1], IMAGE)
     assert isinstance(bench.found(**changes), traced.Traced)
     bench.check(**changes)
+
+
+def test_statistics_that_are_frozen():
+    bench = Bench(NETWORKS["resnet, batch norm"][1], IMAGE, "frozen")
+    assert isinstance(bench.found(), traced.Traced)
+    bench.check()
 
 
 @pytest.mark.parametrize("task", ["regression", "multi-label"])

@@ -75,8 +75,7 @@ class Replay:
             if place in self.moved:
                 continue
             whole = self.trace.bytes_of.get(ref.memory) == 4 * prod(ref.size) and ref.offset == 0
-            alike = ref.size == tuple(target.shape) and ref.stride == target.stride() and ref.dtype == target.dtype
-            if whole and alike and ref.memory not in taken:
+            if whole and _lie_alike(ref, target) and ref.memory not in taken:
                 self._homes[ref.memory] = self.rows.gradient
                 self._offset[ref.memory] = int(target.storage_offset())
                 taken.add(ref.memory)
@@ -128,6 +127,13 @@ class Replay:
             offset = ref.offset + self._offset.get(ref.memory, 0)
             self._tensors[ref] = home.as_strided(ref.size, ref.stride, offset)
         return self._tensors[ref]
+
+
+def _lie_alike(ref: Ref, target: Tensor) -> bool:
+    """Whether entries have the same places; steps along an axis of one do not matter."""
+    if ref.size != tuple(target.shape) or ref.dtype != target.dtype:
+        return False
+    return all(a == b for n, a, b in zip(ref.size, ref.stride, target.stride(), strict=True) if n > 1)
 
 
 class _Free:

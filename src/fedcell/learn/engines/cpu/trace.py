@@ -16,7 +16,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 aten = torch.ops.aten
-SILENT_WRITES = {aten.native_batch_norm.default: (3, 4)}  # arguments that a kernel changes and does not declare
+BATCH_NORM = aten.native_batch_norm.default  # changes its statistics in training, and does not declare it
+BATCH_NORM_WRITES, BATCH_NORM_TRAINS = (3, 4), 5  # places of its arguments
 PEEKS = {Tensor.numpy, Tensor.tolist, Tensor.__array__, Tensor.data_ptr, Tensor.__dlpack__}
 REMADE = {aten.resize_, aten.resize_as_, aten.set_}  # kernels that give a tensor other memory
 VALUE_TAGS = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
@@ -232,9 +233,10 @@ def returned(found: Any) -> tuple[Any, ...]:
 
 def written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Ref]:
     """The tensors among the arguments that a kernel changes."""
+    silent = BATCH_NORM_WRITES if func is BATCH_NORM and args[BATCH_NORM_TRAINS] else ()
     for place, argument in enumerate(func._schema.arguments):
         declared = argument.alias_info is not None and argument.alias_info.is_write
-        if declared or place in SILENT_WRITES.get(func, ()):
+        if declared or place in silent:
             value = args[place] if place < len(args) else kwargs.get(argument.name)
             yield from _refs_in(value)
 

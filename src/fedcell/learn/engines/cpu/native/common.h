@@ -13,7 +13,7 @@ const int WIDEST = 8, ACCUMULATORS = 12;
 #else
 const int WIDEST = 4, ACCUMULATORS = 24;
 #endif
-const int MOST_TAPS = 128;
+const int MOST_TAPS = 128, MOST_CHANNELS = 4096;
 
 template <int L>
 struct Vec {

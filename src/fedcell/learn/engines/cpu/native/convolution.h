@@ -145,6 +145,19 @@ static void forward(const Shape &s, const float *x, const float *w, const float 
 
 static long below(long a, long b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 
+// The taps that saw the pixels of a phase of the stride, as places in an image of what is sent back; returns how many.
+static long phase_taps(const Shape &s, long a, long b, long row, long channels, const float *packed, long each, Tap *taps) {
+    long n_taps = 0;
+    for (long h = 0; h < s.high; h++)
+        for (long v = 0; v < s.wide; v++) {
+            long down = a + s.pad_h - h * s.gap_h, right = b + s.pad_w - v * s.gap_w;
+            if (down % s.down || right % s.right) continue;
+            long at = (below(down, s.down) + s.top) * row + (below(right, s.right) + s.left) * channels;
+            taps[n_taps++] = {at, packed + (h * s.wide + v) * each};
+        }
+    return n_taps;
+}
+
 template <int L>
 static void by_input(const Shape &s, const float *sent, const float *w, float *found, float *packed, float *room) {
     for (long h = 0, t = 0; h < s.high; h++)
@@ -160,20 +173,21 @@ static void by_input(const Shape &s, const float *sent, const float *w, float *f
         for (long a = 0; a < s.down && a < s.height; a++)
             for (long b = 0; b < s.right && b < s.width; b++) {
                 Tap taps[MOST_TAPS];
-                long n_taps = 0;
-                for (long h = 0; h < s.high; h++)
-                    for (long v = 0; v < s.wide; v++) {
-                        long down = a + s.pad_h - h * s.gap_h, right = b + s.pad_w - v * s.gap_w;
-                        if (down % s.down || right % s.right) continue;
-                        long at = (below(down, s.down) + s.top) * row + (below(right, s.right) + s.left) * s.n_out;
-                        taps[n_taps++] = {at, packed + (h * s.wide + v) * s.n_out * s.n_in};
-                    }
+                long n_taps = phase_taps(s, a, b, row, s.n_out, packed, s.n_out * s.n_in, taps);
                 long width = (s.width - b + s.right - 1) / s.right;
                 for (long h = a; h < s.height; h += s.down)
                     row_of_pixels<L>(width, image + (h - a) / s.down * row, s.n_out, taps, n_taps, s.n_out, s.n_in,
                                      found + ((n * s.height + h) * s.width + b) * s.n_in, s.right * s.n_in, 0);
             }
     }
+}
+
+// What the pixels of an image sum up to, added to what was found before; first by themselves, which rounds less.
+static void add_pixels(const float *image, long pixels, long channels, float *found) {
+    float sum[MOST_CHANNELS] = {};
+    for (long p = 0; p < pixels; p++)
+        for (long c = 0; c < channels; c++) sum[c] += image[p * channels + c];
+    for (long c = 0; c < channels; c++) found[c] += sum[c];
 }
 
 template <int L>
@@ -185,9 +199,7 @@ static void by_weight(const Shape &s, const float *x, const float *sent, float *
     for (long n = 0; n < s.n; n++) {
         const float *image = padded(x + n * s.height * s.width * s.n_in, room, s.height, s.width, s.n_in, s.top, s.left, row);
         const float *back = sent + n * s.out_height * s.out_width * s.n_out;
-        if (bias)
-            for (long p = 0; p < s.out_height * s.out_width; p++)
-                for (long o = 0; o < s.n_out; o++) bias[o] += back[p * s.n_out + o];
+        if (bias) add_pixels(back, s.out_height * s.out_width, s.n_out, bias);
         for (long t = 0; t < s.high * s.wide * s.n_in / together; t++) {
             long per_row = s.wide * s.n_in / together;
             const float *corner = image + t / per_row * s.gap_h * row + t % per_row * s.gap_w * s.n_in;

@@ -2,8 +2,6 @@
 #pragma once
 #include "common.h"
 
-const long MOST_CHANNELS = 4096;
-
 // For each of L channels the sum over pixels of what `term` gives for a pixel, in four parts that do not wait for each other.
 template <int L, class Term>
 static typename Vec<L>::type over_pixels(long n, Term term) {

@@ -2,6 +2,7 @@
 //
 // Every kernel takes its numbers and its pointers as two arrays, so that a list of kernels is a list of triples.
 #include "convolution.h"
+#include "depthwise.h"
 #include "group_norm.h"
 
 #define BY_CHANNELS(channels, call)                                  \
@@ -23,6 +24,21 @@ void convolution_by_input(Numbers n, Pointers p) {  // sent back, weight, found,
 void convolution_by_weight(Numbers n, Pointers p) {  // x, sent back, found, bias or null, packed, room or null
     const Shape &s = *(const Shape *)n;
     BY_CHANNELS(s.n_out, by_weight<L>(s, p[0], p[1], p[2], p[3], p[4], p[5]))
+}
+
+void depthwise(Numbers n, Pointers p) {  // as for convolutions
+    const Shape &s = *(const Shape *)n;
+    BY_CHANNELS(s.n_in, depth_forward<L>(s, p[0], p[1], p[2], p[3], p[4], p[5]))
+}
+
+void depthwise_by_input(Numbers n, Pointers p) {
+    const Shape &s = *(const Shape *)n;
+    BY_CHANNELS(s.n_in, depth_by_input<L>(s, p[0], p[1], p[2], p[3], p[4]))
+}
+
+void depthwise_by_weight(Numbers n, Pointers p) {
+    const Shape &s = *(const Shape *)n;
+    BY_CHANNELS(s.n_in, depth_by_weight<L>(s, p[0], p[1], p[2], p[3], p[4], p[5]))
 }
 
 // numbers: images, pixels, channels, groups, relu

@@ -37,40 +37,40 @@ def is_images(*tensors: Tensor) -> bool:
 
 def _convolution(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
     x, weight, bias, stride, padding, dilation, transposed, _, groups = args
-    y = outs[0]
-    if not _plain(x, weight, transposed, groups) or y is None or not is_images(y):
+    y, kind = outs[0], _kind(x, weight, transposed, groups)
+    if not kind or y is None or not is_images(y):
         return None
     numbers, room = _shape(x, weight, y, stride, padding, dilation)
-    return [Native(IMAGES, "convolution", numbers, x, weight, bias, y, _packed(weight), room)]
+    return [Native(IMAGES, kind, numbers, x, weight, bias, y, _packed(weight), room)]
 
 
 def _convolution_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
     sent, x, weight, _, stride, padding, dilation, transposed, _, groups, wanted = args
     by_input, by_weight, by_bias = (out if want else None for out, want in zip(outs, wanted, strict=True))
-    if not _plain(x, weight, transposed, groups) or not is_images(sent):
+    kind = _kind(x, weight, transposed, groups)
+    if not kind or not is_images(sent) or (by_input is not None and not is_images(by_input)):
         return None
-    if by_input is not None and not is_images(by_input):
-        return None
-    numbers, room = _shape(x, weight, sent, stride, padding, dilation)
     calls: Lowered = []
     if by_weight is not None:
-        if by_weight.stride() != weight.stride():
-            return None
-        calls.append(
-            Native(IMAGES, "convolution_by_weight", numbers, x, sent, by_weight, by_bias, _packed(weight), room)
-        )
+        numbers, room = _shape(x, by_weight, sent, stride, padding, dilation)
+        tensors = x, sent, by_weight, by_bias, _packed(weight), room
+        calls.append(Native(IMAGES, f"{kind}_by_weight", numbers, *tensors))
     elif by_bias is not None:
         return None
     if by_input is not None:
         numbers, room = _shape_back(x, weight, sent, stride, padding, dilation)
-        calls.append(Native(IMAGES, "convolution_by_input", numbers, sent, weight, by_input, _packed(weight), room))
+        calls.append(Native(IMAGES, f"{kind}_by_input", numbers, sent, weight, by_input, _packed(weight), room))
     return calls
 
 
-def _plain(x: Tensor, weight: Tensor, transposed: bool, groups: int) -> bool:
-    """Whether a convolution is one of the kind that there are kernels for, of images that lie well."""
+def _kind(x: Tensor, weight: Tensor, transposed: bool, groups: int) -> str:
+    """Which kernels there are for a convolution of images that lie well: dense ones, depthwise ones, or none."""
     fits = x.dim() == 4 and x.dtype == torch.float32 and x.permute(0, 2, 3, 1).is_contiguous()
-    return fits and not transposed and groups == 1 and weight.shape[2] * weight.shape[3] <= MOST_TAPS
+    if not fits or transposed or weight.shape[2] * weight.shape[3] > MOST_TAPS:
+        return ""
+    if groups == 1:
+        return "convolution"
+    return "depthwise" if groups == x.shape[1] == weight.shape[0] and is_images(x) else ""
 
 
 def _packed(weight: Tensor) -> Tensor:

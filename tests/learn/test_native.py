@@ -1,0 +1,102 @@
+"""Compiled kernels against PyTorch's."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedcell.learn.engines.cpu import native
+from fedcell.learn.engines.cpu.native.lowering import lowered
+
+aten = torch.ops.aten
+pytestmark = pytest.mark.skipif(native.library(native.IMAGES) is None, reason="no compiler")
+
+
+def images(*shape):
+    return torch.randn(shape).contiguous(memory_format=torch.channels_last)
+
+
+def room(like):
+    """Of the same shape, filled with something else; images lie channels-last."""
+    last = torch.channels_last if like.dim() == 4 else torch.preserve_format
+    return torch.full_like(like, 7.0, memory_format=last)
+
+
+def played(func, *args):
+    """What a compiled kernel finds, beside what PyTorch's does."""
+    wanted = [one for one in func(*args) if one is not None] if func is not aten.convolution.default else [func(*args)]
+    outs = [room(one) for one in wanted]
+    calls = lowered(func, args, outs)
+    assert calls is not None
+    native.gathered(calls).run()
+    return zip(outs, wanted, strict=True)
+
+
+def check(pairs):
+    for found, wanted in pairs:
+        scale = float(wanted.abs().max()) + 1e-6
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=2e-5 * scale)
+
+
+@st.composite
+def convolutions(draw):
+    """Images, weights, and the settings of a convolution that has at least one pixel."""
+    pair = st.tuples(st.integers(1, 3), st.integers(1, 3))
+    stride, padding, dilation = draw(pair), draw(st.tuples(st.integers(0, 3), st.integers(0, 3))), draw(pair)
+    kernel = draw(st.tuples(st.integers(1, 4), st.integers(1, 5)))
+    least = [max(1, gap * (size - 1) + 1 - 2 * pad) for gap, size, pad in zip(dilation, kernel, padding, strict=True)]
+    height, width = (side + draw(st.integers(0, 9)) for side in least)
+    n_in, n_out = draw(st.sampled_from([8, 16, 24, 40])), draw(st.sampled_from([8, 16, 24, 48, 80]))
+    depthwise = draw(st.booleans())
+    torch.manual_seed(draw(st.integers(0, 1000)))
+    x = images(draw(st.integers(1, 3)), n_in, height, width)
+    weight = images(n_in if depthwise else n_out, 1 if depthwise else n_in, *kernel)
+    return x, weight, stride, padding, dilation, n_in if depthwise else 1
+
+
+@settings(max_examples=60)
+@given(convolutions())
+def test_convolutions(drawn):
+    x, weight, stride, padding, dilation, groups = drawn
+    bias, plain = torch.randn(len(weight)), (False, [0, 0], groups)
+    check(played(aten.convolution.default, x, weight, bias, stride, padding, dilation, *plain))
+    y = aten.convolution.default(x, weight, bias, stride, padding, dilation, *plain)
+    sent, wanted = images(*y.shape), [True, True, True]
+    back = sent, x, weight, [len(weight)], stride, padding, dilation, *plain, wanted
+    check(played(aten.convolution_backward.default, *back))
+
+
+@pytest.mark.parametrize("n_in", [1, 3])
+def test_the_first_convolution_sees_few_channels(n_in):
+    x, weight = images(4, n_in, 9, 7), images(16, n_in, 3, 3)
+    rest = (1, 1), (1, 1), (1, 1), False, [0, 0], 1
+    check(played(aten.convolution.default, x, weight, None, *rest))
+    back = images(4, 16, 9, 7), x, weight, None, *rest, [False, True, False]
+    found = torch.full_like(weight, 7.0)
+    native.gathered(lowered(aten.convolution_backward.default, back, [None, found, None])).run()
+    check([(found, aten.convolution_backward.default(*back)[1])])
+
+
+@settings(max_examples=30)
+@given(st.integers(1, 3), st.sampled_from([(8, 2), (16, 1), (24, 8), (64, 64)]), st.integers(2, 6), st.booleans())
+def test_group_norms(n, shape, side, relu):
+    """Beside double precision: PyTorch's variances of few values are less exact."""
+    channels, groups = shape
+    x, gamma, beta = 3 * images(n, channels, side, side + 1) + 1, torch.randn(channels), torch.randn(channels)
+    sizes, exact = (n, channels, side * (side + 1), groups), [one.double() for one in (x, gamma, beta)]
+    y, mean, rstd = aten.native_group_norm.default(*exact, *sizes, 1e-5)
+    wanted = [one.float() for one in (y.relu() if relu else y, mean, rstd)]
+    found = [room(one) for one in wanted]
+    args = (x, gamma, beta, *sizes, 1e-5, *([True] if relu else []))
+    native.gathered(lowered(aten.native_group_norm.default, args, found)).run()
+    check(zip(found, wanted, strict=True))
+    sent = images(*x.shape)
+    passed = torch.where(wanted[0] > 0, sent, 0.0) if relu else sent
+    exact = [one.double() for one in (passed, x, mean, rstd, gamma)]
+    slopes = [one.float() for one in aten.native_group_norm_backward.default(*exact, *sizes, [True] * 3)]
+    found = [room(one) for one in slopes]
+    args = (sent, x, *(one.float() for one in (mean, rstd)), gamma, *sizes, [True] * 3, *([wanted[0]] if relu else []))
+    native.gathered(lowered(aten.native_group_norm_backward.default, args, found)).run()
+    scale = float(max(one.abs().max() for one in slopes))
+    for one, other in zip(found, slopes, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4 * scale)
