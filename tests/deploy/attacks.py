@@ -23,7 +23,7 @@ from processes import HERE, Federation, rows, until
 from fedcell.deploy import example, flower
 
 SETTINGS = (
-    "train.lr=0.3 train.steps=20 model.hidden=16 world.cycles_per_sample=1e5 train.device=cpu world.deadline_s=30"
+    "train.lr=0.3 train.steps=20 model.hidden=16 world.cycles_per_sample=1e5 train.device=cpu world.deadline_s=90"
 )
 KINDS = (
     "none",

@@ -57,6 +57,17 @@ def test_chain_of_three_states():
     assert law.second_eigenvalue[0] == pytest.approx(0.45103221, abs=1e-8)
 
 
+def test_states_that_are_alike_up_to_rounding_are_no_farther_than_nothing():
+    """Rounding makes a divergence negative, and a large beta would make it a weight without end."""
+    share = np.random.default_rng(0).dirichlet(np.full(4, 1e30), (3, 5)) * (1 + 1e-16 * np.arange(5)[:, None])
+    try:
+        law = make_law(share, beta=1e38, smoothing=0.01)
+    except BadInput as error:
+        assert "never left" in str(error)  # noqa: PT017 - either is fine, and nothing else
+    else:
+        assert np.isfinite(law.transition).all()
+
+
 @pytest.mark.parametrize("classes", ["cyclic", "random"])
 def test_chains_are_proper(classes):
     law = draw_law(replace(MARKOV, classes=classes, beta=5.0), np.arange(10), 10, 30, seed=4)

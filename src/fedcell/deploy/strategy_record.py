@@ -5,6 +5,7 @@ A row is whole only when its round has been evaluated, so it is written when the
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +36,12 @@ class StrategyRecord:
         self._waiting = row, after
 
     def add(self, metrics: Mapping[str, Any]) -> None:
-        """Numbers that the round was found to have; those that are there already stay."""
+        """Finite numbers that the round was found to have; those that are there already stay."""
         if self._waiting is not None:
             row, after = self._waiting
-            numbers = {name: float(one) for name, one in metrics.items() if isinstance(one, int | float)}
+            numbers = {
+                name: float(one) for name, one in metrics.items() if isinstance(one, int | float) and isfinite(one)
+            }
             self._waiting = row._replace(metrics={**numbers, **row.metrics}), after
 
     def flush(self) -> None:
