@@ -15,6 +15,7 @@ from small_config import SMALL
 from fedcell import machine
 from fedcell.learn import deferred
 from fedcell.learn.engines import batched
+from fedcell.learn.engines.cpu import native
 from fedcell.options import override
 from fedcell.scenarios import build_problem
 
@@ -119,6 +120,16 @@ def ray_cluster(ray_nodes):
 
 
 # ---------------------------------------------------------------- tests that share what is slow to start
+
+
+@pytest.fixture
+def no_compiler(monkeypatch):
+    """Kernels of PyTorch alone, as on a machine without a C++ compiler."""
+    monkeypatch.setenv("FEDCELL_COMPILER", "none")
+    native.library.cache_clear()
+    yield
+    native.library.cache_clear()
+
 
 SHARED = {"ray_nodes": "ray", "federation": "federation", "browser": "browser"}  # fixtures, by the group of their tests
 ALONE = Path(__file__).parent / "sweeps"  # where `make test` looks for tests that run alone

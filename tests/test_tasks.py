@@ -253,10 +253,3 @@ def test_pages_know_every_metric():
 def test_splits_count_samples(capsys):
     assert main(["data", "split", "--scenario", "diabetes"]) == 0
     assert "10 devices hold 35 to 36 samples (354 in all)\n" in capsys.readouterr().out
-
-
-def test_other_tasks_are_not_deployed():
-    from fedcell.deploy.remote import federated_problem
-
-    with pytest.raises(BadInput, match="a federation of real devices needs class labels, which the task 'regression'"):
-        federated_problem(scenarios.get("diabetes").config)

@@ -140,7 +140,7 @@ def test_what_servers_keep_of_devices_may_lie_in_files(text, small, little, tmp_
     problem, method = small({"world.n_devices": "9", "model.name": "mlp", **changes}), methods.parse(text).build()
     expected = list(simulate(problem, method))
     before = in_files()
-    little(1)
+    little(8000)  # room for the small tables of decisions
     found = []
     for row, after in simulate(problem, method):
         found.append((row, after, tree.digest(*tree.pack(after, *checkpoint.Template.of(after)))))

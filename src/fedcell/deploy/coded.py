@@ -41,9 +41,7 @@ def told(choice: Choice, shapes: Shapes = ()) -> dict[str, Any]:
     name = split(choice.source)[1] or module.__name__.rpartition(".")[2]
     config = getattr(choice.module, "CODED", choice.config)
     if name.endswith(".py"):
-        raise BadInput(
-            f"coding {name!r} is a file, which devices may not have: name one of {', '.join(codings.names())}"
-        )
+        raise BadInput(f"coding {name!r} is a file, which devices may not have: name one of {', '.join(_deployable())}")
     coding: Coding = module.build(config)
     if coding.at_sum is not None:
         raise BadInput(
@@ -55,6 +53,12 @@ def told(choice: Choice, shapes: Shapes = ()) -> dict[str, Any]:
     settings = options.to_dict(config)
     found = {"name": name, "settings": {key: settings[key] for key in options.to_dict(module.Config())}}
     return found if coding.shaped is None else {**found, "shapes": [list(shape) for shape in shapes]}
+
+
+def _deployable() -> list[str]:
+    """The codings that devices may be asked for."""
+    found = ((name, codings.load(name)) for name in codings.names())
+    return [name for name, module in found if module.build(module.Config()).at_sum is None]
 
 
 def coding_of(task: Task) -> Coding:
