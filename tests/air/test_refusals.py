@@ -38,6 +38,11 @@ def test_planners_of_single_uploads_are_refused(small, text):
         begin(small(AIR), fedavg(text))
 
 
+def test_devices_that_send_whenever_they_are_done_are_refused(small):
+    with pytest.raises(BadInput, match=r"^fedbuff does not go with world.access = 'air': all devices send at once"):
+        begin(small(AIR), fedavg("fedbuff"))
+
+
 def test_codings_are_refused(small):
     with pytest.raises(BadInput, match=r"^topk does not go with world.access = 'air': it makes bits of each update"):
         begin(small(AIR), fedavg("fedavg+topk"))

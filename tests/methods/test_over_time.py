@@ -219,6 +219,19 @@ def test_fedbuff_weighs_by_staleness(small):
 # ---------------------------------------------------------------- what is on the way
 
 
+def test_rows_without_arrivals_make_nothing_stale(small):
+    """The server did not step in them, so a device that gets the first model and answers later is up to date."""
+    problem = small({**OWN, "world.cpu_hz": "1e7..2e9", "world.cycles_per_sample": "1e5", "rounds": "40"})
+    whole = max(row.round_s for row, _ in rows_of(problem, "fedbuff:buffer=1"))
+    found = [row.metrics for row, _ in rows_of(problem, f"semi_async:period_s={whole / 20!r}")]
+    came = [row["arrivals"] for row in found]
+    first = next(place for place, n in enumerate(came) if n)
+    assert first > 0, "there are rows without arrivals"
+    assert found[first]["stale_max"] == 0
+    steps = np.cumsum([n > 0 for n in came])
+    assert all(row["stale_max"] <= step - 1 for row, step, n in zip(found, steps, came, strict=True) if n)
+
+
 METHODS = ["fedbuff:buffer=2", "fedasync", "semi_async", "fedbuff+topk:fraction=0.3,buffer=2", "semi_async+qsgd"]
 
 

@@ -198,7 +198,7 @@ def test_every_method_goes_or_is_refused(small):
     assert set(methods.names()) - refused == {"fedavg", "fedprox", "fedopt"}
 
 
-@pytest.mark.parametrize("scheduler", ["round-robin", "best-channel", "fastest", "fedcs"])
+@pytest.mark.parametrize("scheduler", ["round-robin", "best-channel", "fastest", "fedcs", "latency", "energy"])
 def test_schedulers_that_no_accounting_holds_for_are_refused(small, scheduler):
     problem = small()
     with pytest.raises(BadInput, match=f"scheduler = '{scheduler}' does not go with private, whose accountant needs"):
@@ -217,6 +217,8 @@ def test_a_decision_of_ones_own_is_refused():
     ("text", "changes", "words"),
     [
         ("scheduler=poisson", {"world.access": "block"}, "scheduler = 'poisson' .* world.access = 'block'"),
+        ("scheduler=latency,weights=unbiased,dp=local", {}, "private does not go with weights = 'unbiased'"),
+        ("clip_norm=1", {"world.access": "air"}, "private does not go with world.access = 'air': it makes bits"),
         ("scheduler=random,accountant=pld", {}, "accountant = 'pld' does not go with scheduler = 'random'"),
         ("clipping=adaptive,noise_multiplier=3,quantile_noise=1", {}, "quantile_noise = 1 leaves nothing"),
         (
