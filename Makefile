@@ -25,7 +25,7 @@ check: install
 	$(BIN)/mypy
 
 test: check
-	$(BIN)/python -m pytest -n $(PROCESSES) --dist loadgroup --no-loadscope-reorder -m 'not alone'
+	$(BIN)/python -m pytest -n $(PROCESSES) --dist loadgroup --no-loadscope-reorder --max-worker-restart 0 -m 'not alone'
 	$(BIN)/python -m pytest -m alone tests/sweeps
 
 docs: install

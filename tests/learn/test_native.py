@@ -22,9 +22,15 @@ def room(like):
     return torch.full_like(like, 7.0, memory_format=last)
 
 
+def exact(func, *args):
+    """What PyTorch finds in double precision; in single its kernels crash if padding goes far beyond narrow images."""
+    found = func(*(one.double() if isinstance(one, torch.Tensor) else one for one in args))
+    return [one.float() for one in (found if isinstance(found, tuple) else (found,)) if one is not None]
+
+
 def played(func, *args):
     """What a compiled kernel finds, beside what PyTorch's does."""
-    wanted = [one for one in func(*args) if one is not None] if func is not aten.convolution.default else [func(*args)]
+    wanted = exact(func, *args)
     outs = [room(one) for one in wanted]
     calls = lowered(func, args, outs)
     assert calls is not None
@@ -60,7 +66,7 @@ def test_convolutions(drawn):
     x, weight, stride, padding, dilation, groups = drawn
     bias, plain = torch.randn(len(weight)), (False, [0, 0], groups)
     check(played(aten.convolution.default, x, weight, bias, stride, padding, dilation, *plain))
-    y = aten.convolution.default(x, weight, bias, stride, padding, dilation, *plain)
+    (y,) = exact(aten.convolution.default, x, weight, bias, stride, padding, dilation, *plain)
     sent, wanted = images(*y.shape), [True, True, True]
     back = sent, x, weight, [len(weight)], stride, padding, dilation, *plain, wanted
     check(played(aten.convolution_backward.default, *back))
@@ -74,7 +80,7 @@ def test_the_first_convolution_sees_few_channels(n_in):
     back = images(4, 16, 9, 7), x, weight, None, *rest, [False, True, False]
     found = torch.full_like(weight, 7.0)
     native.gathered(lowered(aten.convolution_backward.default, back, [None, found, None])).run()
-    check([(found, aten.convolution_backward.default(*back)[1])])
+    check([(found, *exact(aten.convolution_backward.default, *back))])
 
 
 @settings(max_examples=30)
