@@ -105,8 +105,16 @@ def ray_nodes():
     from ray.cluster_utils import Cluster
 
     node = {"num_cpus": 1, "num_gpus": 1, "object_store_memory": 100 << 20, "include_dashboard": False}
-    cluster = Cluster(initialize_head=True, head_node_args=node)
-    cluster.add_node(**node)
+    for attempts_left in (2, 1, 0):  # Ray gives a node 30 s to start, which a busy disk may take
+        cluster = Cluster()
+        try:
+            cluster.add_node(**node)
+            cluster.add_node(**node)
+            break
+        except Exception:
+            cluster.shutdown()
+            if not attempts_left:
+                raise
     yield cluster
     cluster.shutdown()
 
