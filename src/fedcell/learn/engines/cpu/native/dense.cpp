@@ -1,4 +1,4 @@
-// Dense layers for small batches, called by ../kernels.py: the weights are read as seldom as can be.
+// Dense layers for small batches, called by ../small_batch.py: the weights are read as seldom as can be.
 //
 // x is [n, n_in], weights are [n_out, n_in], what is sent back is [n, n_out]. Samples are taken in groups of up to GROUP,
 // whose sums stay in the registers.

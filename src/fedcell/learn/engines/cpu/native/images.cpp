@@ -1,4 +1,4 @@
-// Kernels that PyTorch has no quick version of for channels-last images on a CPU, called by ../native.py.
+// Kernels that PyTorch has no quick version of for channels-last images on a CPU, called by lowering.py.
 //
 // Every kernel takes its numbers and its pointers as two arrays, so that a list of kernels is a list of triples.
 #include "convolution.h"
