@@ -2,10 +2,10 @@
 
 Servers change nothing that is learned, so that one run measures every storage size and three ways of filling: `eager`
 fetches whatever is expected to be asked for more often in the next round, `thrifty` only if that pays within five
-rounds (`video.edge_horizon=5`, `edge_margin=1`), `passing` fetches nothing and keeps files that a miss brings past
-(`edge_prefetch=false`, looking as far). Five rounds were chosen with exact laws in place of models, on seed 1. Rules
-that need no model are watched in the run of Top-Popular, which trains nothing, on the same requests. "After training"
-is the last quarter of the rounds.
+rounds (`video.edge_horizon=5`, `edge_margin=1`; the genie has the margin alone), `passing` fetches
+nothing and keeps files that a miss brings past (`edge_prefetch=false`, looking as far). Five rounds were chosen with
+exact laws in place of models, on seed 1. Rules that need no model are watched in the run of Top-Popular, which trains
+nothing, on the same requests. "After training" is the last quarter of the rounds.
 """
 
 from collections.abc import Callable, Mapping, Sequence
