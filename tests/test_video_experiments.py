@@ -98,7 +98,21 @@ def test_without_runs_nothing_is_decided():
 
 def test_figures_are_drawn_of_all_rows():
     rows = rawhfl_rows(lambda x: 0.9 * x)
-    assert len(module("edge_rawhfl").EXPERIMENT.plot(rows).axes) == 4
+    hits, spared, by_room, net, stays, accuracy = module("edge_rawhfl").EXPERIMENT.plot(rows).axes
+    for ax in (hits, spared, net):
+        assert len(ax.lines) == 7
+    assert hits.lines[0].get_ydata()[-1] > hits.lines[0].get_ydata()[0]
+    assert spared.lines[4].get_ydata() == pytest.approx(0.3, abs=0.01)  # popularity
+    assert len(by_room.lines) == 9
+    assert len(stays.containers) == 5
+    assert len(accuracy.lines) == 15
+
+
+def test_seeds_that_are_still_missing_are_left_out():
+    rows = [row for row in rawhfl_rows(lambda x: 0.9 * x) if row["seed"] < 34 or not row["case"].endswith("RawHFL")]
+    assert set(verdicts("edge_rawhfl", rows).values()) <= {"reproduced", "partly"}
+    assert {one.n for one in judge(module("edge_rawhfl").EXPERIMENT, rows)} == {3}
+    module("edge_rawhfl").EXPERIMENT.plot(rows)
 
 
 def osafl_rows(ours, popular):
@@ -119,7 +133,7 @@ def test_osafl_verdicts():
     worse = verdicts("edge_osafl", osafl_rows(0.3, 0.4))
     assert worse["order"] == "partly"
     assert worse["spared"] == "not reproduced"
-    assert len(module("edge_osafl").EXPERIMENT.plot(osafl_rows(0.5, 0.4)).axes) == 2
+    assert [len(ax.lines) for ax in module("edge_osafl").EXPERIMENT.plot(osafl_rows(0.5, 0.4)).axes] == [10] * 4
 
 
 def test_tag_verdicts():

@@ -6,19 +6,18 @@ knowing what users asked for last: whatever a placement makes of predictions lie
 """
 
 import edge_setting as setting
-import numpy as np
 from matplotlib.figure import Figure
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, finding, main
 from fedcell.experiment.judging import missing
-from fedcell.experiment.plots import dress, panels
+from fedcell.experiment.plots import panels
 from fedcell.options import override
-from fedcell.report.figure import COLOURS, LINES
 from fedcell.scenarios import get
 
 SEEDS = (1, 2, 3, 4, 5)
 METHODS = ("osafl", "m_fedavg", "m_fedprox", "m_fednova", "m_afa_cd", "m_feddisco")
 JUDGED = (4, 8, 16)
+DRAWN = 8  # files of the panels over rounds
 QUICK = {"rounds": 4, "model.hidden": (8,)}
 
 SHOWN = [(method, "predicted") for method in METHODS]
@@ -80,17 +79,10 @@ def check(rows: list[Row]) -> list[Finding]:
 
 
 def plot(rows: list[Row]) -> Figure:
-    figure, (left, right) = panels(2)
-    for index, (case, rule) in enumerate(SHOWN):
-        if any(row["case"] == case for row in rows):
-            look = {"color": COLOURS[index % len(COLOURS)], "linestyle": LINES[index % len(LINES)], "marker": "."}
-            label = case if rule == "predicted" else rule
-            of = {"hits": setting.hits, "spared": setting.spared}
-            for ax, measure in ((left, of["hits"]), (right, of["spared"])):
-                every = setting.mean_by_room(rows, case, lambda one, m=measure, rule=rule: m(setting.name(rule, one)))
-                ax.plot(setting.ROOMS, np.array(every), label=label, **look)
-    dress(left, "files at the edge server", "hit ratio", "after training")
-    dress(right, "files at the edge server", "backhaul spared", "after training, fetching counted")
+    figure, axes = panels(4)
+    for number, (case, rule) in enumerate(SHOWN):
+        setting.draw(axes, rows, case, rule, case if rule == "predicted" else rule, number, DRAWN, "eager")
+    setting.dress_all(axes, DRAWN, "30 users")
     return figure
 
 

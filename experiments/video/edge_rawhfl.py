@@ -18,12 +18,14 @@ from fedcell.experiment import Case, Claim, Experiment, Finding, Row, finding, m
 from fedcell.experiment.judging import Part, by_seed, inside, level, missing, values_of
 from fedcell.experiment.plots import dress, panels
 from fedcell.options import override
-from fedcell.report.figure import COLOURS, LINES
+from fedcell.report.figure import COLOURS
+from fedcell.report.paired import half_width
 from fedcell.scenarios import get
 
 SEEDS = (31, 32, 33, 34, 35)
 ROUNDS, EVERY = 200, 8
 STAYS = {"0.3": "0.3", "0.7": "0.7", "mixed": "0.1..0.8"}
+FIXED = ("0.3", "0.7")  # of all users alike
 READING = {"inner": "sequential"}  # as in the tables of RawHFL
 ENTRIES = {
     "RawHFL": ("rawhfl", {"allocation": "max", "z": 4, **READING}),
@@ -91,6 +93,10 @@ def check(rows: list[Row]) -> list[Finding]:
 
 def hits(stay: str, entry: str, rule: str, room: int) -> setting.Side:
     return key(stay, entry), setting.hits(setting.name(rule, room))
+
+
+def ceiling(stay: str, room: int) -> setting.Side:
+    return key(stay, "ceiling"), lambda row: float(row[f"ceiling {room}"])
 
 
 def points(rows: Sequence[Row], seed: int, room: int) -> tuple[list[float], list[float]]:
@@ -168,14 +174,12 @@ def _thrift(rows: list[Row]) -> Finding:
 def _stays(rows: list[Row]) -> Finding:
     parts = []
     for room in JUDGED:
-        leads = {}
-        for stay in ("0.3", "0.7"):
-            ours, popular = hits(stay, OURS, "predicted", room), hits(stay, "placements", "popular", room)
-            left, right = by_seed(rows, *ours), by_seed(rows, *popular)
-            leads[stay] = {seed: left[seed] - right[seed] for seed in left.keys() & right.keys()}
-        common = sorted(leads["0.3"].keys() & leads["0.7"].keys())
-        gaps = np.array([leads["0.7"][seed] - leads["0.3"][seed] for seed in common])
-        parts.append(inside(f"{room} files", gaps, low=0.0))
+        less, more = (
+            setting.gaps(rows, hits(stay, OURS, "predicted", room), hits(stay, "placements", "popular", room))
+            for stay in FIXED
+        )
+        wider = [more[seed] - less[seed] for seed in sorted(less.keys() & more.keys())]
+        parts.append(inside(f"{room} files", np.array(wider), low=0.0))
     return finding("stays", parts, "", "lead over popularity at upsilon 0.7 less that at 0.3")
 
 
@@ -183,12 +187,11 @@ def _ceiling(rows: list[Row]) -> Finding:
     parts, words = [], []
     for stay in STAYS:
         for room in JUDGED:
-            best = values_of(rows, key(stay, "ceiling"), lambda row, room=room: float(row[f"ceiling {room}"]))
-            ours = values_of(rows, *hits(stay, OURS, "predicted", room))
-            parts.append(inside(f"upsilon {stay}, {room} files", best - ours, low=-NEAR))
-            words.append(f"{stay}, {room} files: {ours.mean():.3f} of {best.mean():.3f}")
+            ours, best = hits(stay, OURS, "predicted", room), ceiling(stay, room)
+            parts.append(setting.more(rows, best, ours, f"upsilon {stay}, {room} files", NEAR))
+            words.append(f"{stay}, {room} files: {setting.told(rows, ours, best)}")
     rule = f"not above by more than {NEAR}, which is the noise of the requests"
-    return finding("ceiling", parts, "; ".join(words), rule)
+    return finding("ceiling", parts, "predicted, ceiling: " + "; ".join(words), rule)
 
 
 def _constrained(rows: list[Row]) -> Finding:
@@ -205,29 +208,34 @@ def _constrained(rows: list[Row]) -> Finding:
 
 
 def plot(rows: list[Row]) -> Figure:
-    figure, (over_rounds, over_rooms, backhaul, accuracy) = panels(4)
-    for index, (entry, rule) in enumerate(SHOWN):
-        own, case = [row for row in rows if row["case"] == key("mixed", entry)], key("mixed", entry)
-        if not own:
-            continue
-        look = {"color": COLOURS[index % len(COLOURS)], "linestyle": LINES[index % len(LINES)]}
-        label, at = entry if rule == "predicted" else rule, own[0]["rounds"]
-        way = "thrifty" if rule in ("predicted", "genie") else "eager"
-        curves = [setting.curve(row, setting.name(rule, DRAWN), at, 4 * EVERY) for row in own]
-        ratios = setting.mean_by_room(rows, case, lambda room, r=rule: setting.hits(setting.name(r, room)))
-        net = setting.mean_by_room(rows, case, lambda room, r=rule, w=way: setting.spared(setting.name(r, room, w)))
-        over_rounds.plot(at, np.mean(curves, axis=0), label=label, **look)
-        over_rooms.plot(setting.ROOMS, ratios, marker="o", label=label, **look)
-        backhaul.plot(setting.ROOMS, net, marker="o", label=label, **look)
-        for number, row in enumerate(own if rule == "predicted" else []):
+    figure, axes = panels(6)
+    four, (over_stays, accuracy) = axes[:4], axes[4:]
+    for number, (entry, rule) in enumerate(SHOWN):
+        label = entry if rule == "predicted" else rule
+        setting.draw(four, rows, key("mixed", entry), rule, label, number, DRAWN, "thrifty")
+        own = [row for row in rows if row["case"] == key("mixed", entry) and rule == "predicted"]
+        for nth, row in enumerate(own):
             x, y = points([row], row["seed"], DRAWN)
-            accuracy.plot(x, y, ".", color=look["color"], label=None if number else label)
-    _draw_ceilings(over_rooms, rows)
-    dress(over_rounds, "edge round", "hit ratio", f"{DRAWN} files, upsilon in [0.1, 0.8]")
-    dress(over_rooms, "files at an edge server", "hit ratio", "after training")
-    dress(backhaul, "files at an edge server", "backhaul spared", "after training, fetching counted")
+            accuracy.plot(x, y, ".", color=COLOURS[number % len(COLOURS)], label=None if nth else label)
+    _draw_ceilings(four[2], rows)
+    _draw_stays(over_stays, rows)
+    setting.dress_all(four, DRAWN, "upsilon in [0.1, 0.8]")
+    dress(over_stays, "upsilon of all users", "hit ratio", f"{DRAWN} files, after training")
     dress(accuracy, "test accuracy", "hit ratio", f"{DRAWN} files, every evaluation")
     return figure
+
+
+def _draw_stays(ax: Axes, rows: list[Row]) -> None:
+    """Hits by stay probability, with 95 % intervals over seeds."""
+    sides = {OURS: [hits(stay, OURS, "predicted", DRAWN) for stay in FIXED]}
+    sides |= {r: [hits(stay, "placements", r, DRAWN) for stay in FIXED] for r in ("genie", "popular", "lfu")}
+    sides["ceiling"] = [ceiling(stay, DRAWN) for stay in FIXED]
+    for number, (label, by_stay) in enumerate(sides.items()):
+        values = [values_of(rows, *side) for side in by_stay]
+        if all(len(one) for one in values):
+            bars = [half_width(one, 0.95) for one in values]
+            look = {"color": COLOURS[number % len(COLOURS)], "marker": ".", "capsize": 3, "label": label}
+            ax.errorbar([float(stay) for stay in FIXED], [one.mean() for one in values], yerr=bars, **look)
 
 
 def _draw_ceilings(ax: Axes, rows: list[Row]) -> None:

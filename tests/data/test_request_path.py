@@ -103,6 +103,20 @@ def test_padding_is_undone(text):
 # ---------------------------------------------------------------- refusals
 
 
+def changes_a_bit(number, draw):
+    """Somebody on the way who changes one bit of the message of this number."""
+    count = iter(range(100))
+
+    def tamper(way, body):
+        if next(count) != number:
+            return body
+        bit, changed = draw.integers(8 * len(body)), bytearray(body)
+        changed[bit // 8] ^= 1 << bit % 8
+        return bytes(changed)
+
+    return tamper
+
+
 def messages_of(net, file=5):
     """The ways of the messages of a request that misses, in order."""
     net.wire.sent.clear()
@@ -117,16 +131,8 @@ WAYS = messages_of(network())
 def test_a_changed_bit_anywhere_on_the_way_is_refused(number):
     draw = np.random.default_rng(number)
     for _ in range(25):
-        net, count = network(seed=number), iter(range(100))
-
-        def tamper(way, body, count=count):
-            if next(count) != number:
-                return body
-            bit, changed = draw.integers(8 * len(body)), bytearray(body)
-            changed[bit // 8] ^= 1 << bit % 8
-            return bytes(changed)
-
-        net.wire.tamper = tamper
+        net = network(seed=number)
+        net.wire.tamper = changes_a_bit(number, draw)
         with pytest.raises(Refused):
             net.request(0, 5)
 
@@ -192,6 +198,47 @@ def test_what_is_old_is_refused():
     net.rotate()
     with pytest.raises(Refused):  # the edge servers have another key by now
         net.deliver(order)
+
+
+def test_old_keys_are_refused_and_open_no_way_for_old_orders():
+    net = network()
+    net.place(0, [5])
+    kept = recorded(net)
+    sent = []
+    net.wire.tamper = lambda way, body: sent.append((way, body)) or body
+    net.rotate()
+    (notice,) = {body for way, body in sent if way == "bs>user"}
+    server, user = net.servers[0], net.users[0]
+    group = next(body for way, body in sent if way == "isp>bs" and body != notice)
+    before = server._group_key, user._tag_key
+    for body in (group, bytes(4) + group[4:]):  # the same again, and as if it were of period 0
+        with pytest.raises(Refused, match="stale in period 1"):
+            server.learn_group(body)
+        with pytest.raises(Refused, match="stale in period 1"):
+            user.learn_tags(body[:4] + notice[4:], 0.0)
+    later = (2).to_bytes(4, "big")  # old keys that say to be new
+    with pytest.raises(Refused, match="does not open"):
+        server.learn_group(later + group[4:])
+    with pytest.raises(Refused, match="does not open"):
+        user.learn_tags(later + notice[4:], 0.0)
+    assert (server._group_key, user._tag_key) == before
+    with pytest.raises(Refused):
+        server.serve(kept["bs>es"][0], 0.0, lambda file: b"")
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_a_changed_bit_in_new_keys_is_refused(number):
+    draw = np.random.default_rng(number)
+    for _ in range(25):
+        net = network(cell=(0,))
+        net.wire.tamper = changes_a_bit(number, draw)
+        with pytest.raises(Refused):
+            net.rotate()
+
+
+def test_a_file_that_the_csp_does_not_have_is_refused():
+    with pytest.raises(Refused, match="account 0 asks for a tag of no file in period 0"):
+        network().request(0, N_FILES)
 
 
 def test_a_user_without_the_new_tags_is_refused():

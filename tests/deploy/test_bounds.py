@@ -113,6 +113,15 @@ def test_without_bounds_the_model_is_still_tested(tmp_path):
     assert found.columns["loss"][1] < 5 * np.log(10)
 
 
+def test_an_edge_model_is_tested_before_it_is_averaged(tmp_path):
+    cells = {"world.topology": "cells", "world.n_cells": "2", "world.edge_rounds": "4"}
+    config = run_config(out=tmp_path / "run", **cells) | UNBOUND
+    found = play(config, federation(config, attacker(lambda values: -1000 * values, last=1)))
+    assert found.columns["outcome"] == ["DDDD", "DXDD", "DDDD"]
+    (line,) = refused(config)
+    assert (line["device"], line["kind"]) == (1, "breaks the model")
+
+
 def test_a_round_that_most_devices_break_is_refused_whole_and_is_not_the_end(tmp_path):
     config = run_config(out=tmp_path / "run", rounds="5") | UNBOUND
 

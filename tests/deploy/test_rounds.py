@@ -107,6 +107,21 @@ def test_a_deployed_method_is_the_simulated_one(method, tmp_path):
     assert np.allclose(last_state(config).params.numpy(), history[-1][1].params.numpy(), atol=TOLERANCE)
 
 
+@pytest.mark.parametrize("method", ["fedavg", "osafl", "rawhfl", "h_fedavg:mode=ub", "fedavg+topk:fraction=0.1"])
+def test_the_server_keeps_the_edge_models_of_cells(method, tmp_path):
+    cells = {"world.topology": "cells", "world.n_cells": "2", "world.edge_rounds": "2"}
+    config = run_config(method, tmp_path / "run", **cells)
+    found = play(config, federation(config, nodes=own_nodes(tmp_path)))
+    _, history = simulated(config)
+    assert found.columns["outcome"] == [row.outcome for row, _ in history]
+    ended, expected = last_state(config), history[-1][1]
+    assert np.allclose(ended.params.numpy(), expected.params.numpy(), atol=TOLERANCE)
+    one, other = (model.numpy() for model in ended.method.models)
+    assert not np.allclose(one, other, atol=1e-3)  # averaged after the second of three rounds
+    assert np.allclose(one, expected.method.models[0].numpy(), atol=TOLERANCE)
+    assert np.allclose(other, expected.method.models[1].numpy(), atol=TOLERANCE)
+
+
 @pytest.mark.parametrize("optimiser", ["sgd", "adamw"])
 def test_options_of_local_training_reach_devices(optimiser, tmp_path):
     options = {"train.weight_decay": "0.1", "train.clip": "0.5", "train.schedule": "cosine", "train.epochs": "2"}
@@ -130,7 +145,7 @@ def test_what_needs_the_data_of_devices_is_refused_before_anything_is_written(me
 
 @pytest.mark.parametrize(
     ("changes", "reason"),
-    [({"world.edge_rounds": "2"}, "no base stations"), ({"world.outage_threshold_db": "5"}, "real channels")],
+    [({"world.attack": "sign_flip"}, "attackers are simulated"), ({"world.outage_threshold_db": "5"}, "real channels")],
 )
 def test_what_only_a_simulation_can_have_is_refused(changes, reason, tmp_path):
     with pytest.raises(BadInput, match=reason):

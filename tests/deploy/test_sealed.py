@@ -117,7 +117,9 @@ def key_file(tmp_path):
     return path, sealed.write_key(path)
 
 
-def test_a_sealed_federation_ends_where_an_open_one_ends(tmp_path, key_file):
+@pytest.mark.parametrize("cells", [{}, {"world.topology": "cells", "world.n_cells": 2, "world.edge_rounds": 2}])
+def test_a_sealed_federation_ends_where_an_open_one_ends(tmp_path, key_file, cells):
+    """Also where base stations relay: edge models are made by the server, which alone opens the boxes."""
     path, public = key_file
     seen = []
 
@@ -125,8 +127,8 @@ def test_a_sealed_federation_ends_where_an_open_one_ends(tmp_path, key_file):
         seen.append(reply.content)
         return reply
 
-    plain = run_config(out=tmp_path / "open")
-    hidden = {**run_config(out=tmp_path / "sealed"), "seal-key": str(path)}
+    plain = run_config(out=tmp_path / "open", **cells)
+    hidden = {**run_config(out=tmp_path / "sealed", **cells), "seal-key": str(path)}
     expected = play(plain, federation(plain))
     found = play(hidden, federation(hidden, relay, nodes=nodes(public)))
     assert found.columns["outcome"] == expected.columns["outcome"] == ["DDDD"] * 3

@@ -16,6 +16,7 @@ from torch import Tensor
 from .. import radio
 from ..errors import Diverged
 from ..screening import aggregate
+from ..tiers.hierarchy import Edges
 from ..types import Ints, Method, Problem, Round, Snapshot
 
 SUSPECTS = 16  # devices that are tried one by one: those with the longest updates
@@ -41,11 +42,12 @@ class Trial(NamedTuple):
         return self.tested(params, state)
 
     def tested(self, params: Tensor, state: Any) -> float:
-        """The loss of a model."""
+        """The loss of a model; that of the worst edge model if cells have their own."""
         if self.most == inf:
             return 0.0
-        found = self.method.evaluate(self.problem, params, state).get("loss", 0.0)
-        return found if isfinite(found) else inf
+        models = {id(one): one for one in state.models}.values() if isinstance(state, Edges) else [params]
+        found = [self.method.evaluate(self.problem, model, state).get("loss", 0.0) for model in models]
+        return max(found) if all(map(isfinite, found)) else inf
 
 
 class Judged(NamedTuple):

@@ -38,11 +38,6 @@ def deployable(
 def refuse_what_is_simulated(config: Config) -> None:
     """Refuse worlds that only a simulation can have."""
     world = config.world
-    if world.edge_rounds:
-        raise BadInput(
-            f"world.edge_rounds = {world.edge_rounds} cannot be deployed: a Flower federation has one server and no "
-            "base stations, so set it to 0"
-        )
     if world.attack != "none":
         raise BadInput(
             f"world.attack = {world.attack!r} cannot be deployed: attackers are simulated devices, so set it to none"

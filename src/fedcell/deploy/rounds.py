@@ -217,10 +217,12 @@ def rehearse(problem: Problem, method: Method) -> None:
         observation, state = SIMULATED.observe(problem, before)
         return unforeseen(observation, everyone), state
 
+    scope = method.scope  # before it is lifted
+
     def carry_out(
         problem: Problem, method: Method, state: Any, start: Start, observation: Observation, decision: Decision
     ) -> Round:
-        if method.scope == "server" and not decision.selected.any():
+        if scope == "server" and not decision.selected.any():
             raise BadInput("this method has no device train anything: choose another one")
         return asked_of(made_up, problem, method, state, start, observation, decision)
 

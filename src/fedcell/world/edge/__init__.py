@@ -1,7 +1,7 @@
 """Edge servers: one per cell, with room for a few files; what they hold need not travel over the backhaul.
 
 `rules/` has one file per placement. `stream.edge_stream` puts servers behind any stream of requests, `servers` has what
-every server does, `reactive` the caches that learn from request to request alone.
+every server does.
 
 Reference: rawhfl, section II-A (Figure 1)
 """

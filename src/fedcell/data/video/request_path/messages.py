@@ -12,7 +12,7 @@ from .tags import TAG_BYTES
 
 HANDLE_BYTES, NONCE_BYTES = 16, 16
 MICRO = 1_000_000
-COUNTER_BYTES = 8
+COUNTER_BYTES, PERIOD_BYTES = 8, 4
 
 
 class Layout:
@@ -93,6 +93,14 @@ class Wire:
         self.sent.append(Sent(step, way, len(body), seconds))
         self.now_s += seconds
         return self.tamper(way, body)
+
+
+def new_period(body: bytes, known: int) -> tuple[bytes, bytes]:
+    """(period, keys locked about it) of a message that begins a period; raises Refused unless it is a later one."""
+    about, rest = body[:PERIOD_BYTES], body[PERIOD_BYTES:]
+    if (period := int.from_bytes(about, "big")) <= known:
+        raise Refused(f"the keys of period {period} are stale in period {known}: somebody sends old ones again")
+    return about, rest
 
 
 def unproved(plain: bytes) -> bytes:

@@ -46,16 +46,16 @@ class RequestNetwork:
 
     def rotate(self) -> None:
         """A new period: the CSP tells its edge servers and, in one notice that all base stations send, its users."""
-        period, notice, keys = self.csp.rotate()
+        notice, keys = self.csp.rotate()
         wire = self.wire
         body = wire.carry(0, "csp>isp", "core", notice)
         for server, station in zip(self.servers, self.stations, strict=True):
             own = wire.carry(0, "csp>isp", "core", keys[server.cell])
-            server.learn_group(period, wire.carry(0, "isp>bs", "backhaul", own))
+            server.learn_group(wire.carry(0, "isp>bs", "backhaul", own))
             heard = wire.carry(0, "bs>user", "air", wire.carry(0, "isp>bs", "backhaul", body))
             for user in self.users:
                 if self.cell[user.account] == station.cell:
-                    user.learn_tags(period, heard, wire.now_s)
+                    user.learn_tags(heard, wire.now_s)
 
     def place(self, cell: int, files: Sequence[int]) -> None:
         """Let an edge server hold these files and no others; those that it lacks are fetched."""

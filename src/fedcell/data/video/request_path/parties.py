@@ -23,7 +23,17 @@ from ....sealing import (
     unseal,
 )
 from . import messages
-from .messages import COUNTER_BYTES, HANDLE_BYTES, MICRO, NONCE_BYTES, padded, unpadded, unproved
+from .messages import (
+    COUNTER_BYTES,
+    HANDLE_BYTES,
+    MICRO,
+    NONCE_BYTES,
+    PERIOD_BYTES,
+    new_period,
+    padded,
+    unpadded,
+    unproved,
+)
 from .tags import tag_of, tag_table
 
 FRESH_S = 30.0  # a request that took longer to arrive is refused
@@ -75,11 +85,12 @@ class User(Party):
         self._counter = 0
         self._waiting: dict[int, tuple[int, bytes]] = {}  # counter -> file, session key
 
-    def learn_tags(self, period: int, notice: bytes, at_s: float) -> None:
+    def learn_tags(self, notice: bytes, at_s: float) -> None:
         """Take the key of a new period from the notice for all users; the own part is at the own account."""
-        own = notice[self.account * NOTICE_BYTES : (self.account + 1) * NOTICE_BYTES]
-        self._tag_key, self._period = unlock(self._account_key, own, period.to_bytes(4, "big")), period
-        self.see(at_s, period=period)
+        about, parts = new_period(notice, self._period)
+        own = parts[self.account * NOTICE_BYTES : (self.account + 1) * NOTICE_BYTES]
+        self._tag_key, self._period = unlock(self._account_key, own, about), int.from_bytes(about, "big")
+        self.see(at_s, period=self._period)
 
     def ask(self, file: int, at_s: float) -> bytes:
         """[1], [2] A request for a file: its tag, sealed for the CSP."""
@@ -215,9 +226,10 @@ class EdgeServer(Party):
         self._orders = Once()
         self.held: dict[int, bytes] = {}
 
-    def learn_group(self, period: int, locked: bytes) -> None:
-        """Take the key that all edge servers share in a period."""
-        self._group_key, self._period = unlock(self._own_key, locked, period.to_bytes(4, "big")), period
+    def learn_group(self, body: bytes) -> None:
+        """Take the key that all edge servers share in a new period."""
+        about, locked = new_period(body, self._period)
+        self._group_key, self._period = unlock(self._own_key, locked, about), int.from_bytes(about, "big")
         self._orders = Once()
 
     def serve(self, body: bytes, at_s: float, fetch: Callable[[int], bytes], cover: bool = False) -> bytes:
@@ -277,13 +289,15 @@ class ContentProvider(Party):
         self._servers[cell] = self.draw(KEY_BYTES)
         return self._servers[cell]
 
-    def rotate(self) -> tuple[int, bytes, dict[int, bytes]]:
-        """A new period: its number, the notice for all users, and the key of the edge servers for each of them."""
+    def rotate(self) -> tuple[bytes, dict[int, bytes]]:
+        """A new period: the notice for all users, and the key of the edge servers for each of them."""
         self.period += 1
-        about, tag_key, self._group_key = self.period.to_bytes(4, "big"), self.draw(KEY_BYTES), self.draw(KEY_BYTES)
+        about = self.period.to_bytes(PERIOD_BYTES, "big")
+        tag_key, self._group_key = self.draw(KEY_BYTES), self.draw(KEY_BYTES)
         self._table, self._nonces = tag_table(tag_key, len(self.files)), Once()  # what is older is stale
-        notice = b"".join(lock(self._accounts[n], tag_key, about, self.draw) for n in sorted(self._accounts))
-        return self.period, notice, {n: lock(k, self._group_key, about, self.draw) for n, k in self._servers.items()}
+        parts = [lock(self._accounts[n], tag_key, about, self.draw) for n in sorted(self._accounts)]
+        keys = {n: about + lock(key, self._group_key, about, self.draw) for n, key in self._servers.items()}
+        return about + b"".join(parts), keys
 
     def answer(self, body: bytes, at_s: float) -> bytes:
         """[5], [6] The file behind the tag of a request, ordered from whichever edge server it reaches."""
@@ -298,6 +312,8 @@ class ContentProvider(Party):
         if abs(at_s - micro / MICRO) > FRESH_S:
             raise Refused(f"a request took {at_s - micro / MICRO:.0f} s to arrive: it is too old, ask again")
         self._nonces.check(nonce, "a request")
+        if tag not in self._table:
+            raise Refused(f"account {account} asks for a tag of no file in period {period}: ask for another")
         file = self._table[tag]
         self.see(at_s, account=account, file=file)
         order = messages.ORDERED.pack(self.period, file, self.draw(NONCE_BYTES), session)
