@@ -22,6 +22,7 @@ from ...rng import stream
 from ...types import (
     Bools,
     Decision,
+    Floats,
     Ints,
     Method,
     Observation,
@@ -59,7 +60,7 @@ def coded(method: Method, coding: Coding, name: str = "this method") -> Method:
     """The method with a coding between `local` and sending; raises BadInput if the two do not go together."""
     if coding.at_sum is not None:
         return summed(method, coding, name)
-    if method.sends != "updates":
+    if not method.sends_updates:
         raise BadInput(
             f"{coding.name} does not go with {name}: it codes updates of a shared model and devices of {name} send "
             f"{method.sends}, so use {name} without it, or a method that sends updates"
@@ -94,6 +95,11 @@ def fitted(coding: Coding, problem: Problem) -> Coding:
 def beside_bit(problem: Problem) -> float:
     """Bits of the running statistics that are sent beside a payload, as they are."""
     return max(problem.learner.n_sent - problem.learner.n_params, 0) * problem.world.settings.bits_per_parameter
+
+
+def own_bit(coding: Coding, problem: Problem, decision: Decision) -> Floats:
+    """Bits that the method itself has devices send beside their updates, such as a loss, `[n_devices]`."""
+    return np.maximum(decision.payload_bit - planned(coding, problem).world.payload_bit, 0.0)
 
 
 def inside(coding: Coding, seam: Callable[..., Any]) -> Callable[..., Any]:
@@ -139,6 +145,7 @@ def encode(
     Rows that lie in memory together are decoded once, for the device and the server.
     """
     n, value_bit, n_rows = problem.learner.n_params, problem.world.settings.bits_per_parameter, len(updates.device)
+    beside = beside_bit(problem) + own_bit(coding, problem, decision)
     coding = fitted(coding, problem)
     payloads, bit = np.empty(n_rows, dtype=object), np.zeros(n_rows)
     rest = _room(n_rows, coding.n_kept(n), problem) if coding.feedback else None
@@ -151,7 +158,7 @@ def encode(
             device = int(updates.device[row])
             before = None if state.rest is None else row_of(state.rest, device)
             u, payload = coding.send(line, before, stream(problem.seed, observation.round, f"coding {device}"))
-            payloads[row], bit[row] = payload, coding.bits(payload, n, value_bit) + beside_bit(problem)
+            payloads[row], bit[row] = payload, coding.bits(payload, n, value_bit) + beside[device]
             got = coding.decode(payload, n) if rest is not None or found is not None else u
             if found is not None:
                 found[row] = got
