@@ -20,7 +20,8 @@ from engine import LOADS, setting
 from fedcell import methods, world
 from fedcell.coding import Sampling
 from fedcell.methods.parts import summed
-from fedcell.methods.parts.coded import CodedState, encode, init, remembered
+from fedcell.methods.parts.coded import init, remembered
+from fedcell.methods.parts.encoding import CodedState, encode
 from fedcell.methods.parts.resources import plan
 from fedcell.options import override
 from fedcell.scenarios import build_problem, get
