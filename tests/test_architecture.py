@@ -102,8 +102,8 @@ def test_loop_stays_on_one_page():
 
 FAMILIES = (  # of methods, a file each: docs/families
     *("air/*.py", "coding/*.py", "methods/parts/robust/*.py", "world/attack.py", "attacking.py"),
-    *(f"methods/{name}.py" for name in ("fedasync", "fedbuff", "semi_async", "signsgd", "robust", "scaffold", "fedopt")),
-    *(f"methods/{name}.py" for name in ("feddyn", "moon", "ditto", "qfedavg", "power_of_choice", "oort")),
+    *(f"methods/{name}.py" for name in ("fedasync", "fedbuff", "semi_async", "robust", "scaffold", "fedopt")),
+    *(f"methods/{name}.py" for name in ("feddyn", "moon", "ditto", "qfedavg", "power_of_choice", "oort", "signsgd")),
     *(f"methods/parts/{name}.py" for name in ("coded", "encoding", "summed", "over_time", "flights", "parcels")),
     *(f"methods/parts/{name}.py" for name in ("starting", "staleness", "by_lot", "in_time")),
 )
