@@ -18,7 +18,10 @@ import torch
 from engine import LOADS, setting
 
 from fedcell import methods, world
-from fedcell.methods.parts.coded import CodedState, encode, init, remembered
+from fedcell.coding import Sampling
+from fedcell.methods.parts import summed
+from fedcell.methods.parts.coded import init, remembered
+from fedcell.methods.parts.encoding import CodedState, encode
 from fedcell.methods.parts.resources import plan
 from fedcell.options import override
 from fedcell.scenarios import build_problem, get
@@ -26,7 +29,7 @@ from fedcell.simulate import begin
 from fedcell.types import Updates
 
 CODINGS = (
-    *("cast:to=float16", "cast:to=int8", "powersgd", "qsgd", "randk"),
+    *("cast:to=float16", "cast:to=int8", "powersgd", "private", "private:dp=local", "qsgd", "randk"),
     *("sign", "sign:scale=one", "stc", "topk"),
 )
 STEPS = 5
@@ -49,13 +52,18 @@ def measured(name: str, n_devices: int, repeats: int, chosen: list[str]) -> None
     seen, _ = world.observe(problem.world, begin(plain, fedavg).world, 1, 0)
     decision = plan(problem, seen, seen.available, STEPS, load.batch_size)
     delta = learner.train(start, work).delta.clone()
-    states: dict[str, CodedState] = {}
+    updates, states = Updates(work.device, delta), dict[str, CodedState]()
 
     def code(text: str) -> None:
         choice = methods.parse(f"fedavg+{text}")
         coding = choice.module.coding.build(choice.config)
+        if coding.at_sum is not None:  # the server gets a sum: devices clip, and add noise or not
+            memory = coding.at_sum.start(problem, Sampling("all", 1.0, n_devices))
+            made = summed.encode(coding.at_sum, problem, summed.SummedState(None, memory), updates, seen, decision)
+            made.delta.sum()
+            return
         state = states.get(text) or init(fedavg, coding, problem, start.points[0])
-        found = encode(coding, problem, state, Updates(work.device, delta), seen, decision)
+        found = encode(coding, problem, state, updates, seen, decision)
         found.delta.sum()  # what the server decodes
         if state.rest is not None:
             state = state._replace(rest=remembered(state.rest, found.kept.rest, work.device, decision.steps))

@@ -98,3 +98,19 @@ def test_one_class_per_name():
 
 def test_loop_stays_on_one_page():
     assert len((SOURCE / "simulate.py").read_text().splitlines()) < 100
+
+
+FAMILIES = (  # of methods, a file each: docs/families
+    *("air/*.py", "coding/*.py", "methods/parts/robust/*.py", "world/attack.py", "attacking.py"),
+    *(f"methods/{name}.py" for name in ("fedasync", "fedbuff", "semi_async", "robust", "scaffold", "fedopt")),
+    *(f"methods/{name}.py" for name in ("feddyn", "moon", "ditto", "qfedavg", "power_of_choice", "oort", "signsgd")),
+    *(f"methods/parts/{name}.py" for name in ("coded", "encoding", "summed", "over_time", "flights", "parcels")),
+    *(f"methods/parts/{name}.py" for name in ("starting", "staleness", "by_lot", "in_time")),
+)
+
+
+@pytest.mark.parametrize("pattern", FAMILIES)
+def test_files_of_the_families_are_short(pattern):
+    found = {path.name: len(path.read_text().splitlines()) for path in Path(SOURCE).glob(pattern)}
+    assert found
+    assert all(length < 150 for length in found.values()), found

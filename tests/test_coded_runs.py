@@ -71,7 +71,7 @@ def test_a_scenario_sets_the_method_also_behind_a_coding():
 def presets():
     for scenario in scenarios.names():
         for name, preset in scenarios.get(scenario).methods.items():
-            if methods.load(name).build(methods.load(name).Config()).sends == "updates":
+            if methods.load(name).build(methods.load(name).Config()).sends_updates:
                 yield name, preset
 
 

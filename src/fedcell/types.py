@@ -415,6 +415,7 @@ class Method(NamedTuple):
     beforehand, with zeros for sums, to learn which sums those are.
 
     `sends` says what the rows of `local` are: `updates` of the shared model, which codings go with, or other words.
+    `updates with ... beside them` are updates too; what is beside them is sent as it is, and `decide` counts its bits.
 
     `own_networks` says that devices may have networks of different architectures (`model.widths`): no model of one is
     ever used by another.
@@ -460,6 +461,11 @@ class Method(NamedTuple):
     collect: Callable[[Problem, "Tensor", Any, Round], tuple[Round, Any]] = at_once
     needs_rows: bool = False
     name: str = "this method"
+
+    @property
+    def sends_updates(self) -> bool:
+        """Whether rows are updates of the shared model, whatever is beside them."""
+        return self.sends.startswith("updates")
 
 
 Seam = TypeVar("Seam", bound=Callable[..., Any])

@@ -38,6 +38,20 @@ def test_rows_bits_and_draws(name, values, seed, value_bit):
 
 
 @pytest.mark.parametrize("name", NAMES)
+@given(values=ROWS, seed=st.integers(0, 99))
+def test_a_wire_carries_the_bits_that_are_counted(name, values, seed):
+    """Up to the end of a byte, and the payload comes back."""
+    code, n = standard(name), len(values)
+    payload = code.encode(as_row(values), generator(seed))
+    packed = code.pack(payload, n)
+    assert 0 <= 8 * sum(part.numpy().nbytes for part in packed.values()) - code.bits(payload, n, 32.0) < 8
+    again = code.unpack(packed, n)
+    assert again.keys() == payload.keys()
+    assert all(torch.equal(payload[part], again[part]) for part in payload)
+    assert all(payload[part].dtype == again[part].dtype for part in payload)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_payload_is_a_copy_that_a_wire_can_carry(name):
     code, row = standard(name), torch.arange(-50.0, 50.0)
     payload = code.encode(row, generator())

@@ -22,6 +22,7 @@ from fedcell.rng import stream
 
 CODING = {"name": "topk", "settings": {"fraction": 0.25, "feedback": True, "lost": "dropped"}}
 HEADER = 128  # bytes of a NumPy array's
+ZERO_AND_ONE = np.array([0b00000111], np.uint8)  # places of a row of 8
 
 
 def asked(n=8, **changes):
@@ -103,9 +104,10 @@ def test_a_bad_update_leaves_what_was_kept(tmp_path):
         ({"values": np.ones(2)}, "values is float64"),
         ({"values": np.ones((2, 1), np.float32)}, r"float32 \[2, 1\]"),
         ({"values": np.ones(3, np.float32)}, "3 values of a row of 8"),
-        ({"values": np.ones(2, np.float32), "places": np.array([0, 8], np.int32)}, "a place that is not in a row of 8"),
-        ({"values": np.array([1, np.inf], np.float32), "places": np.array([0, 1], np.int32)}, "not finite"),
-        ({"values": np.ones(2, np.int32), "places": np.array([0, 1], np.int32)}, "int32"),
+        ({"values": np.ones(2, np.float32), "places": np.array([0, 1], np.int32)}, "2 entries of torch.int32, not in"),
+        ({"values": np.ones(3, np.float32), "places": ZERO_AND_ONE}, "a string of 8 bits with 3 numbers of 3"),
+        ({"values": np.array([1, np.inf], np.float32), "places": ZERO_AND_ONE}, "not finite"),
+        ({"values": np.ones(2, np.int32), "places": ZERO_AND_ONE}, "int32"),
     ],
 )
 def test_payloads_that_make_no_sense_are_turned_away(arrays, reason):
@@ -119,7 +121,9 @@ def test_rows_hold_the_bits_of_payloads(tmp_path):
     config = run_config("fedavg+topk:fraction=0.1", tmp_path / "run")
     found = play(config, federation(config, nodes=own_nodes(tmp_path)))
     n = last_state(config).params.numel()
-    assert found.columns["uplink_bit"].tolist() == [4 * 8 * (2 * 4 * round(0.1 * n) + 2 * HEADER)] * 3
+    k = round(0.1 * n)
+    each = 4 * k + -(-k * topk.place_bit(n) // 8) + 2 * HEADER  # values, and places in as many bits as they take
+    assert found.columns["uplink_bit"].tolist() == [4 * 8 * each] * 3
     assert found.label == "fedavg+topk:fraction=0.1"
     assert found.settings["fraction"] == 0.1
 

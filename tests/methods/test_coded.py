@@ -35,7 +35,7 @@ WORLDS = {
     },
 }
 CODED = [
-    *("fedavg", "fedprox", "fednova", "scaffold", "apfl", "cafe"),
+    *("fedavg", "fedprox", "fednova", "scaffold", "apfl", "cafe", "oort", "power_of_choice", "qfedavg"),
     *("h_fedavg", "m_fedavg", "osafl", "rawhfl", "recycling"),
 ]
 
@@ -270,8 +270,15 @@ def test_every_method_goes_or_is_refused():
             methods.parse(f"{name}+topk").build()
         except BadInput:
             refused.add(name)
-    losses = {"qfedavg", "power_of_choice", "oort"}  # send one beside the update
-    assert refused == {"knowledge", "fedkd", "fedrep", "pruning", "central", "top_popular", "signsgd"} | losses
+    assert refused == {"knowledge", "fedkd", "fedrep", "pruning", "central", "top_popular", "signsgd"}
+
+
+def test_a_loss_is_paid_beside_a_payload(small):
+    problem, number = small(rounds=2), 32.0
+    for name in ("oort", "power_of_choice", "qfedavg"):
+        for row, _ in run(problem, f"{name}+cast:to=int8"):
+            each = 8 * problem.learner.n_params + number + number  # entries, a scale, a loss
+            assert row.uplink_bit == row.n_delivered * each > 0
 
 
 def test_masks_and_second_codings_are_refused(small):

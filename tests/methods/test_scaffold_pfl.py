@@ -1,4 +1,8 @@
-"""SCAFFOLD against pfl's own implementation, on twelve samples and three users who are all in every round."""
+"""SCAFFOLD against pfl's own implementation, on twelve samples and three users who are all in every round.
+
+The first round begins with control variates of zero. A round that begins with those that pfl has after the first or
+second one, which are not, is held to the next model of pfl.
+"""
 
 import runpy
 from pathlib import Path
@@ -9,9 +13,11 @@ import torch
 
 import fedcell
 from fedcell import methods
+from fedcell.methods.parts.contributions import nothing, remember
+from fedcell.methods.scaffold import State
 from fedcell.options import override
 from fedcell.scenarios import Config, build_problem
-from fedcell.simulate import simulate
+from fedcell.simulate import SIMULATED, begin, play_round, simulate
 
 REFERENCE = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "peers" / "scaffold_reference.py"))
 # `python benchmarks/peers/scaffold_reference.py` with pfl 0.6.0, "option II": the model after each of three rounds
@@ -23,7 +29,7 @@ PFL = [
 
 
 def by_hand(sign):
-    """Rounds of SCAFFOLD in float64; `c_k+ = c_k - c + sign (x - y_k) / (K lr)`."""
+    """(w, c, c_k) after rounds of SCAFFOLD in float64; `c_k+ = c_k - c + sign (x - y_k) / (K lr)`."""
     (x, y), net = REFERENCE["data"](), REFERENCE["network"]()
     steps, rate = REFERENCE["STEPS"], REFERENCE["RATE"]
     w = torch.nn.utils.parameters_to_vector(net.parameters()).detach().double()
@@ -41,27 +47,41 @@ def by_hand(sign):
                 end -= rate * (gradient(end, user) - own[user] + common)
         after = own - common + sign * (w - ends) / (steps * rate)
         common, own, w = common + (after - own).mean(dim=0), after, ends.mean(dim=0)
-        yield w
+        yield w, common, own
 
 
-def played():
+def problem():
     x, y = (part.flatten(0, 1).numpy() for part in REFERENCE["data"]())
     dataset = fedcell.from_arrays(x, y, x, y, owners=np.repeat(np.arange(3), 4))
     changes = {"world.n_devices": 3, "rounds": 3, "data.partition": "given", "train.device": "cpu"}
     train = {"train.lr": REFERENCE["RATE"], "train.steps": REFERENCE["STEPS"], "train.batch_size": 0}
-    problem = build_problem(override(Config(), changes | train), dataset, REFERENCE["network"]())
-    return [after.params for _, after in simulate(problem, methods.parse("scaffold").build())]
+    return build_problem(override(Config(), changes | train), dataset, REFERENCE["network"]())
+
+
+def played():
+    return [after.params for _, after in simulate(problem(), methods.parse("scaffold").build())]
 
 
 def test_rounds_are_those_of_the_paper_and_the_first_is_that_of_pfl():
     found = played()
-    for mine, expected in zip(found, by_hand(1), strict=True):
+    for mine, (expected, _, _) in zip(found, by_hand(1), strict=True):
         torch.testing.assert_close(mine.double(), expected, rtol=1e-5, atol=1e-6)
     assert found[0].tolist() == pytest.approx(PFL[0], abs=1e-6)
 
 
 def test_later_rounds_of_pfl_are_those_of_a_control_variate_with_the_other_sign():
     """pfl takes `y_k - x` for the `x - y_k` of the paper's line 12 (option II), so fedcell differs from round 2 on."""
-    for hand, theirs in zip(by_hand(-1), PFL, strict=True):
+    for (hand, _, _), theirs in zip(by_hand(-1), PFL, strict=True):
         assert hand.tolist() == pytest.approx(theirs, abs=1e-6)
     assert played()[1].tolist() != pytest.approx(PFL[1], abs=1e-2)
+
+
+def test_a_round_from_the_control_variates_of_pfl_is_that_of_pfl():
+    """Local steps and the server's, from variates that are not zero."""
+    found, method, device = problem(), methods.parse("scaffold").build(), np.arange(3)
+    for (w, common, own), theirs in zip(by_hand(-1), PFL[1:], strict=False):
+        assert common.abs().max() > 0.1
+        kept = remember(nothing(3, len(w)), device, own.float(), np.full(3, REFERENCE["STEPS"]), np.ones(3))
+        before = begin(found, method)._replace(params=w.float(), method=State(common.float(), kept))
+        _, after = play_round(SIMULATED, found, method, before)
+        assert after.params.tolist() == pytest.approx(theirs, abs=1e-6)

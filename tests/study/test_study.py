@@ -85,6 +85,14 @@ def test_a_figure_over_a_setting_shows_what_a_target_costs(capsys):
     assert "fedprox.mu" in Path("figure.svg").read_text()
     Path("figure.svg").unlink()
     capsys.readouterr()
+    Path("study.toml").write_text(text + 'runs = "*seed1*"\n')  # the runs are there
+    assert main(["sweep", "study.toml", "--quiet", "--workers", "1"]) == 0
+    Path("figure.svg").unlink()
+    Path("study.toml").write_text(text + 'runs = "*seed9*"\n')
+    assert main(["sweep", "study.toml", "--quiet", "--workers", "1"]) == 0
+    assert "no run in results is called '*seed9*'" in capsys.readouterr().err
+    assert not Path("figure.svg").exists()
+    Path("study.toml").write_text(text)
     assert main(["sweep", "study.toml", "--grid", "fedprox.mu=2", "--quiet", "--workers", "1", "--out", "one"]) == 0
     assert "figure.svg is not drawn: fedprox.mu is 2 in all runs" in capsys.readouterr().err
     assert not Path("figure.svg").exists()

@@ -1,32 +1,22 @@
 """A round as base stations hear it over the air: sums with noise in the place of updates, and the powers really used.
 
-Which sum a method takes is learned by calling its `aggregate` beforehand, with zeros for sums. Devices need to know
-their weights before they send, and a cell sends once: a method may take one sum of its updates in a round.
+Which sum a method takes is known beforehand (`asking`). Not a rule: it has no `build`.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import BadInput, ContractError
+from ..errors import ContractError
 from ..learn.deferred import Deferred
 from ..radio import air
 from ..rng import stream
-from ..types import Bools, Floats, Ints, Problem, Round, Rows, finite_rows
-from . import AirRule, Burst, refuse_rows, rule_of
-
-
-class AskedSum(NamedTuple):
-    """A sum that a method takes."""
-
-    rows: Ints  # [n], of which updates
-    weights: Floats  # [n]
-
-    def is_same(self, other: "AskedSum") -> bool:
-        return np.array_equal(self.rows, other.rows) and np.array_equal(self.weights, other.weights)
+from ..types import Bools, Floats, Problem, Round, Rows, finite_rows
+from . import AirRule, Burst, rule_of
+from .asking import AskedSum, SumsAlone, questions_of
 
 
 class Heard(NamedTuple):
@@ -36,38 +26,6 @@ class Heard(NamedTuple):
     power_watt: Floats  # [n], of each device that is part of it
     symbols: float  # of all cells
     mse: float  # variance of the error in every entry of the sum, before the rule reads it
-
-
-class SumsAlone:
-    """Updates that nobody has, of which sums are heard.
-
-    Args:
-        hear: gives a sum, `[n_entries]`.
-        rows: `[n]`, the updates that these are.
-        name: of the method that asks.
-        finite: `[n]`, which devices have finite numbers to send; None: not known yet.
-    """
-
-    def __init__(self, hear: Callable[[AskedSum], Tensor], rows: Ints, name: str, finite: Bools | None = None) -> None:
-        self._hear, self._rows, self._name, self._finite = hear, rows, name, finite
-
-    def add_up(self, chosen: Bools, weights: Floats) -> Tensor:
-        vectors = np.atleast_2d(weights)
-        if len(vectors) > 1:
-            refuse_more(self._name)
-        total = self._hear(AskedSum(self._rows[chosen], vectors[0].copy()))
-        return total if weights.ndim == 1 else total[None]
-
-    def some(self, which: slice | Ints) -> "SumsAlone":
-        """Some of the updates, such as those of a cell."""
-        finite = None if self._finite is None else self._finite[which]
-        return SumsAlone(self._hear, self._rows[which], self._name, finite)
-
-    def matrix(self) -> NoReturn:
-        refuse_rows(self._name)
-
-    def finite(self) -> Bools:
-        return refuse_rows(self._name) if self._finite is None else self._finite
 
 
 def superposed(problem: Problem, name: str, aggregate: Callable[[Round], Any], sent: Round) -> Round:
@@ -105,37 +63,6 @@ def superposed(problem: Problem, name: str, aggregate: Callable[[Round], Any], s
         )
 
     return sent._replace(updates=sent.updates._replace(rows=SumsAlone(hear, every, name, finite)), uplink=uplink)
-
-
-def questions_of(problem: Problem, name: str, aggregate: Callable[[Round], Any], sent: Round) -> list[AskedSum]:
-    """The sums that a method takes of a round; raises BadInput if it takes more than devices send."""
-    if not sent.uplink.delivered.any():
-        return []
-    found, rows = list[AskedSum](), sent.updates.rows
-    n_entries = rows.n_params if isinstance(rows, Deferred) else sent.updates.delta.shape[1]
-    zeros = torch.zeros(n_entries, device=problem.learner.device)
-
-    def note(asked: AskedSum) -> Tensor:
-        if not any(asked.is_same(one) for one in found):
-            found.append(asked)
-        return zeros.clone()
-
-    unknown = SumsAlone(note, np.arange(len(sent.updates.device)), name)
-    with np.errstate(all="ignore"):
-        aggregate(sent._replace(updates=sent.updates._replace(rows=unknown)))
-    cell = sent.observation.topology.cell[sent.updates.device]
-    heard_by = [number for one in found for number in np.unique(cell[one.rows])]
-    if len(set(heard_by)) < len(heard_by):
-        refuse_more(name)
-    return found
-
-
-def refuse_more(name: str) -> NoReturn:
-    """Refuse a method that takes several sums."""
-    raise BadInput(
-        f"{name} does not go with world.access = 'air': it takes several sums of a round and the devices of a cell "
-        "send at once, so use a method of one sum such as fedavg, or another access"
-    )
 
 
 def added_up(rows: Tensor | Rows, rule: AirRule, questions: Sequence[AskedSum]) -> tuple[list[Tensor], Floats, Bools]:

@@ -133,13 +133,19 @@ def show(study: Study, folder: Path) -> list[Path]:
     from .. import report
     from ..record.files import write_asked
 
+    def compared(runs: str) -> "Comparison":
+        chosen = sorted(one for one in folder.glob(runs) if one.is_dir()) if runs else folder
+        if not chosen:
+            raise BadInput(f"no run in {folder} is called {runs!r}: fedcell sweep --dry-run names them all")
+        return report.compare(chosen, against=study.against or None, targets=study.targets, labels=study.labels)
+
     try:
-        against = study.against or None
-        found = report.compare(folder, against=against, targets=study.targets, labels=study.labels)
+        found = compared("")
+        parts = {one.runs: compared(one.runs) for one in study.figures if one.runs}
     except BadInput as error:
         print(f"fedcell: no figures of the study: {error}", file=sys.stderr)
         return []
-    done = [path for one in study.figures for path in _drawn(found, one)]
+    done = [path for one in study.figures for path in _drawn(parts.get(one.runs, found), one)]
     if study.latex:
         text = report.comparison_latex(found) + "\n"
         done.append(write_asked(Path(study.latex), text.encode(), "then compare again (the records are whole)"))

@@ -63,6 +63,10 @@ class Coding(NamedTuple):
     the bits of one number in this world. `most_bit(n, value_bit)` is the most that a payload can take, known before
     anybody trains: decisions are planned with it.
 
+    On a real wire a payload goes as `pack(payload, n)`, whose arrays have as many bits as `bits` counts for numbers of
+    32, up to the end of a byte, and `unpack` is the payload again, or raises ValueError. Payloads whose arrays are as
+    short as that by themselves go as they are.
+
     A coding that looks at layers has `shaped(shapes)`, which gives it for a network. If a device is to remember a part
     of what it sent last, `memory(payload)` is that, `[n_memory]`, and `encode(row, rng, memory)` gets it the next time;
     zeros before there is any. It is kept beside what was not sent, so that only codings with feedback have it.
@@ -79,6 +83,8 @@ class Coding(NamedTuple):
     memory: Callable[[Payload], Tensor] | None = None
     n_memory: int = 0
     at_sum: "AtSum | None" = None  # the server gets a sum; None: it gets rows
+    pack: Callable[[Payload, int], Payload] = lambda payload, n: payload
+    unpack: Callable[[Payload, int], Payload] = lambda packed, n: packed
 
     def for_network(self, shapes: Shapes) -> "Coding":
         """The coding for rows of a network with these layers."""

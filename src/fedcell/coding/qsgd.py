@@ -24,8 +24,9 @@ import torch
 from torch import Tensor
 
 from ..options import option
-from . import Coding, Payload
+from . import Coding, Payload, strings
 from .bits import elias_bit, gaps
+from .strings import elias, read_elias
 
 FLAG_BIT = 1  # says which code follows
 
@@ -46,6 +47,8 @@ def build(config: Config) -> Coding:
         decode=partial(decode, s, bucket),
         bits=partial(bits, s),
         most_bit=partial(most_bit, s, bucket),
+        pack=partial(pack, s),
+        unpack=partial(unpack, s),
     )
 
 
@@ -68,6 +71,44 @@ def decode(s: int, bucket: int, payload: Payload, n: int) -> Tensor:
     if max(-int(least), int(most)) > s:
         raise ValueError(f"a level beyond {s}")
     return spread(norms, bucket, n) * (levels.float() / s)
+
+
+def pack(s: int, payload: Payload, n: int) -> Payload:
+    """Levels in the shorter code, behind the bit that says which."""
+    levels = payload["levels"]
+    places = levels.nonzero()[:, 0]
+    there = zip(gaps(places).tolist(), levels[places].tolist(), strict=True)
+    text = "".join(f"{elias(gap)}{int(level < 0)}{elias(abs(level))}" for gap, level in there)
+    code = f"0{text}" if len(text) <= fixed_bit(s, n) else "1" + strings.fixed(levels.int() + s, (2 * s).bit_length())
+    return {"norms": payload["norms"], "string": strings.closed(code)}
+
+
+def unpack(s: int, packed: Payload, n: int) -> Payload:
+    text, levels = strings.opened(packed["string"]), torch.zeros(n, dtype=torch.int64)
+    if text[:1] == b"1":
+        above, at = strings.read_fixed(text, 1, n, (2 * s).bit_length())
+        strings.end(text, at)
+        levels = above - s
+    else:
+        places, found = read_levels(text, n)
+        levels[places] = found
+    if bool((levels.abs() > s).any()):
+        raise ValueError(f"a level beyond {s}")
+    return {"norms": packed["norms"], "levels": levels.to(torch.int8 if s < 128 else torch.int16)}
+
+
+def read_levels(text: bytes, n: int) -> tuple[Tensor, Tensor]:
+    """Places and levels of a string in Elias's code."""
+    places, levels, place, at = list[int](), list[int](), -1, 1
+    while not strings.is_over(text, at):
+        gap, sign = read_elias(text, at)
+        level, at = read_elias(text, sign + 1)
+        place += gap
+        if place >= n:
+            raise ValueError(f"a place {place} of a row of {n}")
+        places.append(place)
+        levels.append(-level if text[sign] == strings.ONE else level)
+    return torch.tensor(places, dtype=torch.int64), torch.tensor(levels, dtype=torch.int64)
 
 
 def in_buckets(row: Tensor, bucket: int) -> Tensor:

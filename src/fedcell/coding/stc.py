@@ -21,8 +21,9 @@ import numpy as np
 from torch import Tensor
 
 from ..options import option
-from . import Coding, Payload
-from .bits import gaps, golomb_bit, golomb_exponent, packed, scale_of, unpacked
+from . import Coding, Payload, strings
+from .bits import gaps, golomb_bit, golomb_exponent, scale_of, unpacked
+from .bits import packed as packed_signs
 from .keeping import Keeping
 from .topk import count, largest
 
@@ -43,6 +44,8 @@ def build(config: Config) -> Coding:
         most_bit=partial(most_bit, config.fraction),
         feedback=config.feedback,
         keeps_lost=config.keeps_lost,
+        pack=pack,
+        unpack=partial(unpack, config.fraction),
     )
 
 
@@ -50,7 +53,7 @@ def encode(fraction: float, row: Tensor, rng: np.random.Generator) -> Payload:
     places = largest(row, count(fraction, len(row)))
     values = row[places]
     scale = values.double().abs().mean().float().view(1)
-    return {"scale": scale, "signs": packed(values >= 0), "places": places.int()}
+    return {"scale": scale, "signs": packed_signs(values >= 0), "places": places.int()}
 
 
 def decode(fraction: float, payload: Payload, n: int) -> Tensor:
@@ -59,6 +62,23 @@ def decode(fraction: float, payload: Payload, n: int) -> Tensor:
         raise ValueError(f"{len(places)} places that are not {k} ascending ones of a row of {n}")
     values = scale_of(payload) * unpacked(payload["signs"], k)
     return values.new_zeros(n).index_copy_(0, places, values)
+
+
+def pack(payload: Payload, n: int) -> Payload:
+    """Signs and places as one string."""
+    places, k = payload["places"], len(payload["places"])
+    signs = strings.fixed(unpacked(payload["signs"], k) > 0, 1)
+    return {"scale": payload["scale"], "string": strings.closed(signs + strings.golomb(places, golomb_exponent(k, n)))}
+
+
+def unpack(fraction: float, packed: Payload, n: int) -> Payload:
+    text, k = strings.opened(packed["string"]), count(fraction, n)
+    positive, at = strings.read_fixed(text, 0, k, 1)
+    places, at = strings.read_golomb(text, at, k, golomb_exponent(k, n))
+    strings.end(text, at)
+    if int(places[-1]) >= n:
+        raise ValueError(f"a place {int(places[-1])} of a row of {n}")
+    return {"scale": packed["scale"], "signs": packed_signs(positive > 0), "places": places.int()}
 
 
 def bits(payload: Payload, n: int, value_bit: float) -> float:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from ..options import option
-from . import Coding, Payload
+from . import Coding, Payload, strings
 from .keeping import Keeping
 
 VALUE_BIT = 32  # of a number on a real wire
@@ -40,6 +40,8 @@ def build(config: Config) -> Coding:
         most_bit=partial(most_bit, config.fraction),
         feedback=config.feedback,
         keeps_lost=config.keeps_lost,
+        pack=pack,
+        unpack=unpack,
     )
 
 
@@ -63,6 +65,22 @@ def decode(payload: Payload, n: int) -> Tensor:
     if len(values) != len(places) or not bool(((places >= 0) & (places < n)).all()):
         raise ValueError(f"{len(values)} values at {len(places)} places, or a place that is not in a row of {n}")
     return values.new_zeros(n).index_copy_(0, places.long(), values)
+
+
+def pack(payload: Payload, n: int) -> Payload:
+    """Places in as many bits as they take."""
+    if "places" not in payload:
+        return payload
+    return {"values": payload["values"], "places": strings.closed(strings.fixed(payload["places"], place_bit(n)))}
+
+
+def unpack(packed: Payload, n: int) -> Payload:
+    if "places" not in packed:
+        return packed
+    values, text = packed["values"], strings.opened(packed["places"])
+    places, at = strings.read_fixed(text, 0, len(values), place_bit(n))
+    strings.end(text, at)
+    return {"values": values, "places": places.int()}
 
 
 def largest(row: Tensor, k: int) -> Tensor:

@@ -85,7 +85,7 @@ def payload_of(task: Task, update: Vector, folder: Path | None) -> Arrays:
         rest: Vector = np.empty_like(before)
         coding.keep(u, payload, coding.decode(payload, len(u)), out=torch.from_numpy(rest))
         keep(folder, FILE, Kept(task.round, before, rest if np.isfinite(rest).all() else before))
-    return {name: part.numpy() for name, part in payload.items()}
+    return {name: part.numpy() for name, part in coding.pack(payload, len(u)).items()}
 
 
 def decoded(task: Task, arrays: Arrays) -> Vector:
@@ -93,9 +93,9 @@ def decoded(task: Task, arrays: Arrays) -> Vector:
     for name, part in arrays.items():
         if part.dtype not in DTYPES or part.ndim != 1:
             raise ValueError(f"{name} is {part.dtype} {list(part.shape)}, not a row of short numbers")
-    payload = {name: torch.from_numpy(part.copy()) for name, part in arrays.items()}
+    packed, coding = {name: torch.from_numpy(part.copy()) for name, part in arrays.items()}, coding_of(task)
     try:
-        found: Vector = coding_of(task).decode(payload, task.n_params).numpy()
+        found: Vector = coding.decode(coding.unpack(packed, task.n_params), task.n_params).numpy()
     except (KeyError, RuntimeError, IndexError, TypeError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from None
     return found

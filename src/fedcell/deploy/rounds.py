@@ -144,7 +144,7 @@ def accepted(federation: Federation, problem: Problem, method: Method, before: S
     learner, exchange, settings = remote(problem), federation.exchange, federation.settings
     held = capped(sent.observation.store, sent.heard(), settings.max_share)
     sent = sent._replace(observation=sent.observation._replace(store=held))
-    if method.sends == "updates":
+    if method.sends_updates:
         sent = shortened(held_back(sent, learner.tasks, settings.max_stretch), settings.max_pull)
     made = federation.accepting.trial(problem, method, before, settings.max_loss, learner.guessing)
     found = judge(made, sent)

@@ -18,7 +18,8 @@ from torch import Tensor
 from ..options import option
 from ..types import Method, Problem, Round
 from .parts.defaults import default, local, mean_update
-from .parts.over_time import Flights, OverTimeConfig, Stepping, over_time
+from .parts.flights import Flights, OverTimeConfig, Stepping
+from .parts.over_time import over_time
 from .parts.staleness import weight
 
 

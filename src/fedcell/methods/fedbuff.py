@@ -21,7 +21,8 @@ from ..options import option
 from ..types import Method, Problem, Round
 from . import fedavg
 from .parts.defaults import default, mean_update
-from .parts.over_time import Flights, OverTimeConfig, Stepping, over_time
+from .parts.flights import Flights, OverTimeConfig, Stepping
+from .parts.over_time import over_time
 from .parts.staleness import weight
 
 

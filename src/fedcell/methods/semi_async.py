@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from ..options import option
 from ..types import Method
 from .fedbuff import BufferedConfig, buffered
-from .parts.over_time import Stepping, over_time
+from .parts.flights import Stepping
+from .parts.over_time import over_time
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ class KnobPanel(NamedTuple):
     title: str
     units: Units
     points: Sequence[KnobPoint]
+    share: bool = False  # of a whole, which no logarithmic axis suits
 
 
 def save_knobs(key: str, panels: Sequence[KnobPanel], path: str | Path, width_inch: float = PAGE_INCH) -> Path:
@@ -71,7 +72,7 @@ def _draw_panel(ax: "Axes", key: str, panel: KnobPanel) -> None:
     number = all(_is_number(knob) for knob in knobs)
     at = {knob: float(knob) if number else float(place) for place, knob in enumerate(knobs)}
     found = [abs(point.mean) for point in panel.points if isfinite(point.mean)] or [1.0]
-    logarithmic = min(found) > 0 and max(found) > TALL * min(found)
+    logarithmic = not panel.share and min(found) > 0 and max(found) > TALL * min(found)
     size, unit = scale((min(found) * max(found)) ** 0.5 if logarithmic else max(found), panel.units)
     for index, label in enumerate(dict.fromkeys(point.label for point in panel.points)):
         mine = sorted((point for point in panel.points if point.label == label), key=lambda point: at[point.knob])

@@ -223,7 +223,7 @@ def save_over(comparison: Comparison, key: str, path: str | Path, width_inch: fl
     found = over(comparison, key)
     metric = comparison.metric
     title, units = (f"best {metric.title} (%)", ((0.01, ""),)) if metric.share else (f"best {metric.title}", PLAIN)
-    panels = [KnobPanel(title, units, [_point(one, f"{metric.name}_best") for one in found])]
+    panels = [KnobPanel(title, units, [_point(one, f"{metric.name}_best") for one in found], metric.share)]
     for name in RANKED[:3] if comparison.targets else ():
         target = comparison.targets[0]
         title, units = TITLES[name]

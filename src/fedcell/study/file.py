@@ -25,6 +25,7 @@ class FigureRequest(NamedTuple):
     width: str = "page"  # column, page or inches
     by: tuple[str, ...] = ()  # horizontal axes; none: all
     over: str = ""  # a setting that the costs of the first target are drawn over, in place of curves
+    runs: str = ""  # a pattern of the folders of the runs that it is drawn from; empty: all
 
 
 class Study(NamedTuple):
@@ -65,6 +66,7 @@ FIGURE = {
     "width": "column, page or inches",
     "by": "horizontal axes: round, time, energy, uplink",
     "over": "a setting of the grid: what the first target costs over its values, in place of curves",
+    "runs": "which runs it is drawn from, by the names of their folders, such as '*sign_flip*'; none: all",
 }
 
 
@@ -197,7 +199,9 @@ def _figures(path: Path, value: Any, where: str) -> tuple[FigureRequest, ...]:
         over = _text(given["over"], f"{where}.over") if "over" in given else ""
         if by and over:
             raise BadInput(f"{where} has by and over: curves and costs are two figures, so drop one of them")
-        found.append(FigureRequest(str(path.parent / _text(given["file"], f"{where}.file")), str(width), by, over))
+        runs = _text(given["runs"], f"{where}.runs") if "runs" in given else ""
+        file = str(path.parent / _text(given["file"], f"{where}.file"))
+        found.append(FigureRequest(file, str(width), by, over, runs))
     return tuple(found)
 
 

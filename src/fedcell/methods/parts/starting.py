@@ -3,24 +3,20 @@
 Not a method itself: it has no `build`.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from ... import radio
 from ...radio import bands
 from ...types import Bools, Decision, Floats, Ints, Observation, Problem
 from .defaults import setting, steps_of
+from .flights import Flights, OverTimeConfig
 from .resources import BLOCKS, Wanted, equal_share, plan
 from .schedulers import SCHEDULERS, most_at_once
-
-if TYPE_CHECKING:
-    from .over_time import Flights, OverTimeConfig
 
 ROUNDING = 1e-9  # relative: a share that is free up to rounding is free
 
 
-def decide(config: "OverTimeConfig", problem: Problem, state: "Flights", observation: Observation) -> Decision:
+def decide(config: OverTimeConfig, problem: Problem, state: Flights, observation: Observation) -> Decision:
     """Give the model to free devices, at full clock and power, on the band that nobody holds."""
     steps, batch_size = steps_of(config, problem, observation.store), int(setting(config, problem, "batch_size"))
     n_selected = problem.world.n_devices if config.scheduler == "all" else config.n_selected
@@ -38,7 +34,7 @@ def decide(config: "OverTimeConfig", problem: Problem, state: "Flights", observa
     return decision._replace(selected=selected & (most >= 1), steps=np.maximum(most, 1))
 
 
-def starters(problem: Problem, state: "Flights", observation: Observation, scores: Floats, most: int) -> Bools:
+def starters(problem: Problem, state: Flights, observation: Observation, scores: Floats, most: int) -> Bools:
     """The free and available devices with the highest scores, `[n_devices]`; ties go to the lower number.
 
     Args:
@@ -61,7 +57,7 @@ def starters(problem: Problem, state: "Flights", observation: Observation, score
     return selected
 
 
-def slots_of(problem: Problem, state: "Flights", observation: Observation, most: int) -> Ints:
+def slots_of(problem: Problem, state: Flights, observation: Observation, most: int) -> Ints:
     """The shares that the band of a cell is cut into, `[n_cells]`: one for each device that has charge and samples.
 
     No more than may be on the way at once, and one at least. A device that is switched off for a while keeps its share.
@@ -70,7 +66,7 @@ def slots_of(problem: Problem, state: "Flights", observation: Observation, most:
     return np.clip(np.bincount(observation.topology.cell[able], minlength=problem.world.n_cells), 1, most)
 
 
-def shares_hz(problem: Problem, state: "Flights", observation: Observation, selected: Bools, most: int) -> Floats:
+def shares_hz(problem: Problem, state: Flights, observation: Observation, selected: Bools, most: int) -> Floats:
     """Bandwidth of those that start, `[n_devices]`: a share of as many as may be on the way at once, as far as free."""
     settings, cell, n_cells = problem.world.settings, observation.topology.cell, problem.world.n_cells
     if settings.access != "fdma":
@@ -81,13 +77,13 @@ def shares_hz(problem: Problem, state: "Flights", observation: Observation, sele
     return np.where(selected, share[cell], 0.0)
 
 
-def _free_hz(problem: Problem, state: "Flights") -> Floats:
+def _free_hz(problem: Problem, state: Flights) -> Floats:
     """Band that nobody holds, `[n_cells]`."""
     held = np.bincount(state.cell, weights=state.bandwidth_hz, minlength=problem.world.n_cells)
     return np.maximum(problem.world.settings.bandwidth_hz - held, 0.0)
 
 
-def free_blocks(problem: Problem, state: "Flights", observation: Observation, selected: Bools, rule: str) -> Ints:
+def free_blocks(problem: Problem, state: Flights, observation: Observation, selected: Bools, rule: str) -> Ints:
     """A resource block of its cell that nobody holds for every device that starts, -1 for the others."""
     settings, block = problem.world.settings, np.full(len(selected), -1)
     if settings.access != "block":

@@ -114,12 +114,7 @@ def decide(
 
 
 def encode(
-    at_sum: AtSum,
-    problem: Problem,
-    state: SummedState,
-    updates: Updates,
-    observation: Observation,
-    decision: Decision,
+    at_sum: AtSum, problem: Problem, state: SummedState, updates: Updates, observation: Observation, decision: Decision
 ) -> Updates:
     """Rows of what is added up; those of a large cohort are made as they are trained."""
     now, seed, round = at_sum.now(state.memory), problem.seed, observation.round

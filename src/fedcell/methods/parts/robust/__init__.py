@@ -49,7 +49,7 @@ class RobustConfig:
 
 def robust(method: Method, config: RobustConfig, name: str = "this method") -> Method:
     """The method with updates cleaned before its `aggregate`; raises BadInput if it averages something else."""
-    if method.sends != "updates":
+    if not method.sends_updates:
         raise BadInput(
             f"robust aggregation does not go with {name}: it compares updates of a shared model and devices of {name} "
             f"send {method.sends}, so use {name} without it, or a method that sends updates"
