@@ -51,7 +51,7 @@ class Tally(Store):
 
 
 class Arrived(NamedTuple):
-    """What a stream is told once the samples of a round have arrived."""
+    """What a stream gets once the samples of a round have arrived."""
 
     seed: int
     round: int
@@ -364,7 +364,7 @@ class Row(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """Everything a run needs to go on from here: the state before round `round`."""
+    """Everything a run needs to resume from here: the state before round `round`."""
 
     round: int
     params: "Tensor"  # [n_params]

@@ -43,7 +43,7 @@ def flags(sub: ArgumentParser) -> None:
         help="several values, one word each: --grid world.radius_m=200 400; repeatable, all combinations are run",
     )
     sub.add_argument("--out", metavar="DIR", help="folder of the sweep, new or to extend (default: runs/sweep-<n>)")
-    sub.add_argument("--resume", metavar="DIR", help="go on with every run that was asked for in this folder")
+    sub.add_argument("--resume", metavar="DIR", help="resume every run that was asked for in this folder")
     sub.add_argument(
         "--workers",
         metavar="N",
@@ -96,7 +96,7 @@ def sweep(args: Namespace) -> int:
                 checkpoint_s=args.checkpoint_every,
             )
     except KeyboardInterrupt:
-        rest = f"go on with `{watch.again}`" if watch.again else "nothing was written"
+        rest = f"resume with `{watch.again}`" if watch.again else "nothing was written"
         print(f"fedcell: interrupted; {rest}", file=sys.stderr)
         return 130
     top = _top(plan, infos[0].folder)

@@ -1,4 +1,4 @@
-"""Recorded runs: start them, and go on with them after any interruption."""
+"""Recorded runs: start them, and resume them after any interruption."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing, nullcontext, suppress
@@ -63,7 +63,7 @@ def execute(
     Returns:
         One record per method, also for a run that diverged or failed (see `record.status`).
 
-    Raises BadInput before anything is written; after an interruption or a full disk, `resume` goes on.
+    Raises BadInput before anything is written; after an interruption or a full disk, call `resume`.
     """
     problem, jobs = prepare(config, methods, dataset, model)
     folder = claim(out, f"{config.scenario}-seed{config.seed}")
@@ -177,7 +177,7 @@ def run_real(
 def go_back(folder: str | Path) -> int:
     """Drop the last round of a federation and its checkpoint; returns the rounds that are left.
 
-    The rows of dropped rounds go when the run goes on. Raises BadInput if there is no checkpoint before the last.
+    The rows of dropped rounds go when the run resumes. Raises BadInput if there is no checkpoint before the last.
     """
     folder = Path(folder)
     ((path, spec),) = specs(folder)
@@ -230,7 +230,7 @@ def _refuse_used(folder: Path) -> None:
     with explained(folder, "or choose another folder (nothing was written)"):
         used = occupied(folder)
     if used:
-        raise BadInput(f"{folder} is not empty: choose another folder, or go on with `{how_to_resume(folder, ())}`")
+        raise BadInput(f"{folder} is not empty: choose another folder, or resume with `{how_to_resume(folder, ())}`")
 
 
 def _ended(folder: Path, spec: Spec, watch: Watch) -> bool:
@@ -240,7 +240,7 @@ def _ended(folder: Path, spec: Spec, watch: Watch) -> bool:
     if status.state not in ENDED:
         return False
     if FEDERATION in spec.own and status.state == "diverged":
-        note = f"{folder} diverged ({status.message}): going on from its last checkpoint"
+        note = f"{folder} diverged ({status.message}): resuming from its last checkpoint"
         watch(Progress(spec.label, status.rounds, status.total, note=note, folder=folder))
         return False
     lines = rows.read(folder)[0]

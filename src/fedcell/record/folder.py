@@ -262,7 +262,7 @@ def shortage(folder: Path, status: Status, n_rows: int) -> str:
 
 
 def how_to_resume(folder: Path, own: tuple[str, ...]) -> str:
-    """The command that goes on with a run."""
+    """The command that resumes a run."""
     if FEDERATION in own:
         return f"`flwr run` of the same app with out = {str(folder)!r}"
     if own:
@@ -315,7 +315,7 @@ def _spec(values: Any, path: Path) -> Spec:
 
 
 def _read_or_leave(path: Path, spec: Spec | None, left_out: Callable[[str], None] | None) -> Record | None:
-    """A run, begun or not; None for a damaged one that is said instead."""
+    """A run, begun or not; None for a damaged one, which `left_out` is called about."""
     try:
         record = _record(path, spec) if spec and not begun(path) else read(path)
     except FedcellError as error:

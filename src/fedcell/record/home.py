@@ -139,7 +139,7 @@ def _fresh(config: Config, shape: tuple[int, ...], n_classes: int, kind: int, mo
 def _fill(module: nn.Module, vector: Tensor | None, folder: Path, config: Config) -> None:
     """Give a network the weights of a run, and its running statistics."""
     if vector is None:
-        raise BadInput(f"{folder} has no whole checkpoint: let the run go on, which writes one at its end")
+        raise BadInput(f"{folder} has no whole checkpoint: let the run continue, which writes one at its end")
     layout = Architecture.of(choose(module, config.model.train), config.model.buffers)
     n = layout.n_params + layout.tail.n
     if len(vector) != n:

@@ -28,7 +28,7 @@ MethodRequest = str | Choice | tuple[str, Method]  # `NAME[:key=value,...]`, rea
 
 
 class PreparedRun(NamedTuple):
-    """One run that is ready to start or to go on."""
+    """One run that is ready to start or to resume."""
 
     folder: Path
     spec: Spec
@@ -136,10 +136,10 @@ def completed(record: Record) -> Record:
 
 
 def check_own(folder: Path, spec: Spec, dataset: Any, model: Any, own: Mapping[str, Method]) -> None:
-    """Refuse to go on unless the caller brings exactly the kinds of own objects that the run began with."""
+    """Refuse to resume unless the caller brings exactly the kinds of own objects that the run began with."""
     if FEDERATION in spec.own:
         raise BadInput(
-            f"{folder} is of real devices and cannot be simulated: go on with {how_to_resume(folder, spec.own)}"
+            f"{folder} is of real devices and cannot be simulated: resume with {how_to_resume(folder, spec.own)}"
         )
     given = {"dataset": dataset is not None, "model": model is not None, "method": spec.label in own}
     missing = [name for name in spec.own if not given[name]]
@@ -154,7 +154,7 @@ def check_own(folder: Path, spec: Spec, dataset: Any, model: Any, own: Mapping[s
 
 
 def check_same(folder: Path, spec: Spec, config: Config, method: Choice) -> None:
-    """Refuse to go on with other settings than those that a run of real devices began with."""
+    """Refuse to resume with other settings than those that a run of real devices began with."""
     was, now = (replace(one, model=placeless(one.model)) for one in (reconfigure(spec), config))
     changed = [key for key, _, _ in options.differences(was, now) if key != "until"]
     source = absolute(method.source)

@@ -302,7 +302,7 @@ def _columns(state: State, budget: Floats, joule: Floats) -> dict[str, float]:
 
 
 def broadcast(problem: Problem, params: Tensor, state: State, observation: Observation, decision: Decision) -> Start:
-    """Every device goes on from its own model."""
+    """Every device continues from its own model."""
     return own_starts(problem, state.own, state.origin, decision)
 
 

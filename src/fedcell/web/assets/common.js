@@ -182,7 +182,7 @@ const fedcell = {};
     return new Set(names).size === groups.length ? names : groups.map(({ name }) => name);
   };
 
-  // A <select> of one run; at first one that goes on, or one in which devices took part.
+  // A <select> of one run; at first one that is running, or one in which devices took part.
   fedcell.chooseRun = (select, runs, chosen) => {
     const first = runs.find((run) => run.state === "running" && run.totals.selected) ?? runs.find((run) => run.totals.selected);
     const known = runs.some((run) => run.id === chosen);

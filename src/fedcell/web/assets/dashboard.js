@@ -144,7 +144,7 @@
     const answer = await fetch("/api/stop", { method: "POST", headers: { "content-type": "application/json", "x-fedcell-token": token },
       body: JSON.stringify({ run: id }) });
     const { error, again } = await answer.json();
-    say(error ?? `${id} was asked to stop after its present round. A comparison ends with it, a sweep goes on with its other runs. To go on: ${again}`);
+    say(error ?? `${id} was asked to stop after its present round. A comparison ends with it, a sweep continues with its other runs. To resume: ${again}`);
   }
 
   // ---------------------------------------------------------------- picked runs and what is new of them

@@ -164,7 +164,7 @@ def aggregate(
 
 
 def evaluate(method: Method, problem: Problem, whole: Tensor, state: StatisticsState) -> Mapping[str, float]:
-    """The method's columns; what it says of a shared model is said of that model on every device."""
+    """The method's columns; those of a shared model describe it on every device."""
     here, params = bound(problem, whole, state)
     learner = here.learner
     assert learner.carried is not None
