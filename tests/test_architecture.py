@@ -58,6 +58,18 @@ def test_rooms_have_no_cycle():
     ROOMS["floors"](GRAPH)
 
 
+def test_no_import_inside_a_function_hides_a_cycle_of_modules():
+    ROOMS["floors"](ROOMS["modules"]())
+
+
+def test_a_cycle_inside_a_room_is_found(tmp_path):
+    for name, text in {"one": "def late():\n    from .two import b", "two": "from . import one"}.items():
+        (tmp_path / "data").mkdir(exist_ok=True)
+        (tmp_path / "data" / f"{name}.py").write_text(text)
+    with pytest.raises(CycleError):
+        ROOMS["floors"](ROOMS["modules"](tmp_path))
+
+
 @pytest.mark.parametrize(
     "line",
     [

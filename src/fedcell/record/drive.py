@@ -17,12 +17,10 @@ from .folder import (
     ENDED,
     FEDERATION,
     STATUS,
-    Record,
     Spec,
     Status,
     begun,
     how_to_resume,
-    read_all,
     read_status,
     shortage,
     specs,
@@ -30,6 +28,7 @@ from .folder import (
 )
 from .playing import Failed, Play, Progress, Watch, run_all, run_alone, silent
 from .prepare import MethodRequest, PreparedRun, check_own, check_same, prepare, rebuild, reconfigure
+from .reading import Record, read_all
 from .recorder import PERIOD, Period
 from .rows import Journal
 from .target import retarget, until_of

@@ -26,8 +26,9 @@ from ..scenarios import Config, build_problem
 from ..simulate import begin
 from . import checkpoint
 from .files import write_asked
-from .folder import FEDERATION, Record, Spec, specs
+from .folder import FEDERATION, Spec, specs
 from .prepare import network_facts, rebuild, reconfigure
+from .reading import Record
 
 Run = str | Path | Record
 

@@ -21,7 +21,8 @@ from ..simulate import begin
 from ..types import Method, Problem, Snapshot
 from . import tree
 from .checkpoint import Template
-from .folder import FEDERATION, Record, Spec, how_to_resume
+from .folder import FEDERATION, Spec, how_to_resume
+from .reading import Record
 
 PROBED = 256  # samples in the checksum of a data set
 MethodRequest = str | Choice | tuple[str, Method]  # `NAME[:key=value,...]`, read or not, or a label and a method object
