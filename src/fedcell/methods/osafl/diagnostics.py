@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from . import Config
 
 
-class Memory(NamedTuple):
+class OsaflMemory(NamedTuple):
     """What the next round's estimates need, and the columns of this one."""
 
     params: Tensor  # w^{t-1}
@@ -38,7 +38,7 @@ class Memory(NamedTuple):
     columns: dict[str, float]
 
 
-class Estimates(NamedTuple):
+class OsaflEstimates(NamedTuple):
     """What the gradients of one round say."""
 
     squared_norm: Floats  # [n_devices], |grad f_u|^2
@@ -48,21 +48,23 @@ class Estimates(NamedTuple):
     smoothness: float
 
 
-def begin(n_devices: int, params: Tensor) -> Memory:
+def begin(n_devices: int, params: Tensor) -> OsaflMemory:
     """Before the first round: no former data."""
-    return Memory(params, Store(np.zeros((n_devices, 1), dtype=np.int64), np.zeros(n_devices, np.int64)), None, 0.0, {})
+    return OsaflMemory(
+        params, Store(np.zeros((n_devices, 1), dtype=np.int64), np.zeros(n_devices, np.int64)), None, 0.0, {}
+    )
 
 
 def measure(
     config: Config,
     problem: Problem,
-    memory: Memory,
+    memory: OsaflMemory,
     params: Tensor,
     observation: Observation,
     steps: Ints,
     similarity: Floats,
     score: Floats,
-) -> Memory:
+) -> OsaflMemory:
     """Estimate the constants at the model of this round, and put the terms of the bound into columns.
 
     Args:
@@ -92,10 +94,12 @@ def measure(
         constants, alpha, steps[None], score[None], similarity[None], found.shift[None], distance[None], [former, loss]
     )
     columns = bound_columns(constants, terms, found, bool(constants.hold(steps)))
-    return Memory(params, observation.store, loss, found.smoothness, columns)
+    return OsaflMemory(params, observation.store, loss, found.smoothness, columns)
 
 
-def bound_columns(constants: theory.Constants, terms: theory.Bound, found: Estimates, holds: bool) -> dict[str, float]:
+def bound_columns(
+    constants: theory.Constants, terms: theory.Bound, found: OsaflEstimates, holds: bool
+) -> dict[str, float]:
     """Columns of a row; `bound_loss_change` is that from the round before, `bound` is left out where it is void."""
     columns = {f"bound_{name}": float(value[0]) for name, value in terms._asdict().items()}
     columns |= {
@@ -110,8 +114,8 @@ def bound_columns(constants: theory.Constants, terms: theory.Bound, found: Estim
 
 
 def estimate(
-    config: Config, problem: Problem, memory: Memory, params: Tensor, observation: Observation, weights: Floats
-) -> Estimates:
+    config: Config, problem: Problem, memory: OsaflMemory, params: Tensor, observation: Observation, weights: Floats
+) -> OsaflEstimates:
     """Full and mini-batch gradients of every client that holds data, a few clients at a time."""
     now, former, n = observation.store, memory.store, len(weights)
     squared_norm, shift, noise = np.zeros(n), np.zeros(n), np.zeros(n)
@@ -133,4 +137,4 @@ def estimate(
                 older = gradients(problem, memory.params, former, device[both], observation.round, 0)
                 steepest = max(steepest, float(np.sqrt(squares(before - older).max())) / moved)
     mean_noise = float(noise[holders].mean()) if len(holders) else 0.0
-    return Estimates(squared_norm, float(squares(overall[None])[0]), mean_noise, shift, steepest)
+    return OsaflEstimates(squared_norm, float(squares(overall[None])[0]), mean_noise, shift, steepest)

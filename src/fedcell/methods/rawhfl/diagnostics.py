@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from . import Config
 
 
-class Memory(NamedTuple):
+class RawhflMemory(NamedTuple):
     """What the next round's estimates need, and the columns of this one."""
 
     params: Tensor  # w^{k-1}
@@ -38,7 +38,7 @@ class Memory(NamedTuple):
     columns: dict[str, float]
 
 
-class Estimates(NamedTuple):
+class RawhflEstimates(NamedTuple):
     """What the gradients of one round say; rows are the clients that train."""
 
     device: Ints
@@ -48,12 +48,14 @@ class Estimates(NamedTuple):
     smoothness: float
 
 
-def begin(params: Tensor) -> Memory:
+def begin(params: Tensor) -> RawhflMemory:
     """Before the first round."""
-    return Memory(params, None, 0.0, {})
+    return RawhflMemory(params, None, 0.0, {})
 
 
-def measure(config: Config, problem: Problem, memory: Memory, params: Tensor, played: Round, success: Floats) -> Memory:
+def measure(
+    config: Config, problem: Problem, memory: RawhflMemory, params: Tensor, played: Round, success: Floats
+) -> RawhflMemory:
     """Estimate the constants at the model of this round, and put the terms of the bound into columns.
 
     Args:
@@ -95,7 +97,7 @@ def measure(config: Config, problem: Problem, memory: Memory, params: Tensor, pl
         "smoothness": found.smoothness,
         "gradient_noise": found.noise,
     }
-    return Memory(params, loss, found.smoothness, columns if terms.void else {**columns, "bound": terms.total})
+    return RawhflMemory(params, loss, found.smoothness, columns if terms.void else {**columns, "bound": terms.total})
 
 
 def shares(cell: Ints) -> tuple[Floats, Floats]:
@@ -117,8 +119,8 @@ def divergences(full: Tensor, cell: Ints, steps: Ints) -> tuple[float, float]:
 
 
 def _estimate(
-    config: Config, problem: Problem, memory: Memory, params: Tensor, played: Round, device: Ints
-) -> Estimates:
+    config: Config, problem: Problem, memory: RawhflMemory, params: Tensor, played: Round, device: Ints
+) -> RawhflEstimates:
     """Full and sampled gradients of the clients that train, here and at the model before."""
     store, round = played.observation.store, played.observation.round
     full = gradients(problem, params, store, device, round, 0)
@@ -128,4 +130,4 @@ def _estimate(
     if moved > 0:
         before = gradients(problem, memory.params, store, device, round, 0)
         steepest = max(steepest, float(np.sqrt(squares(full - before).max())) / moved)
-    return Estimates(device, full, size, noise, steepest)
+    return RawhflEstimates(device, full, size, noise, steepest)

@@ -47,8 +47,8 @@ from ..parts.turns import refuse_air
 from . import diagnostics
 from .band import Alone, alone, divided, left_s
 from .diagnostics import Errors
-from .memory import Memory, blank, heard, shares
-from .schedule import POLICIES, Asked, error_scale, points_and_sites, within
+from .memory import GradientMemory, blank, heard, shares
+from .schedule import POLICIES, Candidates, error_scale, points_and_sites, within
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Config(TrainingConfig):
 class State(NamedTuple):
     """What is remembered between rounds; None where the settings have no use for it."""
 
-    memory: Memory | None
+    memory: GradientMemory | None
     model: Tensor | None  # [n_params], the present one
     errors: Errors | None
 
@@ -164,7 +164,7 @@ def decide(config: Config, problem: Problem, state: State, observation: Observat
     return decision._replace(info=_columns(observation, decision, known))
 
 
-def _known(config: Config, problem: Problem, state: State, observation: Observation) -> Memory | None:
+def _known(config: Config, problem: Problem, state: State, observation: Observation) -> GradientMemory | None:
     """The gradients that a policy goes by. Reference: chen-ch3, section 3.3"""
     if config.estimate == "previous":
         return state.memory
@@ -182,7 +182,7 @@ def _begins(config: Config, state: State, observation: Observation) -> bool:
 
 
 def _selected(
-    config: Config, problem: Problem, state: State, observation: Observation, found: Alone, known: Memory | None
+    config: Config, problem: Problem, state: State, observation: Observation, found: Alone, known: GradientMemory | None
 ) -> Bools:
     """Who trains, `[n_devices]`."""
     settings, cell = problem.world.settings, observation.topology.cell
@@ -199,7 +199,7 @@ def _selected(
         else:
             distance = np.zeros((0, len(sites))) if known is None else known.distance[np.ix_(points, sites)]
             chosen = POLICIES[config.policy](
-                Asked(
+                Candidates(
                     min(config.n_selected, most),
                     compute_s,
                     upload_s,
@@ -216,7 +216,9 @@ def _selected(
     return selected
 
 
-def _scores(config: Config, problem: Problem, state: State, observation: Observation, known: Memory | None) -> Floats:
+def _scores(
+    config: Config, problem: Problem, state: State, observation: Observation, known: GradientMemory | None
+) -> Floats:
     """What policies that pick the highest go by, `[n_devices]`. Reference: chen-ch3, section 5"""
     if config.policy == "random":
         return stream(problem.seed, observation.round, "schedule").random(problem.world.n_devices)
@@ -226,7 +228,7 @@ def _scores(config: Config, problem: Problem, state: State, observation: Observa
     return np.zeros(problem.world.n_devices) if known is None else known.norm
 
 
-def _columns(observation: Observation, decision: Decision, known: Memory | None) -> dict[str, float]:
+def _columns(observation: Observation, decision: Decision, known: GradientMemory | None) -> dict[str, float]:
     """Columns of a row: who was picked, and what they miss of the gradient, `H(S) / K`, as far as it is known."""
     found = {"n_scheduled": float(decision.selected.sum())}
     points = np.flatnonzero(observation.store.size > 0)
@@ -254,7 +256,9 @@ def aggregate(config: Config, problem: Problem, params: Tensor, state: State, pl
     return params, State(memory, params if config.asks else None, errors)
 
 
-def _weighing(config: Config, problem: Problem, state: State, memory: Memory | None, played: Round) -> Memory | None:
+def _weighing(
+    config: Config, problem: Problem, state: State, memory: GradientMemory | None, played: Round
+) -> GradientMemory | None:
     """The gradients that weights are taken from: as before the round, or with those heard in it; None: equal ones."""
     if config.rule == "mean":
         return None
