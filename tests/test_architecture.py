@@ -96,7 +96,7 @@ def test_annotations_alone_make_no_import(tmp_path):
 
 
 def test_one_class_per_name():
-    """Each method has a Config and a State, and the theory of each paper its own constants; else a name is one thing."""
+    """Each method has a Config and a State, and the theory of each paper its constants; else a name is one thing."""
     found = Counter(
         node.name
         for path in SOURCE.rglob("*.py")
