@@ -25,7 +25,7 @@ from fedcell.learn.settings import ModelConfig
 from fedcell.methods.parts.resources import plan
 from fedcell.methods.representativity import Config, State, decide
 from fedcell.methods.representativity.band import alone
-from fedcell.methods.representativity.memory import GradientMemory, blank, heard
+from fedcell.methods.representativity.memory import Memory, blank, heard
 from fedcell.options import override
 from fedcell.scenarios import build_problem, get
 from fedcell.solve.equal_finish import equal_finish
@@ -48,7 +48,7 @@ def cell(n_devices: int) -> Problem:
     return build_problem(override(base, changes))
 
 
-def memory_of(n_devices: int, n_params: int) -> GradientMemory:
+def memory_of(n_devices: int, n_params: int) -> Memory:
     """Rows in ten groups, as devices with two classes each are."""
     rng = torch.Generator().manual_seed(1)
     group = torch.randn(10, n_params, generator=rng)
@@ -81,7 +81,7 @@ def milliseconds(work: Callable[[int], object], repeat: int) -> Took:
     return Took(float(np.median(took)), min(took))
 
 
-def decisions(problem: Problem, memory: GradientMemory, repeat: int) -> dict[str, Took]:
+def decisions(problem: Problem, memory: Memory, repeat: int) -> dict[str, Took]:
     """Time of `decide` on a new channel each time, policy by policy."""
     begun = start(problem.world, problem.seed)
     seen = [observe(problem.world, begun, problem.seed, round)[0] for round in range(repeat + 1)]
@@ -93,7 +93,7 @@ def decisions(problem: Problem, memory: GradientMemory, repeat: int) -> dict[str
     return out
 
 
-def refresh(memory: GradientMemory, n_params: int, repeat: int) -> Took:
+def refresh(memory: Memory, n_params: int, repeat: int) -> Took:
     """Time of the distances of ten devices in a hundred that were heard."""
     n = len(memory.norm)
     device = np.sort(np.random.default_rng(1).permutation(n)[: n // 10])

@@ -32,8 +32,8 @@ class State(NamedTuple):
 
 
 def build(config: Config) -> Method:
-    seams = {"local": partial(local, config), "aggregate": partial(aggregate, config)}
-    return default(config)._replace(init=partial(init, config), needs_rows=True, **seams)
+    own = default(config)._replace(init=partial(init, config), local=partial(local, config), needs_rows=True)
+    return own._replace(aggregate=partial(aggregate, config))
 
 
 def init(config: Config, problem: Problem, params: Tensor) -> State:

@@ -28,7 +28,7 @@ from ..parts.client_planning.plan import ClientConfig, check_world, planned
 from ..parts.contributions import Contributions, cosines, nothing, remember, weighted_sum
 from ..parts.defaults import needs_sgd, rate
 from . import diagnostics, theory
-from .diagnostics import OsaflMemory
+from .diagnostics import Memory
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class State(NamedTuple):
     kept: Contributions
     similarity: Floats  # [n_devices], lambda
     score: Floats  # [n_devices], Delta
-    memory: OsaflMemory | None  # of the diagnostics
+    memory: Memory | None  # of the diagnostics
 
 
 def build(config: Config) -> Method:

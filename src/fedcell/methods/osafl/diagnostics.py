@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from . import Config
 
 
-class OsaflMemory(NamedTuple):
+class Memory(NamedTuple):
     """What the next round's estimates need, and the columns of this one."""
 
     params: Tensor  # w^{t-1}
@@ -48,23 +48,21 @@ class OsaflEstimates(NamedTuple):
     smoothness: float
 
 
-def begin(n_devices: int, params: Tensor) -> OsaflMemory:
+def begin(n_devices: int, params: Tensor) -> Memory:
     """Before the first round: no former data."""
-    return OsaflMemory(
-        params, Store(np.zeros((n_devices, 1), dtype=np.int64), np.zeros(n_devices, np.int64)), None, 0.0, {}
-    )
+    return Memory(params, Store(np.zeros((n_devices, 1), dtype=np.int64), np.zeros(n_devices, np.int64)), None, 0.0, {})
 
 
 def measure(
     config: Config,
     problem: Problem,
-    memory: OsaflMemory,
+    memory: Memory,
     params: Tensor,
     observation: Observation,
     steps: Ints,
     similarity: Floats,
     score: Floats,
-) -> OsaflMemory:
+) -> Memory:
     """Estimate the constants at the model of this round, and put the terms of the bound into columns.
 
     Args:
@@ -94,7 +92,7 @@ def measure(
         constants, alpha, steps[None], score[None], similarity[None], found.shift[None], distance[None], [former, loss]
     )
     columns = bound_columns(constants, terms, found, bool(constants.hold(steps)))
-    return OsaflMemory(params, observation.store, loss, found.smoothness, columns)
+    return Memory(params, observation.store, loss, found.smoothness, columns)
 
 
 def bound_columns(
@@ -114,7 +112,7 @@ def bound_columns(
 
 
 def estimate(
-    config: Config, problem: Problem, memory: OsaflMemory, params: Tensor, observation: Observation, weights: Floats
+    config: Config, problem: Problem, memory: Memory, params: Tensor, observation: Observation, weights: Floats
 ) -> OsaflEstimates:
     """Full and mini-batch gradients of every client that holds data, a few clients at a time."""
     now, former, n = observation.store, memory.store, len(weights)

@@ -37,7 +37,7 @@ from ..parts.mini_batches import StepConfig, full_speed, local
 from ..parts.turns import refuse_air
 from . import diagnostics
 from .allocation import Allocation, allocate, allocate_blocks, allocate_in_turn
-from .diagnostics import RawhflMemory
+from .diagnostics import Memory
 from .sca import Settings, allocate_sca
 from .selection import Cells
 
@@ -90,7 +90,7 @@ class State(NamedTuple):
     """What a server remembers."""
 
     previous: Bools  # [n_devices], chosen the last time
-    memory: RawhflMemory | None  # of the diagnostics
+    memory: Memory | None  # of the diagnostics
 
 
 def build(config: Config) -> Method:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from . import Config
 
 
-class RawhflMemory(NamedTuple):
+class Memory(NamedTuple):
     """What the next round's estimates need, and the columns of this one."""
 
     params: Tensor  # w^{k-1}
@@ -48,14 +48,12 @@ class RawhflEstimates(NamedTuple):
     smoothness: float
 
 
-def begin(params: Tensor) -> RawhflMemory:
+def begin(params: Tensor) -> Memory:
     """Before the first round."""
-    return RawhflMemory(params, None, 0.0, {})
+    return Memory(params, None, 0.0, {})
 
 
-def measure(
-    config: Config, problem: Problem, memory: RawhflMemory, params: Tensor, played: Round, success: Floats
-) -> RawhflMemory:
+def measure(config: Config, problem: Problem, memory: Memory, params: Tensor, played: Round, success: Floats) -> Memory:
     """Estimate the constants at the model of this round, and put the terms of the bound into columns.
 
     Args:
@@ -97,7 +95,7 @@ def measure(
         "smoothness": found.smoothness,
         "gradient_noise": found.noise,
     }
-    return RawhflMemory(params, loss, found.smoothness, columns if terms.void else {**columns, "bound": terms.total})
+    return Memory(params, loss, found.smoothness, columns if terms.void else {**columns, "bound": terms.total})
 
 
 def shares(cell: Ints) -> tuple[Floats, Floats]:
@@ -119,7 +117,7 @@ def divergences(full: Tensor, cell: Ints, steps: Ints) -> tuple[float, float]:
 
 
 def _estimate(
-    config: Config, problem: Problem, memory: RawhflMemory, params: Tensor, played: Round, device: Ints
+    config: Config, problem: Problem, memory: Memory, params: Tensor, played: Round, device: Ints
 ) -> RawhflEstimates:
     """Full and sampled gradients of the clients that train, here and at the model before."""
     store, round = played.observation.store, played.observation.round

@@ -33,7 +33,7 @@ from ..parts.defaults import LocalConfig, default, local, mean_update, needs_sgd
 from ..parts.matching import Pairs, draft, given, match, pairs
 from ..parts.turns import MATCHED, refuse_turns
 from . import diagnostics
-from .diagnostics import RecyclingMemory
+from .diagnostics import Memory
 from .theory import expected_square_staleness, next_staleness
 
 
@@ -76,7 +76,7 @@ class State(NamedTuple):
     mean: Tensor | None  # [n_params], the server's mean gradient (memory_friendly)
     origin: Tensor | None  # [n_params], stands for the model of a device never heard (models)
     model: Tensor | None  # [n_params], the present one (norms=oracle)
-    memory: RecyclingMemory | None  # of the diagnostics
+    memory: Memory | None  # of the diagnostics
 
 
 def build(config: Config) -> Method:

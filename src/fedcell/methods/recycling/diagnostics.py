@@ -17,7 +17,7 @@ from ..parts.defaults import mean_update, rate, setting
 from ..parts.gradients import COHORT, gradients, squares
 
 
-class RecyclingMemory(NamedTuple):
+class Memory(NamedTuple):
     """The last gradient and the last model of every device, and the errors of the last round."""
 
     gradients: Contributions
@@ -30,13 +30,13 @@ class RecyclingMemory(NamedTuple):
         return {"gap_gradients": self.gap_gradients, "gap_models": self.gap_models}
 
 
-def begin(n_devices: int, params: Tensor) -> RecyclingMemory:
+def begin(n_devices: int, params: Tensor) -> Memory:
     """Before the first round."""
     empty = nothing(n_devices, len(params))
-    return RecyclingMemory(empty, empty, params, 0.0, 0.0)
+    return Memory(empty, empty, params, 0.0, 0.0)
 
 
-def measure(config: Any, problem: Problem, memory: RecyclingMemory, params: Tensor, played: Round) -> RecyclingMemory:
+def measure(config: Any, problem: Problem, memory: Memory, params: Tensor, played: Round) -> Memory:
     """How far the steps that reuse gradients, and models, are from the step with everyone's present gradient.
 
     `|(1/K) sum_k (lr G_k - lr g_k)|^2` and `|(1/K) sum_k (w + d_k - W_k)|^2` over the devices not heard, with

@@ -47,7 +47,7 @@ from ..parts.turns import refuse_air
 from . import diagnostics
 from .band import Alone, alone, divided, left_s
 from .diagnostics import Errors
-from .memory import GradientMemory, blank, heard, shares
+from .memory import Memory, blank, heard, shares
 from .schedule import POLICIES, Candidates, error_scale, points_and_sites, within
 
 
@@ -120,7 +120,7 @@ class Config(TrainingConfig):
 class State(NamedTuple):
     """What is remembered between rounds; None where the settings have no use for it."""
 
-    memory: GradientMemory | None
+    memory: Memory | None
     model: Tensor | None  # [n_params], the present one
     errors: Errors | None
 
@@ -164,7 +164,7 @@ def decide(config: Config, problem: Problem, state: State, observation: Observat
     return decision._replace(info=_columns(observation, decision, known))
 
 
-def _known(config: Config, problem: Problem, state: State, observation: Observation) -> GradientMemory | None:
+def _known(config: Config, problem: Problem, state: State, observation: Observation) -> Memory | None:
     """The gradients that a policy goes by. Reference: chen-ch3, section 3.3"""
     if config.estimate == "previous":
         return state.memory
@@ -182,7 +182,7 @@ def _begins(config: Config, state: State, observation: Observation) -> bool:
 
 
 def _selected(
-    config: Config, problem: Problem, state: State, observation: Observation, found: Alone, known: GradientMemory | None
+    config: Config, problem: Problem, state: State, observation: Observation, found: Alone, known: Memory | None
 ) -> Bools:
     """Who trains, `[n_devices]`."""
     settings, cell = problem.world.settings, observation.topology.cell
@@ -216,9 +216,7 @@ def _selected(
     return selected
 
 
-def _scores(
-    config: Config, problem: Problem, state: State, observation: Observation, known: GradientMemory | None
-) -> Floats:
+def _scores(config: Config, problem: Problem, state: State, observation: Observation, known: Memory | None) -> Floats:
     """What policies that pick the highest go by, `[n_devices]`. Reference: chen-ch3, section 5"""
     if config.policy == "random":
         return stream(problem.seed, observation.round, "schedule").random(problem.world.n_devices)
@@ -228,7 +226,7 @@ def _scores(
     return np.zeros(problem.world.n_devices) if known is None else known.norm
 
 
-def _columns(observation: Observation, decision: Decision, known: GradientMemory | None) -> dict[str, float]:
+def _columns(observation: Observation, decision: Decision, known: Memory | None) -> dict[str, float]:
     """Columns of a row: who was picked, and what they miss of the gradient, `H(S) / K`, as far as it is known."""
     found = {"n_scheduled": float(decision.selected.sum())}
     points = np.flatnonzero(observation.store.size > 0)
@@ -256,9 +254,7 @@ def aggregate(config: Config, problem: Problem, params: Tensor, state: State, pl
     return params, State(memory, params if config.asks else None, errors)
 
 
-def _weighing(
-    config: Config, problem: Problem, state: State, memory: GradientMemory | None, played: Round
-) -> GradientMemory | None:
+def _weighing(config: Config, problem: Problem, state: State, memory: Memory | None, played: Round) -> Memory | None:
     """The gradients that weights are taken from: as before the round, or with those heard in it; None: equal ones."""
     if config.rule == "mean":
         return None

@@ -15,7 +15,7 @@ from ...solve import facility
 from ...types import Floats, Ints, Observation, Problem, Round, Start, Store, Updates
 from ..parts.contributions import rows_of
 from ..parts.defaults import mean_update, rate, setting, steps_of
-from .memory import GradientMemory, blank, heard, shares
+from .memory import Memory, blank, heard, shares
 
 WATCHED = 0  # the device whose estimates are judged
 BATCHES = (4, 8, 16)  # of its estimates by small batches
@@ -79,9 +79,7 @@ def estimates(
     return everyone(config, problem, params, observation.store, APART + observation.round, device, batch)
 
 
-def measure(
-    config: Any, problem: Problem, memory: GradientMemory, params: Tensor, played: Round, share: Floats
-) -> Errors:
+def measure(config: Any, problem: Problem, memory: Memory, params: Tensor, played: Round, share: Floats) -> Errors:
     """Errors of this round, whose step was taken with the weights `share`, from the memory before it.
 
     Reference: chen-ch3, Fig. 3.2 and section 4.2

@@ -22,7 +22,7 @@ CANCELS = 0.01  # of the squared norms: a square distance below it is taken from
 NUMBERS = {"cpu": 2**21, "cuda": 2**28}  # held in one piece while products are taken
 
 
-class GradientMemory(NamedTuple):
+class Memory(NamedTuple):
     """What a server knows of every device's gradient."""
 
     kept: Contributions  # rows of devices never heard are zero
@@ -33,13 +33,13 @@ class GradientMemory(NamedTuple):
         return self.kept.norm
 
 
-def blank(n_devices: int, n_params: int) -> GradientMemory:
+def blank(n_devices: int, n_params: int) -> Memory:
     """Before anything was heard."""
     require(8 * n_devices**2, f"the distances of {n_devices} gradients from each other")
-    return GradientMemory(nothing(n_devices, n_params), np.zeros((n_devices, n_devices)))
+    return Memory(nothing(n_devices, n_params), np.zeros((n_devices, n_devices)))
 
 
-def heard(memory: GradientMemory, device: Ints, delta: Tensor, steps: Ints, lr: float) -> GradientMemory:
+def heard(memory: Memory, device: Ints, delta: Tensor, steps: Ints, lr: float) -> Memory:
     """The memory with `g_k = -delta_k / lr` of some devices.
 
     Args:
@@ -57,10 +57,10 @@ def heard(memory: GradientMemory, device: Ints, delta: Tensor, steps: Ints, lr: 
     distance = memory.distance.copy()
     fresh = distances(kept, device, delta, -1.0 / lr)
     distance[device], distance[:, device] = fresh, fresh.T
-    return GradientMemory(kept, distance)
+    return Memory(kept, distance)
 
 
-def shares(known: GradientMemory | None, observation: Observation, device: Ints) -> Floats:
+def shares(known: Memory | None, observation: Observation, device: Ints) -> Floats:
     """Weights of the devices heard, `[n_rows]`, summing to one: `gamma_h / K`, or equal without a memory.
 
     Every device that holds data is represented by the nearest one that was heard, and who was heard by itself: rows of
