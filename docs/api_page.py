@@ -11,7 +11,7 @@ from typing import Any
 
 ROOMS = {  # module -> what it is for
     "fedcell": "What most scripts need: `import fedcell` costs nothing, names are loaded on first use.",
-    "fedcell.record": "Recorded runs: read them, find them, go on with them.",
+    "fedcell.record": "Recorded runs: read them, find them, resume them.",
     "fedcell.report": "Tables, comparisons and figures from records.",
 }
 HEAD = """\

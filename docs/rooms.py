@@ -18,8 +18,23 @@ def graph(source: Path = SOURCE) -> Graph:
     """Every room and the other rooms that it imports."""
     found: Graph = {}
     for path in sorted(source.rglob("*.py")):
-        found.setdefault(room_of(path, source), set()).update(imported(path, source))
+        names = (name.split(".") for name in imported(path, source))
+        rooms = (parts[1] if len(parts) > 1 else TOP for parts in names)
+        found.setdefault(room_of(path, source), set()).update(rooms)
     return {room: {other for other in others if other in found and other != room} for room, others in found.items()}
+
+
+def modules(source: Path = SOURCE) -> Graph:
+    """Every module and the other modules that it imports, inside its room, too."""
+    paths = {
+        ".".join(("fedcell", *path.relative_to(source).with_suffix("").parts)): path for path in source.rglob("*.py")
+    }
+    known = {name.removesuffix(".__init__"): path for name, path in paths.items()}
+    found: Graph = {}
+    for module, path in known.items():
+        names = (name if name in known else name.rpartition(".")[0] for name in imported(path, source))
+        found[module] = {name for name in names if name in known and name != module}
+    return found
 
 
 def room_of(path: Path, source: Path = SOURCE) -> str:
@@ -28,7 +43,7 @@ def room_of(path: Path, source: Path = SOURCE) -> str:
 
 
 def imported(path: Path, source: Path = SOURCE) -> Iterator[str]:
-    """The rooms that a file imports."""
+    """Full names of what a file imports from fedcell, such as `fedcell.world.observe`."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     skipped = {
         inner
@@ -40,10 +55,7 @@ def imported(path: Path, source: Path = SOURCE) -> Iterator[str]:
     for node in ast.walk(tree):
         if node in skipped:
             continue
-        for name in _names(node, package):
-            parts = name.split(".")
-            if parts[0] == "fedcell":
-                yield parts[1] if len(parts) > 1 else TOP
+        yield from (name for name in _names(node, package) if name.split(".")[0] == "fedcell")
 
 
 def _names(node: ast.AST, package: list[str]) -> Iterator[str]:
@@ -53,11 +65,8 @@ def _names(node: ast.AST, package: list[str]) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         case ast.ImportFrom():
             base = package[: len(package) + 1 - node.level] if node.level else []
-            base = base + (node.module or "").split(".") if node.module else base
-            if base == ["fedcell"]:
-                yield from (f"fedcell.{alias.name}" for alias in node.names)
-            else:
-                yield ".".join(base)
+            base = base + node.module.split(".") if node.module else base
+            yield from (".".join((*base, alias.name)) for alias in node.names)
         case ast.Call(func=ast.Name(id="import_module"), args=[ast.Constant(value=str(name)), *_]):
             yield name
 

@@ -28,7 +28,7 @@ PERIOD = Period(seconds=0.0, rounds=3)
 
 
 def play(method, folder):
-    """Run or go on, in this process."""
+    """Run or continue, in this process."""
     config = override(SMALL, CHANGES | PLACES.get(method, {}))
     if (folder / "comparison.json").exists():
         record.resume(folder, period=PERIOD)

@@ -58,6 +58,18 @@ def test_rooms_have_no_cycle():
     ROOMS["floors"](GRAPH)
 
 
+def test_no_import_inside_a_function_hides_a_cycle_of_modules():
+    ROOMS["floors"](ROOMS["modules"]())
+
+
+def test_a_cycle_inside_a_room_is_found(tmp_path):
+    for name, text in {"one": "def late():\n    from .two import b", "two": "from . import one"}.items():
+        (tmp_path / "data").mkdir(exist_ok=True)
+        (tmp_path / "data" / f"{name}.py").write_text(text)
+    with pytest.raises(CycleError):
+        ROOMS["floors"](ROOMS["modules"](tmp_path))
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -84,15 +96,15 @@ def test_annotations_alone_make_no_import(tmp_path):
 
 
 def test_one_class_per_name():
-    """Each method has a Config and a State, and each paper its own words; elsewhere a name means one thing."""
+    """Each method has a Config and a State, and the theory of each paper its constants; else a name is one thing."""
     found = Counter(
         node.name
         for path in SOURCE.rglob("*.py")
-        if path.relative_to(SOURCE).parts[0] not in ("methods", "theory")
+        if path.name != "theory.py"
         for node in ast.parse(path.read_text()).body
         if isinstance(node, ast.ClassDef)
     )
-    one_each = {"Config", "Sink"}  # of every coding, as of a run; of every logger, as the protocol says
+    one_each = {"Config", "State", "Memory", "Sink"}  # of methods and codings, as checkpoints have them; of loggers
     assert {name for name, count in found.items() if count > 1} <= one_each
 
 

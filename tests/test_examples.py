@@ -181,6 +181,7 @@ def test_momentum_is_saved_and_restored_in_mid_run(small, momentum, world, tmp_p
 
 
 ADAM, FAIR = str(EXAMPLES / "fed_adam.py"), str(EXAMPLES / "q_fedavg.py")
+VARIATES, LARGEST = str(EXAMPLES / "control_variates.py"), str(EXAMPLES / "largest_entries.py")
 
 
 def spied(method, seen):
@@ -228,7 +229,18 @@ def test_q_fedavg_is_the_equation_and_fedavg_without_fairness(small):
     assert fair[0][0].uplink_bit == plain[0][0].uplink_bit + 6 * 32
 
 
-@pytest.mark.parametrize("path", [ADAM, FAIR])
+@pytest.mark.parametrize(
+    ("text", "built_in"),
+    [(VARIATES, "scaffold"), (f"fedavg+{LARGEST}:fraction=0.05", "fedavg+topk:fraction=0.05")],
+)
+def test_a_newcomers_file_does_what_the_method_of_fedcell_does(small, text, built_in):
+    problem = small({"data.partition": "shards", "world.availability": 0.7}, rounds=3)
+    mine, theirs = (list(simulate(problem, methods.parse(one).build())) for one in (text, built_in))
+    assert [row.uplink_bit for row, _ in mine] == [row.uplink_bit for row, _ in theirs]
+    torch.testing.assert_close(mine[-1][1].params, theirs[-1][1].params, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("path", [ADAM, FAIR, VARIATES, LARGEST])
 def test_examples_are_short(path):
     assert len(Path(path).read_text().splitlines()) < 60
 

@@ -10,7 +10,7 @@ from nbclient import NotebookClient
 
 from fedcell import notebook
 from fedcell.record import Progress, Record, Status
-from fedcell.record.folder import Records
+from fedcell.record.reading import Records
 from fedcell.record.totals import COLUMNS
 from fedcell.types import Row
 

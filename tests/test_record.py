@@ -157,7 +157,7 @@ def test_writing_a_checkpoint_copies_no_state(tmp_path):
 def test_a_checkpoint_on_a_full_disk_leaves_no_trace(tmp_path, monkeypatch):
     template = Template.of(a_snapshot())
     monkeypatch.setattr(files.os, "fsync", lambda handle: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-    with pytest.raises(FedcellError, match="the disk is full"), files.explained(tmp_path, "then go on"):
+    with pytest.raises(FedcellError, match="the disk is full"), files.explained(tmp_path, "then resume"):
         checkpoint.save(tmp_path, a_snapshot(), template)
     assert not list(tmp_path.iterdir())
 
@@ -315,8 +315,8 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     files.write_json(path, {"state": "running", "limit": math.inf})
     monkeypatch.setattr(files.os, "fsync", lambda handle: (_ for _ in ()).throw(OSError(28, "No space left on device")))
     with (
-        pytest.raises(FedcellError, match=r"the disk is full .* free some space, then go on"),
-        files.explained(tmp_path, "then go on"),
+        pytest.raises(FedcellError, match=r"the disk is full .* free some space, then resume"),
+        files.explained(tmp_path, "then resume"),
     ):
         files.write_json(path, {"state": "finished"})
     assert json.loads(path.read_text()) == {"state": "running", "limit": "inf"}

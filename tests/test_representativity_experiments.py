@@ -209,7 +209,7 @@ def test_a_level_that_all_reach_is_the_target_without_numbers():
 
 def test_a_ratio_with_the_sum_is_a_larger_one_with_the_mean():
     """Why the sum as printed needs no runs: the schedule is that of K times the ratio."""
-    from fedcell.methods.representativity.schedule import Asked, by_both, error_scale
+    from fedcell.methods.representativity.schedule import Candidates, by_both, error_scale
 
     rng = np.random.default_rng(4)
     rows = rng.standard_normal((12, 5))
@@ -218,7 +218,7 @@ def test_a_ratio_with_the_sum_is_a_larger_one_with_the_mean():
 
     def chosen(weight, scale, time=1.0):
         rho = weight * error_scale(scale, distance)
-        return by_both(Asked(3, compute_s, upload_s, None, distance, np.zeros(12), rho, time, 7, 2)).tolist()
+        return by_both(Candidates(3, compute_s, upload_s, None, distance, np.zeros(12), rho, time, 7, 2)).tolist()
 
     assert chosen(0.05, "sum") == chosen(0.6, "mean")
     assert chosen(0.3, "mean") == chosen(0.06, "mean", time=0.2), "the ratio alone counts"

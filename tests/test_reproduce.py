@@ -288,7 +288,7 @@ def test_interrupted_says_how_to_go_on(clone, capsys, monkeypatch):
     monkeypatch.setattr(runs, "run_case", interrupted)
     assert main(["reproduce", "first/fig1", "second/fig1", "--seeds", "2"]) == 130
     out, err = capsys.readouterr()
-    assert "the same command goes on" in err
+    assert "the same command continues" in err
     assert "2 of 2 experiments were not reached" in out
     monkeypatch.undo()
     assert main(["reproduce", "first/fig1", "--seeds", "2", "--experiments", str(clone)]) == 0

@@ -115,7 +115,7 @@ def test_ctrl_c_says_how_to_go_on_and_loses_nothing(tmp_path, whole):
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert f"go on with `fedcell run --resume {tmp_path / 'run'}`" in errors
+    assert f"resume with `fedcell run --resume {tmp_path / 'run'}`" in errors
     assert "Traceback" not in errors
     stopped = record.read(tmp_path / "run" / "fedavg")
     assert stopped.status.state == "interrupted"
@@ -133,7 +133,7 @@ def test_a_full_disk_is_said_and_the_run_goes_on_later(tmp_path, whole):
     assert full.returncode == 1
     assert errors.count("\n") == 1
     assert "the disk is full" in errors
-    assert f"free some space, then go on with `fedcell run --resume {folder}`" in errors
+    assert f"free some space, then resume with `fedcell run --resume {folder}`" in errors
     record.resume(folder)
     assert result(folder) == result(whole)
 

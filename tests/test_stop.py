@@ -1,4 +1,4 @@
-"""A run that is asked to stop ends as with Ctrl-C and goes on as if nothing had happened."""
+"""A run that is asked to stop ends as with Ctrl-C and continues as if nothing had happened."""
 
 import time
 
@@ -30,7 +30,7 @@ def test_a_request_stops_a_process_and_the_run_goes_on_bit_identical(tmp_path):
         process.kill()
         process.wait()
     assert process.returncode == 130
-    assert f"go on with `fedcell run --resume {tmp_path / 'long'}`" in err
+    assert f"resume with `fedcell run --resume {tmp_path / 'long'}`" in err
     stopped = record.read(folder)
     assert (stopped.status.state, stopped.status.message) == ("interrupted", "stopped by the user")
     assert not (folder / NAME).exists()

@@ -32,7 +32,7 @@ fedcell.run(rounds=3)
 """
 EXPECTED = [
     "fedcell.data.datasets.Dataset",
-    "list[.*fedcell.record.folder.Record.*]",
+    "list[.*fedcell.record.reading.Record.*]",
     "str",
     "float",
     "torch.nn.modules.module.Module",

@@ -38,7 +38,7 @@ def cases(quick: bool) -> list[Case]:
 
 
 def attacked(name: str, config: Config) -> dict[str, float]:
-    """The share of requests that is told, by the length of a period, and by chance."""
+    """The share of requests that tags give away, by the length of a period, and by chance."""
     settings, n_users = WORLDS[name]
     catalogue, users = build_catalogue(settings, config.seed), draw_profiles(settings, n_users, config.seed)
     each = WARM_UP + -(-N_REQUESTS // n_users)
@@ -77,7 +77,7 @@ def check(rows: list[Row]) -> list[Finding]:
     return [
         finding("short", short, ours, f"share of the requests, at most {MORE} above chance"),
         finding("long", long, ours, "times chance"),
-        finding("grows", grows, "", "share of the requests that is told"),
+        finding("grows", grows, "", "share of the requests that tags give away"),
     ]
 
 
@@ -90,7 +90,7 @@ def plot(rows: list[Row]) -> Figure:
             chance = values_of(rows, world, lambda row: row["chance"]).mean()
             ax.axhline(chance, color=line.get_color(), linestyle=":", label=f"chance, {world}")
     ax.set_xscale("log")
-    dress(ax, "requests until tags change", "share of requests that is told")
+    dress(ax, "requests until tags change", "share of requests that tags give away")
     return figure
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from fedcell.data import datasets, from_arrays, load
+from fedcell.data import from_arrays, load, loading
 from fedcell.data.catalog import CIFAR_FILES, IDX_FILES
 from fedcell.data.fetch import EMBEDDED, cache_dir, is_fetched
 from fedcell.errors import BadInput
@@ -55,10 +55,10 @@ def test_digits_are_embedded_and_split_alike_by_class():
     np.testing.assert_array_equal(data.x_test, load("digits").x_test)
 
 
-@pytest.mark.parametrize("path", [datasets.DIGITS, "moved.csv.gz"])
+@pytest.mark.parametrize("path", [loading.DIGITS, "moved.csv.gz"])
 def test_digits_are_those_of_scikit_learn(path, monkeypatch):
     """Read from its file, or asked from itself where the file has moved."""
-    monkeypatch.setattr(datasets, "DIGITS", path)
+    monkeypatch.setattr(loading, "DIGITS", path)
     data, original = load("digits"), load_digits()
     mine = [*zip(data.y_train, data.x_train, strict=True), *zip(data.y_test, data.x_test, strict=True)]
     theirs = zip(original.target, original.images.astype(np.float32) / 16, strict=True)

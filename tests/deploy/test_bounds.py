@@ -138,7 +138,7 @@ def test_a_round_that_most_devices_break_is_refused_whole_and_is_not_the_end(tmp
     again = play(config)
     assert again.status.state == "finished"
     assert again.columns["outcome"] == ["DDDD", "XXXX", "XXXX", "DDDD", "DDDD"]
-    assert "going on from its last checkpoint" in notices(config)
+    assert "resuming from its last checkpoint" in notices(config)
 
 
 def test_a_device_refused_again_and_again_is_left_out_also_after_a_restart(tmp_path):

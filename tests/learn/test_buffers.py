@@ -135,7 +135,7 @@ def test_copies_in_files_are_equal():
 
 @pytest.mark.parametrize("text", ["osafl", "recycling", "pruning"])
 def test_what_servers_keep_of_devices_may_lie_in_files(text, small, little, tmp_path):
-    """The same bits, whole snapshots, and a run that goes on from a checkpoint, whatever lies where."""
+    """The same bits, whole snapshots, and a run that resumes from a checkpoint, whatever lies where."""
     changes = {"world.access": "own_band"} if text == "osafl" else {"world.access": "block", "world.n_blocks": "6"}
     problem, method = small({"world.n_devices": "9", "model.name": "mlp", **changes}), methods.parse(text).build()
     expected = list(simulate(problem, method))

@@ -210,7 +210,7 @@ def test_tensors_of_work_move_with_it():
 
 
 def test_a_node_that_is_lost_leaves_its_rows_to_the_others(workers):
-    """Its worker has no place to start again until the node is back; rounds go on meanwhile, and with it afterwards."""
+    """Its worker has no place to start again until the node is back; rounds continue meanwhile, then with it."""
     import ray
 
     one, _ = both("convolution", 2, n_rows=20)

@@ -169,7 +169,7 @@ def test_a_logger_that_fails_is_said_and_the_run_goes_on():
     notes = []
     fedcell.run("fedavg", settings=SMALL, out="o", log="tensorboard=file", watch=lambda one: notes.append(one.note))
     assert [note for note in notes if note] == [
-        "tensorboard=file failed ([Errno 20] Not a directory: 'file/o/fedavg'): the run goes on without "
+        "tensorboard=file failed ([Errno 20] Not a directory: 'file/o/fedavg'): the run continues without "
         "it, and `--resume` with --log brings the rest"
     ]
     assert record.find("o")[0].state == "finished"

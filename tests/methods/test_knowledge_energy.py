@@ -13,6 +13,7 @@ from knowledge_worlds import CELL, MIXED, SHARDS, TRAIN, random_offer
 from fedcell import methods, radio
 from fedcell.errors import BadInput
 from fedcell.methods import knowledge
+from fedcell.methods.knowledge import schedule
 from fedcell.methods.knowledge.energy import (
     Offer,
     allocate,
@@ -23,7 +24,7 @@ from fedcell.methods.knowledge.energy import (
     feasible,
     in_turns,
 )
-from fedcell.methods.knowledge.theory import energy_bound
+from fedcell.methods.knowledge.means import missed_knowledge
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
 from fedcell.solve.energy_bandwidth import least_share, log_marginal
 from fedcell.types import Updates
@@ -277,6 +278,14 @@ def test_a_device_that_cannot_compute_in_time_is_never_chosen(cell):
     assert (history[-1][1].method.times[~slow] > 0).all()
 
 
+def energy_bound(joule, budget_joule, trade, weights, n_samples):
+    """`sum E_k + sqrt(2 K (T zeta_0 + V sum_t gamma_t D))` of any policy with `Y(S_t) <= 0`: chen-ch4 Eq. (4.31)."""
+    n_rounds, n_devices = joule.shape
+    deviations = np.abs(joule - budget_joule / n_rounds).max(axis=0)  # zeta_k
+    room = n_rounds * 0.5 * (deviations**2).sum() + trade * weights.sum() * n_samples
+    return budget_joule.sum() + np.sqrt(2 * n_devices * room)
+
+
 @pytest.mark.parametrize("trade", [1e-5, 1e-3, 1e-1])
 def test_queues_and_the_energy_bound(cell, trade):
     problem = cell(rounds=25)
@@ -364,7 +373,7 @@ def test_own_deadline_holds_for_every_scheduler(cell, scheduler):
 
 def test_a_world_without_a_deadline_gives_none_to_simple_schedulers(cell):
     slow = cell(rounds=2, deadline_s=np.inf, clock="slowest", cycles_per_sample=type(CELL.cpu_hz)((1e8,)))
-    assert all(row.round_s > knowledge.NO_DEADLINE_S for row, _ in run(slow, "knowledge:scheduler=all"))
+    assert all(row.round_s > schedule.NO_DEADLINE_S for row, _ in run(slow, "knowledge:scheduler=all"))
 
 
 @pytest.mark.parametrize("scheduler", ["random", "rotation"])
@@ -450,3 +459,27 @@ def test_a_device_that_is_not_ready_when_slots_begin_stays_out(cell):
     history = run(problem, "knowledge")
     assert (history[-1][1].method.times[slow] == 0).all()
     assert (history[-1][1].method.times[~slow] > 0).any()
+
+
+# ---------------------------------------------------------------- knowledge that a round misses
+
+
+COUNTS = np.array([[30, 10, 0], [5, 5, 40], [0, 20, 20], [12, 0, 3]])
+
+
+def test_missed_knowledge_as_in_a_plain_loop():
+    scheduled, total = np.array([True, False, True, False]), 0.0
+    for k in range(4):
+        for c in range(3):
+            gap = 1 - COUNTS[scheduled, c].sum() / COUNTS[:, c].sum()
+            total += COUNTS[k, c] ** 2 * gap**2 / COUNTS[k].sum()
+    assert missed_knowledge(COUNTS, scheduled) == pytest.approx(3 / COUNTS.sum() * total)
+
+
+def test_rows_say_what_was_missed(cell):
+    everyone, some = (
+        [row.metrics["missed_knowledge"] for row, _ in run(cell(rounds=3), f"knowledge:scheduler={rule}")]
+        for rule in ("all", "random,n_selected=2")
+    )
+    assert everyone == [0.0] * 3
+    assert min(some) > 0

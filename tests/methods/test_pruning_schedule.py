@@ -11,7 +11,7 @@ from fedcell import world
 from fedcell.methods import pruning
 from fedcell.methods.pruning.schedule import (
     SCHEDULERS,
-    Choice,
+    Bands,
     keep_ratio,
     kept_counts,
     offers,
@@ -209,7 +209,7 @@ def test_halves_alternate_where_one_device_trains_half_in_every_round():
 def choice(problem, observation, age, deadline_s=DEADLINE_S):
     found, _ = offered(problem, observation, deadline_s)
     order = unit_order(age.astype(float), SIZES)
-    return Choice(problem, observation, found, omega(age, order, found.counts), 10)
+    return Bands(problem, observation, found, omega(age, order, found.counts), 10)
 
 
 @pytest.mark.parametrize("scheduler", SCHEDULERS)

@@ -81,7 +81,7 @@ def test_a_record_from_before_checksums_is_read_as_it_was(runs):
 
 
 def test_rows_of_a_killed_run_are_held_against_its_last_checkpoint(runs):
-    """The status of a run that goes on has the checksum of the rows behind its last checkpoint."""
+    """The status of a run that continues has the checksum of the rows behind its last checkpoint."""
     path = runs / "fedavg"
     status = json.loads((path / "status.json").read_text())
     whole = (path / "rounds.jsonl").read_bytes()
@@ -116,7 +116,7 @@ def test_damage_is_named_and_repaired_and_resuming_ends_bit_identical(spoil, run
     assert "; --repair: put aside" in said
     assert "2 runs checked, 1 damaged" in said
     assert main(["check", str(runs), "--repair"]) == 0
-    assert "go on with `fedcell run --resume" in capsys.readouterr().out
+    assert "resume with `fedcell run --resume" in capsys.readouterr().out
     assert main(["run", "--resume", str(runs), "--quiet"]) == 0
     assert (folder / "rounds.jsonl").read_bytes() == (made / "fedavg" / "rounds.jsonl").read_bytes()
     last = newest.name

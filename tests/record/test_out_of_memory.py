@@ -36,9 +36,9 @@ def failing(error):
         (
             torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 8.00 GiB.\nSee documentation"),
             r"the GPU ran out of memory \(CUDA out of memory\. Tried to allocate 8\.00 GiB\): let fewer runs share it.*"
-            r"then go on with `fedcell\.record\.resume",
+            r"then resume with `fedcell\.record\.resume",
         ),
-        (OutOfMemory("there is no room for it: take less"), "there is no room for it: take less; then go on with"),
+        (OutOfMemory("there is no room for it: take less"), "there is no room for it: take less; then resume"),
     ],
 )
 def test_a_run_without_memory_is_interrupted_and_resumes(error, words, tmp_path):
@@ -48,7 +48,7 @@ def test_a_run_without_memory_is_interrupted_and_resumes(error, words, tmp_path)
         record.execute(CONFIG, [("mine", method)], tmp_path / "run")
     (cut,) = record.read_all(tmp_path / "run")
     assert (cut.status.state, cut.status.rounds) == ("interrupted", 2)
-    assert "then go on with" in cut.status.message
+    assert "then resume" in cut.status.message
     (done,) = record.resume(tmp_path / "run", methods=[("mine", method)])
     assert done.status.state == "finished"
     found, expected = bytes_of(done.folder), bytes_of(whole.folder)

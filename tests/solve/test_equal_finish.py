@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize
 
-from fedcell.methods.representativity.theory import added_latency
 from fedcell.solve import equal_finish as solver
 from fedcell.solve.equal_finish import Finish, earliest, equal_finish
 
@@ -188,12 +187,18 @@ def test_lies_within_the_printed_bounds(times):
     assert (n * full.min() + fixed.min()) * (1 - 1e-12) <= time <= (n * full.max() + fixed.max()) * (1 + 1e-12)
 
 
+def added_time(fixed, full, before, fixed_more, full_more, after):
+    """`c_h / (1 + sum_k c_k / (T - a_k) (a_k - a_h) / (T' - a_k))` if a job `h` joins: chen-ch3, Eq. (A.13)."""
+    share = full / (before - fixed)
+    return full_more / (1.0 + np.sum(share * (fixed - fixed_more) / (after - fixed)))
+
+
 def test_added_time_is_that_of_the_closed_form():
     rng = np.random.default_rng(4)
     for _ in range(500):
         fixed, full = rng.uniform(0.1, 1, 6), rng.uniform(0.01, 0.5, 6)
         before, after = equal_finish(fixed[:5], full[:5]).time, equal_finish(fixed, full).time
-        found = added_latency(fixed[:5], full[:5], float(before), float(fixed[5]), float(full[5]), float(after))
+        found = added_time(fixed[:5], full[:5], before, fixed[5], full[5], after)
         np.testing.assert_allclose(found, after - before, rtol=1e-9)
 
 

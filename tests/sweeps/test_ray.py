@@ -119,7 +119,7 @@ def test_rows_are_those_of_the_local_engine_whoever_is_killed(ray_cluster, monke
         assert dies or same_as_alone(info, info.label if info.label == "fednova" else "fedavg")
     ended = "its process ended with signal SIGKILL; perhaps memory ran out: use fewer workers"
     assert notes.count(f"{ended}; lost 2 times") == 1
-    assert notes.count(f"{ended}; it goes on from its last checkpoint") == 2  # of the run that dies and of a killed one
+    assert notes.count(f"{ended}; it resumes from its last checkpoint") == 2  # of the run that dies and of a killed one
     assert sum(note.startswith("its Ray worker was lost (The actor died") for note in notes) == 1
     assert not list(Path("s").glob("*.tmp"))
 

@@ -193,7 +193,7 @@ def test_folders_that_are_no_sweep_are_refused(capsys):
         sweeps.going_on("run")
     in_order(methods="fedavg")
     assert main(["run", "--resume", "s"]) == 2
-    assert "s is the folder of a sweep: go on with `fedcell sweep --resume s`" in capsys.readouterr().err
+    assert "s is the folder of a sweep: resume with `fedcell sweep --resume s`" in capsys.readouterr().err
 
 
 def test_a_preset_that_changed_is_named(monkeypatch):

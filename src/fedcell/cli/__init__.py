@@ -19,10 +19,10 @@ from .parser import Parser, run_flags
 
 EXIT_CODES = """exit codes:
   0    done
-  1    failed: the disk, a download or a record; the message says how to go on
+  1    failed: the disk, a download or a record; the message says how to resume
   2    bad input or a method that breaks its contract; bad input writes nothing
   3    a run diverged; its record is kept
-  130  interrupted with Ctrl-C; the message says how to go on
+  130  interrupted with Ctrl-C; the message says how to resume
 """
 
 
@@ -123,7 +123,7 @@ def _run_flags(sub: ArgumentParser) -> None:
         help="a setting such as world.radius_m=300 or fedprox.mu=0.1; repeatable (`fedcell list keys` shows all)",
     )
     sub.add_argument("--out", metavar="DIR", help="folder of the record (default: the next free one in runs/)")
-    sub.add_argument("--resume", metavar="DIR", help="go on with an interrupted record, with its own settings")
+    sub.add_argument("--resume", metavar="DIR", help="resume an interrupted record, with its own settings")
     sub.add_argument(
         "--explain-engine",
         action="store_true",

@@ -26,7 +26,7 @@ def run(args: Namespace) -> int:
                 print(f"repaired {line}")
             one = examine(one.folder)
             if not one.damage:
-                print(f"go on with `{one.again}`")
+                print(f"resume with `{one.again}`")
         left += bool(one.damage)
     print(f"{len(found)} runs checked, {left} damaged")
     return 1 if left else 0

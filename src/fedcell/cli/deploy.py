@@ -61,7 +61,7 @@ def go_back(args: Namespace) -> int:
     from ..record.drive import go_back
 
     left = go_back(args.folder)
-    print(f"{args.folder} stands after round {left}; `flwr run` of the same app goes on from there")
+    print(f"{args.folder} stands after round {left}; `flwr run` of the same app resumes from there")
     return 0
 
 

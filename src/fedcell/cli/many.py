@@ -23,7 +23,7 @@ class Many(Quiet):
         super().__init__()
         self.n_runs, self.n_rounds = n_runs, n_rounds
         self.rounds: dict[str, int] = {}  # done, by run; all of them for a run that stopped
-        self.rows: dict[str, Row] = {}  # newest of each run that goes on
+        self.rows: dict[str, Row] = {}  # newest of each run that is under way
         self.stopped = 0
 
     def step(self, progress: Progress) -> None:

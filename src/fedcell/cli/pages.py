@@ -50,7 +50,7 @@ def dashboard(args: Namespace) -> int:
     with listening:
         site = server.Site(args.folder, port, token)
         address = f"http://{server.HOST}:{port}/#token={token}"
-        print(f"dashboard: {address}\nCtrl-C ends it; runs go on.", flush=True)
+        print(f"dashboard: {address}\nCtrl-C ends it; runs continue.", flush=True)
         if not args.no_browser:
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
         with suppress(KeyboardInterrupt):  # which does not come where the parent process ignores Ctrl-C

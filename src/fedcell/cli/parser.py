@@ -77,6 +77,18 @@ def run_flags(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--json", action="store_true", help="the result as JSON on stdout")
 
 
+def grid_flag(sub: argparse.ArgumentParser, done: str) -> None:
+    """`--grid`, all of whose combinations are planned or run."""
+    sub.add_argument(
+        "--grid",
+        metavar=("KEY=VALUE", "VALUE"),
+        nargs="+",
+        action="append",
+        default=[],
+        help=f"several values, one word each: --grid world.radius_m=200 400; repeatable, all combinations are {done}",
+    )
+
+
 def until_of(args: argparse.Namespace) -> str | None:
     """The conditions of `--until`; None if there is no such flag."""
     from ..until import written_goals

@@ -9,6 +9,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .parser import grid_flag
+
 if TYPE_CHECKING:  # SciPy is imported by the command alone
     from ..plan.cafe import CafePlan, Table
 
@@ -72,14 +74,7 @@ def cell_flags(sub: ArgumentParser) -> None:
     sub.add_argument("--seeds", metavar="N", nargs="+", help="worlds such as 1..5 (default: the scenario's seed)")
     sub.add_argument("--rounds", metavar="N", type=int, default=100, help="rounds to draw on each (default: 100)")
     sub.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="a setting; repeatable")
-    sub.add_argument(
-        "--grid",
-        metavar=("KEY=VALUE", "VALUE"),
-        nargs="+",
-        action="append",
-        default=[],
-        help="several values, one word each: --grid world.radius_m=200 400; repeatable, all combinations are planned",
-    )
+    grid_flag(sub, "planned")
     sub.add_argument(
         "--samples",
         metavar="N",

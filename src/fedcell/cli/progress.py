@@ -23,7 +23,7 @@ class Quiet:
     """Says notices alone; the base of the other watchers."""
 
     def __init__(self) -> None:
-        self.again = ""  # how to go on after an interruption; empty while nothing is written
+        self.again = ""  # how to resume after an interruption; empty while nothing is written
         self.scores: dict[str, tuple[Metric, float]] = {}  # newest of each method
 
     def __call__(self, progress: Progress) -> None:

@@ -171,7 +171,7 @@ def _run(chosen: Sequence["ExperimentFile"], effort: "Effort", out: Path | None,
             if not as_json:
                 print(f"{outcome.text or outcome.entry}{_note(outcome)}\n", flush=True)
     except KeyboardInterrupt:
-        _say("fedcell: interrupted; the same command goes on, runs that ended are kept")
+        _say("fedcell: interrupted; the same command continues, runs that ended are kept")
         code = 130
     print(json.dumps([as_values(one) for one in done], indent=1) if as_json else summary(done, len(chosen), effort))
     return code or int(any(one.failed for one in done))

@@ -37,7 +37,7 @@ def run(args: Namespace) -> int:
             play = _resume if args.resume else _execute
             records = play(args, watch, failures.__setitem__)
     except KeyboardInterrupt:
-        rest = f"go on with `{watch.again}`" if watch.again else "nothing was written"
+        rest = f"resume with `{watch.again}`" if watch.again else "nothing was written"
         print(f"fedcell: interrupted; {rest}", file=sys.stderr)
         return 130
     if failures and len(failures) == len(records):
@@ -113,7 +113,7 @@ def _resume(args: Namespace, watch: record.Watch, failed: record.Failed) -> list
     if given:
         raise BadInput(f"--resume takes everything from its folder: drop {' '.join(given)}, or start a new run")
     if os.path.isfile(Path(args.resume) / SWEEP):
-        raise BadInput(f"{args.resume} is the folder of a sweep: go on with `fedcell sweep --resume {args.resume}`")
+        raise BadInput(f"{args.resume} is the folder of a sweep: resume with `fedcell sweep --resume {args.resume}`")
     with LogWatcher(args.log, watch) as told:
         period = record.Period(seconds=args.checkpoint_every)
         return record.resume(args.resume, until=until_of(args), watch=told, period=period, failed=failed)

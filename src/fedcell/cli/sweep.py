@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import BadInput
-from .parser import check_run_flags, run_flags, until_of
+from .parser import check_run_flags, grid_flag, run_flags, until_of
 
 if TYPE_CHECKING:  # imported by the command alone
     from ..sweeps import SweepPlan
@@ -34,16 +34,9 @@ def flags(sub: ArgumentParser) -> None:
         default=[],
         help="one value for all runs, as in `fedcell run`, such as train.lr=0.05 or fedprox.steps=5; repeatable",
     )
-    sub.add_argument(
-        "--grid",
-        metavar=("KEY=VALUE", "VALUE"),
-        nargs="+",
-        action="append",
-        default=[],
-        help="several values, one word each: --grid world.radius_m=200 400; repeatable, all combinations are run",
-    )
+    grid_flag(sub, "run")
     sub.add_argument("--out", metavar="DIR", help="folder of the sweep, new or to extend (default: runs/sweep-<n>)")
-    sub.add_argument("--resume", metavar="DIR", help="go on with every run that was asked for in this folder")
+    sub.add_argument("--resume", metavar="DIR", help="resume every run that was asked for in this folder")
     sub.add_argument(
         "--workers",
         metavar="N",
@@ -96,7 +89,7 @@ def sweep(args: Namespace) -> int:
                 checkpoint_s=args.checkpoint_every,
             )
     except KeyboardInterrupt:
-        rest = f"go on with `{watch.again}`" if watch.again else "nothing was written"
+        rest = f"resume with `{watch.again}`" if watch.again else "nothing was written"
         print(f"fedcell: interrupted; {rest}", file=sys.stderr)
         return 130
     top = _top(plan, infos[0].folder)

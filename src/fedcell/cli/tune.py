@@ -40,8 +40,8 @@ def flags(sub: ArgumentParser) -> None:
     sub.add_argument("--trials", metavar="N", type=int, help="settings to try beside the preset's own (default: 20)")
     sub.add_argument("--batch", metavar="N", type=int, help="trials that are run side by side (default: 4)")
     sub.add_argument("--sampler-seed", metavar="N", type=int, help="of the search itself (default: 1)")
-    sub.add_argument("--out", metavar="DIR", help="folder of the search, new or to go on with")
-    sub.add_argument("--resume", metavar="DIR", help="go on with a search, with its own settings; --trials may be more")
+    sub.add_argument("--out", metavar="DIR", help="folder of the search, new or to resume")
+    sub.add_argument("--resume", metavar="DIR", help="resume a search, with its own settings; --trials may be more")
     sub.add_argument("--workers", metavar="N", type=int, default=0, help="processes side by side; 0: as many as cores")
     sub.add_argument("--engine", metavar="NAME", default="local", help="local or ray (default: local)")
     sub.add_argument("--address", metavar="HOST:PORT", help="Ray cluster to join")
@@ -63,7 +63,7 @@ def run(args: Namespace) -> int:
         found = _resumed(args, where) if args.resume else search.tune(**_asked(args), **where)
     except KeyboardInterrupt:
         folder = args.resume or args.out
-        rest = f"go on with `fedcell tune --resume {shlex.quote(folder)}`" if folder else "nothing was written"
+        rest = f"resume with `fedcell tune --resume {shlex.quote(folder)}`" if folder else "nothing was written"
         print(f"fedcell: interrupted; {rest}", file=sys.stderr)
         return 130
     request = search.on_file(found.folder)

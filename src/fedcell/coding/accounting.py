@@ -1,7 +1,7 @@
 """Differential privacy of noisy sums over rounds: epsilon at a delta, by `dp-accounting`.
 
 A round adds Gaussian noise of `z` clipping norms to a sum in which a device has at most one norm. By how rounds draw
-their devices, the accountant is told
+their devices, the accountant gets
 
     all       the Gaussian mechanism, one device's data taken away: sensitivity 1
     poisson   the same, each device drawn with a chance `q` by itself: amplified by sampling

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import BadInput
-from .datasets import ARRAYS, OWNERS, Dataset
+from .datasets import Dataset
+from .loading import ARRAYS, OWNERS
 
 SHORT = 8  # characters of a checksum in a file's name
 

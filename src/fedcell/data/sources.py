@@ -20,7 +20,7 @@ Files = dict[str, bytes]  # official file name -> content
 Members = Mapping[str, str]  # official file name -> path inside an archive
 Say = Callable[[str], None]
 
-WEB_TIMEOUT_S = 5.0  # without any answer; a slow download may go on for longer
+WEB_TIMEOUT_S = 5.0  # without any answer; a slow download may continue for longer
 TOOL_TIMEOUT_S = 900.0
 CHUNK_BYTE = 1 << 20
 REPORT_EVERY_BYTE = 20 << 20

@@ -22,7 +22,7 @@ class Call(NamedTuple):
 
 
 def call_of(function: Callable[..., Tensor], what: str) -> Call:
-    """What a device is told of a function; raises BadInput, with `what` it is, if devices do not have it."""
+    """What a device gets of a function; raises BadInput, with `what` it is, if devices do not have it."""
     name = getattr(getattr(function, "func", None), "__name__", "")
     if not isinstance(function, partial) or KNOWN.get(name) is not function.func or function.keywords:
         raise BadInput(f"this method {what} of its own, which devices do not have: choose another one")

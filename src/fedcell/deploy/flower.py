@@ -61,7 +61,7 @@ def run(
     model: nn.Module | str | None = None,
     watch: Watch | None = None,
 ) -> None:
-    """Run or go on with a method on the devices behind a grid, and record every round.
+    """Run or resume a method on the devices behind a grid, and record every round.
 
     Args:
         grid: Flower's way to the nodes.

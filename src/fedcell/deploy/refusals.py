@@ -1,4 +1,4 @@
-"""What cannot be deployed: found before anything is written or sent, and told in one sentence. Needs no Flower."""
+"""Refuse in one sentence what cannot be deployed, before anything is written or sent. Needs no Flower."""
 
 from torch import nn
 

@@ -28,8 +28,8 @@ class FederationConfig:
     patience_s: float = option(600.0, "longest wait for the answers of a round, if world.deadline_s is longer", above=0)
     wait: str = option(
         "quorum",
-        "go on with the first answers that make the quorum of a method that has one (cafe), or wait for everyone until "
-        "the deadline",
+        "continue with the first answers that make the quorum of a method that has one (cafe), or wait for everyone "
+        "until the deadline",
         choices=("quorum", "deadline"),
     )
     poll_s: float = option(0.2, "time between two looks for answers", above=0)

@@ -207,7 +207,7 @@ class Strategy(FedAvg):
         return arrays_of(params.cpu().numpy(), self.template), MetricRecord(said)
 
     def summary(self) -> None:
-        """What is said when a run begins."""
+        """The line that is logged when a run begins."""
         print(f"fedcell: {self.choice.label} for up to {self.config.world.n_devices} nodes", flush=True)
 
     # ---------------------------------------------------------------- parts of it

@@ -44,7 +44,7 @@ class Task(NamedTuple):
     prox: float
     model: Mapping[str, Any]  # the sections of the settings
     train: Mapping[str, Any]
-    start: Vector  # [n_params]; empty if the device goes on from a model of its own
+    start: Vector  # [n_params]; empty if the device continues from a model of its own
     mask: Bools | None  # [n_params]
     shift: Vector | None = None  # [n_params], a constant gradient
     objective: Call | None = None  # None: the loss of what is learned

@@ -127,7 +127,7 @@ def within(name: str, values: Floats, printed: float, tolerance: float) -> Part:
 
 
 def on_every_seed(name: str, values: Floats, low: float = -np.inf, high: float = np.inf) -> Part:
-    """Every single value lies inside (low, high): for what is said of each run, not of their mean."""
+    """Every single value lies inside (low, high): for claims about each run, not of their mean."""
     part = _measured(name, values)
     holds = bool(((values > low) & (values < high)).all())
     return _decided(part, "reproduced" if holds else "not reproduced")

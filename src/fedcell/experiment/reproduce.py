@@ -97,7 +97,7 @@ class _Counted:
 
 
 def _keys(group: Sequence[ExperimentFile], effort: Effort) -> list[str]:
-    """The names of all cases of a paper; what does not load is said when its turn comes."""
+    """The names of all cases of a paper; what does not load is reported when its turn comes."""
     with opened(group[0].path.parent):
         try:
             return [case.key for entry in group for case in load(entry).cases(effort.quick)]

@@ -47,7 +47,7 @@ class Case(NamedTuple):
 def run_case(case: Case, seed: int) -> Row:
     """Simulate one case on one seed: curves at the evaluated rounds, totals, and the method's own columns.
 
-    A run that diverges is a result: `diverged` says how, and its curves go on as NaN, its columns as None.
+    A run that diverges is a result: `diverged` says how, and its curves continue as NaN, its columns as None.
     """
     config = replace(case.config, seed=seed)
     if case.measure:

@@ -57,7 +57,7 @@ class Workload(NamedTuple):
 
 
 def work(chosen: Sequence[ExperimentFile], effort: Effort, out: Path | None = None) -> Workload:
-    """What the experiments need; one that does not load is left out here and said when its turn comes."""
+    """What the experiments need; one that does not load is left out here and reported when its turn comes."""
     wanted: dict[Run, ExperimentFile] = {}
     missing: dict[Run, ExperimentFile] = {}
     timed: list[tuple[Path, dict[str, Any]]] = []

@@ -1,4 +1,4 @@
-"""What is said about predictions on test samples: accuracy, Top-M accuracy, and its spread over devices."""
+"""Metrics of predictions on test samples: accuracy, Top-M accuracy, and its spread over devices."""
 
 from typing import Any
 

@@ -8,12 +8,11 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..errors import BadInput
-from ..machine import cores, one_thread
+from ..machine import cores
 from ..metrics import CLASSIFICATION
-from ..rng import SETUP, stream
 from ..types import Ints, Start, Store, Updates
 from .architecture import Architecture
 from .augment import Augmented
@@ -22,19 +21,21 @@ from .carrier import Carrier
 from .deferred import Deferred, block_bytes, block_rows, defers
 from .engines import batched, sharded
 from .engines.common import Job
-from .engines.dispatch import train_with
+from .engines.dispatch import choose_engine, train_with
 from .engines.gpu.cuda_graphs import Replays
 from .evaluation import mixed_batches, places, samples_at_once, spread_columns, top_columns
 from .memory import keep_freed_memory
 from .samples import Samples
 from .settings import TrainConfig
+from .setup import check_fits as check_fits
+from .setup import initialise as initialise
+from .setup import pick_device as pick_device
 from .statistics import OwnRows
 from .statistics import places as kept_places
 from .tasks import LEARNED, LearningTask, refuse_without_labels
 from .work import Report, Work, rows_of
 
 Extracted = Callable[[Start, Work], Updates]
-BATCHED_ON_CPU = 150_000  # parameters up to which batching dense clients beat training them one by one on 2 cores
 
 
 class Learner(Carrier):
@@ -324,56 +325,3 @@ def precision(tf32: bool) -> Iterator[None]:
         yield
     finally:
         products.allow_tf32, convolutions.allow_tf32 = before
-
-
-def choose_engine(job: Job) -> str:
-    """Batch clients together where that was measured to win: on a GPU, and for small dense nets on a CPU."""
-    dense = batched.chain(job.architecture) is not None and job.work.objective is None
-    if job.device.type == "cpu":
-        return "batched" if dense and job.architecture.n_params <= BATCHED_ON_CPU else "sequential"
-    if job.architecture.stochastic or not job.architecture.batchable:
-        return "sequential"
-    if dense:
-        return "batched"
-    return "vmap" if len(job.work.steps) > 1 else "sequential"  # nothing to batch
-
-
-def pick_device(wanted: str) -> torch.device:
-    """The training device of a `train.device` setting."""
-    present = torch.cuda.is_available()
-    if wanted == "cuda" and not present:
-        raise BadInput("train.device = 'cuda' but this machine shows no CUDA GPU: use 'cpu' or 'auto'")
-    return torch.device("cuda" if present and wanted != "cpu" else "cpu")
-
-
-def initialise(build: Callable[[], nn.Module], seed: int, purpose: str = "model") -> nn.Module:
-    """Call a model builder with its random start drawn from the run's own stream of a purpose."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(stream(seed, SETUP, purpose).integers(2**63)))
-        return build()
-
-
-def check_fits(architecture: Architecture, samples: Samples, n_outputs: int, task: str = CLASSIFICATION) -> None:
-    """Refuse a model that cannot read the samples or has too few outputs for the labels, targets or tokens."""
-    x, y = samples.take(np.arange(min(2, len(samples))))
-    try:
-        with torch.no_grad(), one_thread():  # threads take longer to start than two samples to pass
-            scores = architecture.replica(samples.y.device).eval()(x)
-    except (RuntimeError, IndexError, ValueError) as error:
-        raise BadInput(
-            f"the model cannot read samples of shape {samples.shape} ({str(error).splitlines()[0]}): "
-            "change the model or the data"
-        ) from None
-    rows = "one row of class scores per sample" if task == CLASSIFICATION else "one row of numbers per sample"
-    if task == "next-token":
-        rows = "one row of scores per token of a sample"
-    n_axes = LEARNED[task].n_axes
-    if not isinstance(scores, Tensor) or scores.dim() != n_axes or scores.shape[:-1] != y.shape[: n_axes - 1]:
-        shape = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
-        raise BadInput(f"the model gives {shape} for {len(x)} samples: it must give {rows}")
-    if scores.shape[-1] < n_outputs:
-        named = {CLASSIFICATION: "labels name {} classes", "multi-label": "data has {} labels"}
-        named |= {"regression": "data has {} targets", "next-token": "data has {} tokens"}
-        raise BadInput(
-            f"the model has {scores.shape[-1]} outputs but the {named[task].format(n_outputs)}: widen its last layer"
-        )

@@ -94,7 +94,7 @@ def mapped(n_bytes: int, what: str) -> NDArray[np.uint8]:
     folder = tempfile.gettempdir()
     try:
         with tempfile.NamedTemporaryFile(dir=folder, prefix="fedcell-") as file:
-            os.posix_fallocate(file.fileno(), 0, n_bytes)  # a full disk is said here, not by a signal later
+            os.posix_fallocate(file.fileno(), 0, n_bytes)  # a full disk raises here, and sends no signal later
             found: NDArray[np.uint8] = torch.from_file(file.name, True, n_bytes, dtype=torch.uint8).numpy()
             return found  # which holds no open file, of which a process may have about a thousand
     except (OSError, RuntimeError) as error:  # PyTorch has but one word for all

@@ -137,7 +137,7 @@ class Carried:
 
     Args:
         common: `[n_own]`, that of the shared model.
-        rows: `[n_rows, n_own]` of the devices that train; None: they all have the common one. Training twice goes on
+        rows: `[n_rows, n_own]` of the devices that train; None: they all have the common one. Training twice continues
             from what the first left.
         device: `[n_rows]`, which they are, ascending; None: rows are in the order of the work.
         of_device: from the number of a device to the row that it predicts with; None: that of `rows`, or the common.

@@ -94,7 +94,7 @@ def label_tally(scores: Tensor, y: Tensor) -> Tensor:
 
 
 def label_columns(sums: Floats, n: int) -> dict[str, float]:
-    """`f1` is micro-averaged: over all labels of all samples together; 0 where nothing is said or real."""
+    """`f1` is micro-averaged: over all labels of all samples together; 0 if no label is predicted or real."""
     hits, said, real, right, whole, loss, n_labels = (float(one) for one in sums)
     return {
         "f1": 2 * hits / (said + real) if said + real else 0.0,

@@ -1,7 +1,7 @@
 """TensorBoard and MLflow: rows of running and recorded runs in other people's tools.
 
 A logger only watches. The record stays the source: whatever a logger lacks of a run, because it was killed, was
-away or was asked for late, is brought from the record when the run goes on, and no point is written twice.
+away or was asked for late, is brought from the record when the run resumes, and no point is written twice.
 """
 
 import importlib
@@ -129,7 +129,7 @@ class LogWatcher:
 
 
 class _Told:
-    """A logger that fails is said once and left out; the run goes on."""
+    """If a logger fails, warn once and continue without it."""
 
     def __init__(self, log: LogWatcher, progress: Progress, text: str) -> None:
         self.log, self.progress, self.text = log, progress, text
@@ -141,7 +141,7 @@ class _Told:
         if not isinstance(error, Exception):
             return False
         words = (str(error).strip() or type(error).__name__).splitlines()[0]
-        note = f"{self.text} failed ({words}): the run goes on without it, and `--resume` with --log brings the rest"
+        note = f"{self.text} failed ({words}): the run continues without it, and `--resume` with --log brings the rest"
         self.log.watch(self.progress._replace(note=note, state="running", row=None))
         if self.progress.folder in self.log.runs:
             with suppress(KeyError):

@@ -1,6 +1,6 @@
 """TensorBoard: one folder of events per run. The axis `Relative` shows simulated time.
 
-The events of a run are written anew whenever the run goes on, so that none is there twice and none is missing.
+The events of a run are written anew whenever the run resumes, so that none is there twice and none is missing.
 """
 
 import json

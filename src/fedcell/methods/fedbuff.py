@@ -1,6 +1,6 @@
 """FedBuff: the server steps whenever so many updates have arrived, and old ones count less.
 
-Devices train from the model they were given last and go on as soon as the server has a new one. With `B` the updates
+Devices train from the model they were given last and continue as soon as the server has a new one. With `B` the updates
 of the last `buffer` arrivals, `tau_k` the server steps that device `k` missed meanwhile and `p_k` its weight (equal)
 
     w <- w + server_lr * sum_{k in B} p_k s(tau_k) (w_k - w_start of k),   s(tau) = 1 / sqrt(1 + tau)

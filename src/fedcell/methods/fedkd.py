@@ -112,7 +112,7 @@ def _digest_steps(config: Config, decision: Decision) -> Ints:
 
 
 def broadcast(problem: Problem, params: Tensor, state: State, observation: Observation, decision: Decision) -> Start:
-    """Every device goes on from its own model."""
+    """Every device continues from its own model."""
     return own_starts(problem, state.own, state.origin, decision)
 
 

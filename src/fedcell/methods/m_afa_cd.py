@@ -16,11 +16,11 @@ from torch import Tensor
 
 from ..options import option
 from ..types import Method, Problem, Round
-from . import m_fedavg
+from . import m_fednova
 from .osafl import combined, normalised
 from .parts.client_planning.plan import ClientConfig, planned
 from .parts.contributions import Contributions
-from .parts.defaults import needs_sgd, rate
+from .parts.defaults import rate
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,7 @@ class Config(ClientConfig):
 
 
 def build(config: Config) -> Method:
-    return planned(config)._replace(init=partial(init, config), aggregate=partial(aggregate, config))
-
-
-def init(config: Config, problem: Problem, params: Tensor) -> Contributions:
-    needs_sgd(config, problem)
-    return m_fedavg.init(problem, params)
+    return planned(config)._replace(init=partial(m_fednova.init, config), aggregate=partial(aggregate, config))
 
 
 def aggregate(

@@ -38,7 +38,8 @@ def build(config: Config) -> Method:
     return planned(config)._replace(init=partial(init, config), aggregate=partial(aggregate, config))
 
 
-def init(config: Config, problem: Problem, params: Tensor) -> Contributions:
+def init(config: ClientConfig, problem: Problem, params: Tensor) -> Contributions:
+    """Nothing heard yet; gradients are normalised by the steps of plain SGD."""
     needs_sgd(config, problem)
     return m_fedavg.init(problem, params)
 

@@ -57,7 +57,7 @@ class Config(LossConfig, fedavg.Config):
 
 
 class State(NamedTuple):
-    """What the server was told."""
+    """What the server knows."""
 
     worth: Floats  # [n_devices], |B_k| sqrt(mean of l^2)
     last: Ints  # [n_devices], round in which each was heard last, from 1; 0: never

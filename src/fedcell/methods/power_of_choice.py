@@ -50,7 +50,7 @@ class Config(LossConfig, fedavg.Config):
 
 
 class State(NamedTuple):
-    """What the server was told."""
+    """What the server knows."""
 
     loss: Floats  # [n_devices], the last of each device; inf if it was never heard
 

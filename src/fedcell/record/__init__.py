@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .drive import execute, resume, run_one
-    from .folder import Record, Status, how_to_resume, made_by, read, read_all
+    from .folder import Status, how_to_resume, made_by
     from .home import export, load_model
-    from .index import RunInfo, as_json, find, summarise
+    from .index import RunInfo, as_json, find
     from .playing import Failed, Progress, Watch, silent
+    from .reading import Record, read, read_all, summarise
     from .recorder import Period
 
 _HOME = {  # public name -> where it lives
     "Failed": "playing",
     "Period": "recorder",
     "Progress": "playing",
-    "Record": "folder",
+    "Record": "reading",
     "RunInfo": "index",
     "Status": "folder",
     "Watch": "playing",
@@ -29,12 +30,12 @@ _HOME = {  # public name -> where it lives
     "how_to_resume": "folder",
     "load_model": "home",
     "made_by": "folder",
-    "read": "folder",
-    "read_all": "folder",
+    "read": "reading",
+    "read_all": "reading",
     "resume": "drive",
     "run_one": "drive",
     "silent": "playing",
-    "summarise": "index",
+    "summarise": "reading",
 }
 
 __all__ = [

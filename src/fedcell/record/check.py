@@ -35,7 +35,7 @@ class RunCheck(NamedTuple):
     state: str
     rounds: int
     damage: tuple[Damage, ...]
-    again: str  # the command that goes on with it
+    again: str  # the command that resumes it
 
 
 def check(folder: str | Path) -> list[RunCheck]:
@@ -97,7 +97,7 @@ def _row_damage(folder: Path, spec: Spec) -> list[Damage]:
 
 
 def _repairable(folder: Path, spec: Spec) -> int | None:
-    """Rows that can be kept of a damaged journal: those that a checkpoint before the first bad line goes on from.
+    """Rows that can be kept of a damaged journal: those that a checkpoint before the first bad line resumes from.
 
     If a digit changed, there is no such line, and no row can be trusted. None: rows of real devices that are needed.
     """
@@ -151,7 +151,7 @@ def _repair_rows(folder: Path) -> None:
 
 
 def _write_status(folder: Path) -> None:
-    """The status of a run that has to go on."""
+    """The status of a run that must be resumed."""
     ((_, spec),) = specs(folder)
     journal = Journal(folder, lambda note: None)
     journal.close()

@@ -1,4 +1,4 @@
-"""Recorded runs: start them, and go on with them after any interruption."""
+"""Recorded runs: start them, and resume them after any interruption."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing, nullcontext, suppress
@@ -17,12 +17,10 @@ from .folder import (
     ENDED,
     FEDERATION,
     STATUS,
-    Record,
     Spec,
     Status,
     begun,
     how_to_resume,
-    read_all,
     read_status,
     shortage,
     specs,
@@ -30,6 +28,7 @@ from .folder import (
 )
 from .playing import Failed, Play, Progress, Watch, run_all, run_alone, silent
 from .prepare import MethodRequest, PreparedRun, check_own, check_same, prepare, rebuild, reconfigure
+from .reading import Record, read_all
 from .recorder import PERIOD, Period
 from .rows import Journal
 from .target import retarget, until_of
@@ -63,7 +62,7 @@ def execute(
     Returns:
         One record per method, also for a run that diverged or failed (see `record.status`).
 
-    Raises BadInput before anything is written; after an interruption or a full disk, `resume` goes on.
+    Raises BadInput before anything is written; after an interruption or a full disk, call `resume`.
     """
     problem, jobs = prepare(config, methods, dataset, model)
     folder = claim(out, f"{config.scenario}-seed{config.seed}")
@@ -177,7 +176,7 @@ def run_real(
 def go_back(folder: str | Path) -> int:
     """Drop the last round of a federation and its checkpoint; returns the rounds that are left.
 
-    The rows of dropped rounds go when the run goes on. Raises BadInput if there is no checkpoint before the last.
+    The rows of dropped rounds go when the run resumes. Raises BadInput if there is no checkpoint before the last.
     """
     folder = Path(folder)
     ((path, spec),) = specs(folder)
@@ -230,7 +229,7 @@ def _refuse_used(folder: Path) -> None:
     with explained(folder, "or choose another folder (nothing was written)"):
         used = occupied(folder)
     if used:
-        raise BadInput(f"{folder} is not empty: choose another folder, or go on with `{how_to_resume(folder, ())}`")
+        raise BadInput(f"{folder} is not empty: choose another folder, or resume with `{how_to_resume(folder, ())}`")
 
 
 def _ended(folder: Path, spec: Spec, watch: Watch) -> bool:
@@ -240,7 +239,7 @@ def _ended(folder: Path, spec: Spec, watch: Watch) -> bool:
     if status.state not in ENDED:
         return False
     if FEDERATION in spec.own and status.state == "diverged":
-        note = f"{folder} diverged ({status.message}): going on from its last checkpoint"
+        note = f"{folder} diverged ({status.message}): resuming from its last checkpoint"
         watch(Progress(spec.label, status.rounds, status.total, note=note, folder=folder))
         return False
     lines = rows.read(folder)[0]

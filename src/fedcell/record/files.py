@@ -186,7 +186,7 @@ def in_use(folder: Path) -> bool:
 
 @contextmanager
 def explained(folder: Path, remains: str) -> Iterator[None]:
-    """Turn an OSError into one sentence that says what is kept and how to go on."""
+    """Turn an OSError into one sentence that says what is kept and how to resume."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What is in a run folder, and how it is read back.
+"""What is in a run folder: its files, what a run was asked to do, and how far it came.
 
 - `DIR/comparison.json`: what every run below was asked to do, in order
 - `DIR/<method>/run.json`: the same for one run, with the versions it began with
@@ -10,19 +10,17 @@
 import os
 import platform
 import shlex
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import BadInput, FedcellError, did_you_mean
-from ..metrics import CLASSIFICATION, SCORES, Metric, leading
+from ..errors import BadInput, FedcellError
+from ..metrics import CLASSIFICATION
 from ..version import __version__
 from .files import in_use, present, read_json, write_json
-from .served import COLUMNS as SERVED
-from .totals import LATER
 
 if TYPE_CHECKING:
-    import pandas
+    pass
 
 FORMAT = 1  # of all files that say what to run
 COMPARISON, RUN, STATUS, SWEEP = "comparison.json", "run.json", "status.json", "sweep.json"
@@ -60,117 +58,9 @@ class Status(NamedTuple):
     message: str = ""
 
 
-class Record(NamedTuple):
-    """One run as read back from its folder."""
-
-    folder: Path
-    label: str
-    method: str
-    settings: Mapping[str, Any]
-    config: Mapping[str, Any]
-    status: Status
-    columns: Mapping[str, Any]  # one array per column of `Row` and per metric, NaN where not measured
-    own: tuple[str, ...] = ()  # which of "model", "dataset", "method" were the caller's own objects
-    sha256: str = ""  # of the method's file; empty for a built-in method
-    made_by: Mapping[str, str] = {}  # versions and machine; empty before the run began
-    scaling: Mapping[str, Any] = {}  # kind, shift and scale of all inputs; empty: as they were loaded
-    task: str = CLASSIFICATION  # what was learned
-    chance: float | None = None  # the leading metric of the best constant answer; None: not known
-
-    @property
-    def metric(self) -> Metric:
-        """The metric that stands for the run."""
-        return leading(self.task)
-
-    @property
-    def clock(self) -> str:
-        """Whether seconds are simulated, or measured on real devices."""
-        return clock_of(self.own)
-
-    def __repr__(self) -> str:
-        """One line: which run, how far, and how good.
-
-        >>> Record(Path("runs/a"), "fedavg", "fedavg", {}, {"seed": 1}, Status("finished", 2, 2), {})
-        <Record fedavg, seed 1: finished, 2 of 2 rounds, in runs/a>
-        """
-        status, metric = self.status, self.metric
-        known = [score for score in self.columns.get(metric.name, ()) if score == score]
-        good = f", {metric.title} {known[-1]:.4g}" if known else ""
-        far = f"{status.state}, {status.rounds} of {status.total} rounds"
-        return f"<Record {self.label}, seed {self.config.get('seed')}: {far}{good}, in {self.folder}>"
-
-    def frame(self) -> "pandas.DataFrame":
-        """The columns as a pandas table, one row per round, indexed by the round."""
-        try:
-            import pandas
-        except ImportError:
-            fix = "python3 -m pip install pandas, or use record.columns"
-            raise BadInput(f"a frame needs pandas, which is not installed: {fix}") from None
-        return pandas.DataFrame(dict(self.columns)).set_index("round")
-
-    def _repr_html_(self) -> str:
-        """What Jupyter shows."""
-        return Records([self])._repr_html_()
-
-
-class Records(list[Record]):
-    """Several runs; Jupyter shows them as a table."""
-
-    def _repr_html_(self) -> str:
-        from .html import runs  # both read folders with this module
-        from .index import summarise
-
-        return runs([summarise(one) for one in self])
-
-
 def clock_of(own: Collection[str]) -> str:
     """The clock of a run, by the caller's own objects in it."""
     return "measured" if FEDERATION in own else "simulated"
-
-
-def read(folder: str | Path, wanted: Collection[str] | None = None) -> Record:
-    """Read the run in a folder; works on running, killed and finished runs alike.
-
-    Args:
-        folder: of one run.
-        wanted: columns to read, which is faster than all of them; None: all.
-    """
-    folder = Path(folder)
-    if not begun(folder):
-        raise _no_run(folder)
-    values = versioned(folder / RUN)
-    record = _record(folder, _spec(values, folder / RUN), wanted)
-    unknown = [name for name in wanted or () if name not in (*record.columns, *SCORES, *SERVED, *LATER)]
-    if unknown and record.status.rounds:
-        raise _no_column(folder, unknown[0])
-    return record._replace(made_by=values.get("made_by", {}))
-
-
-def read_all(folder: str | Path, left_out: Callable[[str], None] | None = None) -> list[Record]:
-    """Read every run of a comparison in its order, the single run in a folder, or all that began below one.
-
-    Args:
-        folder: of a run, a comparison, or above them.
-        left_out: told why a damaged run is left out; None: a run of a comparison that cannot be read is an error.
-    """
-    folder = Path(folder)
-    check_folder(folder)
-    if not begun(folder) and not present(folder / COMPARISON):
-        from .index import find  # which reads folders with this module
-
-        infos = [info for info in find(folder) if info.state != "waiting"]
-        if not infos:
-            raise _no_run(folder)
-        damage = [info.message for info in infos if info.state == "damaged"]
-        if len(damage) == len(infos) and not left_out:
-            raise FedcellError(damage[0])
-        if left_out:
-            for message in damage:
-                left_out(message)
-        paths: list[tuple[Path, Spec | None]] = [(info.folder, None) for info in infos if info.state != "damaged"]
-    else:
-        paths = list(specs(folder))
-    return Records(one for path, spec in paths if (one := _read_or_leave(path, spec, left_out)))
 
 
 def specs(folder: str | Path) -> list[tuple[Path, Spec]]:
@@ -178,12 +68,12 @@ def specs(folder: str | Path) -> list[tuple[Path, Spec]]:
     folder = Path(folder)
     check_folder(folder)
     if begun(folder):
-        return [(folder, _spec(versioned(folder / RUN), folder / RUN))]
+        return [(folder, spec_of(versioned(folder / RUN), folder / RUN))]
     path = folder / COMPARISON
     if not present(path):
-        raise _no_run(folder)
+        raise no_run(folder)
     values = versioned(path).get("runs")
-    found = [_spec(one, path) for one in values] if isinstance(values, list) else []
+    found = [spec_of(one, path) for one in values] if isinstance(values, list) else []
     if not found:
         raise FedcellError(f"{path} is damaged (it names no runs): restore it from a copy or start a new run")
     return [(folder / run_name(path, spec.folder), spec) for spec in found]
@@ -262,37 +152,13 @@ def shortage(folder: Path, status: Status, n_rows: int) -> str:
 
 
 def how_to_resume(folder: Path, own: tuple[str, ...]) -> str:
-    """The command that goes on with a run."""
+    """The command that resumes a run."""
     if FEDERATION in own:
         return f"`flwr run` of the same app with out = {str(folder)!r}"
     if own:
         objects = "".join(f", {'methods=[...]' if name == 'method' else name + '=...'}" for name in own)
         return f"fedcell.record.resume({str(folder)!r}{objects}) in Python"
     return f"fedcell run --resume {shlex.quote(str(folder))}"
-
-
-def _record(folder: Path, spec: Spec, wanted: Collection[str] | None = None) -> Record:
-    from . import rows  # with NumPy, which a status needs not
-
-    columns, n_rounds = rows.load(folder, wanted)
-    status = read_status(folder, int(spec.config["rounds"]))
-    if short := shortage(folder, status, n_rounds):
-        status = status._replace(state="damaged", message=short)
-    status = status._replace(rounds=n_rounds)
-    return Record(
-        folder=folder,
-        label=spec.label,
-        method=spec.method,
-        settings=spec.settings,
-        config=spec.config,
-        status=status,
-        columns=columns,
-        own=spec.own,
-        sha256=spec.sha256,
-        scaling=spec.scaling,
-        task=spec.task,
-        chance=spec.chance,
-    )
 
 
 def made_by(device: str) -> dict[str, str]:
@@ -304,7 +170,8 @@ def made_by(device: str) -> dict[str, str]:
     return {"python": platform.python_version(), **packages, "platform": platform.platform(), "device": device}
 
 
-def _spec(values: Any, path: Path) -> Spec:
+def spec_of(values: Any, path: Path) -> Spec:
+    """What a file says that a run was asked to do."""
     try:
         known = {name: values[name] for name in Spec._fields if name in values or name not in Spec._field_defaults}
         return Spec(**known | {"own": tuple(known["own"])})
@@ -314,22 +181,7 @@ def _spec(values: Any, path: Path) -> Spec:
         ) from None
 
 
-def _read_or_leave(path: Path, spec: Spec | None, left_out: Callable[[str], None] | None) -> Record | None:
-    """A run, begun or not; None for a damaged one that is said instead."""
-    try:
-        record = _record(path, spec) if spec and not begun(path) else read(path)
-    except FedcellError as error:
-        if not left_out:
-            raise
-        left_out(str(error))
-        return None
-    if left_out and record.status.state == "damaged":
-        left_out(record.status.message)
-        return None
-    return record
-
-
-def _no_run(folder: Path) -> BadInput:
+def no_run(folder: Path) -> BadInput:
     """Why a folder cannot be read as one run, and what to name instead."""
     check_folder(folder)
     if present(folder / COMPARISON):
@@ -338,8 +190,3 @@ def _no_run(folder: Path) -> BadInput:
             f"{folder} is a comparison: read one of its runs, such as {path}, or all with fedcell.record.read_all"
         )
     return BadInput(f"there is no recorded run in {folder}: name a folder that `fedcell run` or `fedcell sweep` made")
-
-
-def _no_column(folder: Path, name: str) -> BadInput:
-    known = list(read(folder).columns)
-    return BadInput(f"{folder} has no column {name!r}{did_you_mean(name, known)} (it has {', '.join(known)})")

@@ -26,8 +26,9 @@ from ..scenarios import Config, build_problem
 from ..simulate import begin
 from . import checkpoint
 from .files import write_asked
-from .folder import FEDERATION, Record, Spec, specs
+from .folder import FEDERATION, Spec, specs
 from .prepare import network_facts, rebuild, reconfigure
+from .reading import Record
 
 Run = str | Path | Record
 
@@ -139,7 +140,7 @@ def _fresh(config: Config, shape: tuple[int, ...], n_classes: int, kind: int, mo
 def _fill(module: nn.Module, vector: Tensor | None, folder: Path, config: Config) -> None:
     """Give a network the weights of a run, and its running statistics."""
     if vector is None:
-        raise BadInput(f"{folder} has no whole checkpoint: let the run go on, which writes one at its end")
+        raise BadInput(f"{folder} has no whole checkpoint: let the run continue, which writes one at its end")
     layout = Architecture.of(choose(module, config.model.train), config.model.buffers)
     n = layout.n_params + layout.tail.n
     if len(vector) != n:

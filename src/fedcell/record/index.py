@@ -20,7 +20,6 @@ from .folder import (
     STATUS,
     SWEEP,
     TRACEBACK,
-    Record,
     Status,
     begun,
     check_folder,
@@ -146,29 +145,6 @@ def _look(folder: Path, spec: Mapping[str, Any]) -> RunInfo:
         served=brought,
         task=task,
         chance=spec.get("chance"),
-    )
-
-
-def summarise(record: Record) -> RunInfo:
-    """The description of a run whose rows were read."""
-    status, config = record.status, record.config
-    return RunInfo(
-        folder=record.folder,
-        label=record.label,
-        method=record.method,
-        scenario=str(config["scenario"]),
-        seed=int(config["seed"]),
-        state=status.state,
-        message=status.message,
-        rounds=status.rounds,
-        total_rounds=status.total,
-        totals=total(record.columns, record.metric).of(record.clock),
-        settings=record.settings,
-        config=config,
-        clock=record.clock,
-        served=served.served(record.columns),
-        task=record.task,
-        chance=record.chance,
     )
 
 

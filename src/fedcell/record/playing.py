@@ -23,7 +23,7 @@ from .target import until_of
 
 
 class Progress(NamedTuple):
-    """What a watcher is told after every round, at every change of state, and with every notice."""
+    """What a watcher gets after every round, at every change of state, and with every notice."""
 
     label: str
     done: int  # rounds
@@ -31,7 +31,7 @@ class Progress(NamedTuple):
     state: str = "running"
     row: Row | None = None
     note: str = ""
-    again: str = ""  # the command that goes on after an interruption
+    again: str = ""  # the command that resumes the run after an interruption
     folder: Path | None = None  # of the run
     task: str = CLASSIFICATION  # what is learned
 
@@ -73,7 +73,7 @@ def run_alone(
     def say(note: str) -> None:
         watch(Progress(spec.label, 0, total, note=note, again=again, folder=job.folder))
 
-    with explained(job.folder, f"then go on with `{again}`"):
+    with explained(job.folder, f"then resume with `{again}`"):
         job.folder.mkdir(exist_ok=True)
     with locked(job.folder):
         first, job = job.first or begin(problem, job.method), job._replace(first=None)
@@ -83,7 +83,7 @@ def run_alone(
                 "changed, so start a new run"
             )
         template = checkpoint.Template.of(first)
-        with explained(job.folder, f"then go on with `{again}`"):
+        with explained(job.folder, f"then resume with `{again}`"):
             _tidy(job, str(template.home), say)
             requests = StopRequests(job.folder)
             journal = Journal(job.folder, say)
@@ -104,7 +104,7 @@ def _tidy(job: PreparedRun, device: str, say: Callable[[str], None]) -> None:
     if not present(job.folder / RUN):
         write_run(job.folder, job.spec, device)
     for change in changes(job.folder, device):
-        say(f"{job.folder} goes on elsewhere than it began ({change}): results may differ")
+        say(f"{job.folder} resumes elsewhere than it began ({change}): results may differ")
 
 
 def _play(
@@ -132,7 +132,7 @@ def _play(
         recorder.status("interrupted", "stopped by the user")
         raise
     except (OutOfMemory, torch.cuda.OutOfMemoryError) as error:
-        message = f"{_in_one_sentence(error)}; then go on with `{recorder.resume}`"
+        message = f"{_in_one_sentence(error)}; then resume with `{recorder.resume}`"
         recorder.save()
         recorder.status("interrupted", message)
         raise OutOfMemory(message) from error

@@ -21,14 +21,15 @@ from ..simulate import begin
 from ..types import Method, Problem, Snapshot
 from . import tree
 from .checkpoint import Template
-from .folder import FEDERATION, Record, Spec, how_to_resume
+from .folder import FEDERATION, Spec, how_to_resume
+from .reading import Record
 
 PROBED = 256  # samples in the checksum of a data set
 MethodRequest = str | Choice | tuple[str, Method]  # `NAME[:key=value,...]`, read or not, or a label and a method object
 
 
 class PreparedRun(NamedTuple):
-    """One run that is ready to start or to go on."""
+    """One run that is ready to start or to resume."""
 
     folder: Path
     spec: Spec
@@ -136,10 +137,10 @@ def completed(record: Record) -> Record:
 
 
 def check_own(folder: Path, spec: Spec, dataset: Any, model: Any, own: Mapping[str, Method]) -> None:
-    """Refuse to go on unless the caller brings exactly the kinds of own objects that the run began with."""
+    """Refuse to resume unless the caller brings exactly the kinds of own objects that the run began with."""
     if FEDERATION in spec.own:
         raise BadInput(
-            f"{folder} is of real devices and cannot be simulated: go on with {how_to_resume(folder, spec.own)}"
+            f"{folder} is of real devices and cannot be simulated: resume with {how_to_resume(folder, spec.own)}"
         )
     given = {"dataset": dataset is not None, "model": model is not None, "method": spec.label in own}
     missing = [name for name in spec.own if not given[name]]
@@ -154,7 +155,7 @@ def check_own(folder: Path, spec: Spec, dataset: Any, model: Any, own: Mapping[s
 
 
 def check_same(folder: Path, spec: Spec, config: Config, method: Choice) -> None:
-    """Refuse to go on with other settings than those that a run of real devices began with."""
+    """Refuse to resume with other settings than those that a run of real devices began with."""
     was, now = (replace(one, model=placeless(one.model)) for one in (reconfigure(spec), config))
     changed = [key for key, _, _ in options.differences(was, now) if key != "until"]
     source = absolute(method.source)

@@ -29,7 +29,7 @@ PERIOD = Period()
 
 
 class Recorder:
-    """Writes what a run yields; every OSError becomes a sentence that says how to go on."""
+    """Writes what a run yields; every OSError becomes a sentence that says how to resume."""
 
     def __init__(
         self,
@@ -83,4 +83,4 @@ class Recorder:
 
     def _explained(self) -> AbstractContextManager[None]:
         kept = f"{len(self.journal.lines)} of {self.total} rounds are kept"
-        return explained(self.folder, f"then go on with `{self.resume}` ({kept})")
+        return explained(self.folder, f"then resume with `{self.resume}` ({kept})")

@@ -16,6 +16,7 @@ from ..types import Floats
 from .groups import Repeats, cautions, common_seeds, few, repeats
 from .paired import Difference, Estimate, difference, estimate
 from .quantities import Quantity, Value, measure, quantities
+from .side_by_side import comparison_html
 
 COLUMNS = (
     *("round", "clock_s", "n_selected", "n_delivered", "compute_joule", "radio_joule", "uplink_bit"),
@@ -64,8 +65,6 @@ class Comparison(NamedTuple):
 
     def _repr_html_(self) -> str:
         """What Jupyter shows."""
-        from .side_by_side import comparison_html  # made of this class
-
         return comparison_html(self)
 
 

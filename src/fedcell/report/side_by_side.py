@@ -12,13 +12,14 @@ import numpy as np
 from ..metrics import Metric
 from ..record.files import nulled
 from ..record.html import table
-from .comparison import Comparison, Group, Measure
 from .groups import spans
 from .quantities import PERCENT, Quantity
 from .table import aligned, scale
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from .comparison import Comparison, Group, Measure
 
 STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 CSV_HEADER = (
@@ -34,7 +35,7 @@ class Section(NamedTuple):
     cells: list[list[str]]
 
 
-def sections(comparison: Comparison) -> list[Section]:
+def sections(comparison: "Comparison") -> list[Section]:
     """What was achieved, what each target took, and both as differences to the reference."""
     out = []
     for target in (None, *comparison.targets):
@@ -52,7 +53,7 @@ def _goal(metric: Metric, target: float) -> str:
     return f"{100 * target:g} % {metric.title}" if metric.share else f"{metric.title} {target:g}"
 
 
-def comparison_lines(comparison: Comparison) -> list[str]:
+def comparison_lines(comparison: "Comparison") -> list[str]:
     """What is compared, how to read it, and what to keep in mind."""
     n, share = len(comparison.seeds), f"{100 * comparison.confidence:g} %"
     brought = any(one.key == "hit_ratio" for one in comparison.quantities)
@@ -73,7 +74,7 @@ def comparison_lines(comparison: Comparison) -> list[str]:
     return [*out, *(f"note: {note}" for note in comparison.notes)]
 
 
-def comparison_text(comparison: Comparison) -> str:
+def comparison_text(comparison: "Comparison") -> str:
     """The tables in plain characters, for pipes and files."""
     parts = []
     for section in sections(comparison):
@@ -81,7 +82,7 @@ def comparison_text(comparison: Comparison) -> str:
     return "\n".join([*parts, *comparison_lines(comparison)])
 
 
-def comparison_tables(comparison: Comparison) -> "list[Table]":
+def comparison_tables(comparison: "Comparison") -> "list[Table]":
     """The tables for a terminal."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
@@ -98,13 +99,13 @@ def comparison_tables(comparison: Comparison) -> "list[Table]":
     return out
 
 
-def comparison_html(comparison: Comparison) -> str:
+def comparison_html(comparison: "Comparison") -> str:
     """The tables for a page or a notebook."""
     parts = [f"<h4>{escape(title)}</h4>{table(cells)}" for title, cells in sections(comparison)]
     return "".join([*parts, *(f"<p>{escape(line)}</p>" for line in comparison_lines(comparison))])
 
 
-def comparison_json(comparison: Comparison) -> dict[str, Any]:
+def comparison_json(comparison: "Comparison") -> dict[str, Any]:
     """Plain values in SI units; numbers that JSON lacks become null."""
     quantities = [one._asdict() for one in comparison.quantities]
     for one in quantities:
@@ -122,7 +123,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def comparison_csv(comparison: Comparison) -> str:
+def comparison_csv(comparison: "Comparison") -> str:
     """One line per group and quantity, in SI units; empty where there is no number."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -136,7 +137,7 @@ def comparison_csv(comparison: Comparison) -> str:
 # ---------------------------------------------------------------- cells for people
 
 
-def _values(comparison: Comparison, columns: Sequence[Quantity], target: float | None) -> list[list[str]]:
+def _values(comparison: "Comparison", columns: Sequence[Quantity], target: float | None) -> list[list[str]]:
     """A line per group; for a target with the number of runs that reach it."""
     parts = [[group.measures[one.key] for group in comparison.groups] for one in columns]
     printed = [_value_column(one, part) for one, part in zip(columns, parts, strict=True)]
@@ -148,7 +149,7 @@ def _values(comparison: Comparison, columns: Sequence[Quantity], target: float |
     return [head + [title for title, _ in printed], *_joined(names, [cells for _, cells in printed])]
 
 
-def _gaps(comparison: Comparison, columns: Sequence[Quantity]) -> list[list[str]]:
+def _gaps(comparison: "Comparison", columns: Sequence[Quantity]) -> list[list[str]]:
     """A line per group other than the reference."""
     others = [group for group in comparison.groups if group.label != comparison.reference]
     printed = [_gap_column(one, comparison, others) for one in columns]
@@ -161,7 +162,7 @@ def _joined(names: list[list[str]], columns: Sequence[list[str]]) -> Iterator[li
         yield [*name, *cells]
 
 
-def _value_column(one: Quantity, measures: Sequence[Measure]) -> tuple[str, list[str]]:
+def _value_column(one: Quantity, measures: "Sequence[Measure]") -> tuple[str, list[str]]:
     shown = [float(np.mean(part.least)) if part.censored else part.estimate.mean for part in measures]
     size, title = _scaled(one, shown)
     cells = []
@@ -175,7 +176,7 @@ def _value_column(one: Quantity, measures: Sequence[Measure]) -> tuple[str, list
     return title, cells
 
 
-def _gap_column(one: Quantity, comparison: Comparison, others: Sequence[Group]) -> tuple[str, list[str]]:
+def _gap_column(one: Quantity, comparison: "Comparison", others: "Sequence[Group]") -> tuple[str, list[str]]:
     means = [group.measures[one.key].estimate.mean for group in comparison.groups]
     gaps = [group.measures[one.key].difference for group in others]
     size, title = _scaled(one, [*means, *(gap.mean for gap in gaps if gap)])
@@ -220,7 +221,7 @@ def number(value: float, half: float, sign: bool = False) -> str:
 # ---------------------------------------------------------------- plain values
 
 
-def _group_json(group: Group) -> dict[str, Any]:
+def _group_json(group: "Group") -> dict[str, Any]:
     return {
         "label": group.label,
         "name": group.name,
@@ -230,7 +231,7 @@ def _group_json(group: Group) -> dict[str, Any]:
     }
 
 
-def _measure_json(one: Measure) -> dict[str, Any]:
+def _measure_json(one: "Measure") -> dict[str, Any]:
     gap = one.difference
     return {
         "values": nulled(one.values.tolist()),
@@ -241,7 +242,7 @@ def _measure_json(one: Measure) -> dict[str, Any]:
     }
 
 
-def _csv_row(comparison: Comparison, group: Group, one: Quantity) -> list[Any]:
+def _csv_row(comparison: "Comparison", group: "Group", one: Quantity) -> list[Any]:
     part = group.measures[one.key]
     mean, low, high, n = part.estimate
     gap = part.difference or (None,) * 5

@@ -1,4 +1,4 @@
-"""Sweeps: plan them, do what is left of them, and go on with them after any interruption.
+"""Sweeps: plan them, do what is left of them, and resume them after any interruption.
 
 `DIR/sweep.json` lists every run that was ever asked for in a folder; each run is an ordinary run folder.
 """
@@ -219,7 +219,7 @@ def next_free() -> Path:
 
 
 def how_to_go_on(folder: Path) -> str:
-    """The command that goes on with a sweep."""
+    """The command that resumes a sweep."""
     return f"fedcell sweep --resume {shlex.quote(str(folder))}"
 
 

@@ -1,6 +1,6 @@
 """The engine `ray`: runs side by side on the nodes of a Ray cluster, as the engine `local` does them on one machine.
 
-A worker is an actor with a process of its own (`host`). A run whose worker is lost goes on from its last
+A worker is an actor with a process of its own (`host`). A run whose worker is lost resumes from its last
 checkpoint on the next worker that is free. Run folders are written where the runs are done, so all nodes must see them.
 """
 
@@ -197,14 +197,14 @@ class _Hand:
             self._lose(task, f"its Ray worker was lost ({_first_line(error)})")
 
     def _lose(self, task: SweepRun, why: str) -> None:
-        """Put a run back, so that it goes on elsewhere; after several losses it failed."""
+        """Put a run back, so that it resumes elsewhere; after several losses it failed."""
         self.sweep.lost[task.name] += 1
         times = self.sweep.lost[task.name]
         if self.stopped or times >= TRIES:
             self.sweep.said.put((task, RunEnd(task, 1, f"{why}; lost {times} times")))
             return
         self.sweep.waiting.appendleft(task)
-        self._note(f"{why}; it goes on from its last checkpoint", task)
+        self._note(f"{why}; it resumes from its last checkpoint", task)
 
     def _note(self, text: str, task: SweepRun | None = None) -> None:
         try:

@@ -1,6 +1,6 @@
 """The search: trials in batches, each a sweep over seeds that stops at the target or when it costs too much.
 
-The sampler is seeded and told the cost of every trial in order, so that the same request asks for the same trials. A
+The sampler is seeded and gets the cost of every trial in order, so that the same request asks for the same trials. A
 search that was interrupted is therefore resumed by asking again: runs that ended are read, the others are done.
 """
 
@@ -101,7 +101,7 @@ def tune(
         trials: settings to try beside the preset's own.
         batch: trials that are asked for at once and run side by side.
         seed: of the sampler.
-        out: folder of the search, new or to go on with; asked again with more trials it adds them.
+        out: folder of the search, new or to resume; asked again with more trials it adds them.
         workers: processes side by side, as of `fedcell.sweep`.
         engine: `local` or `ray`.
         address: of the Ray cluster.

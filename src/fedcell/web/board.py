@@ -113,7 +113,7 @@ class Board:
             return listed, [rows for identity, at in wanted.items() if (rows := self._rows(identity, *at))]
 
     def stop(self, identity: str) -> str:
-        """Ask a run to stop; returns how to go on with it."""
+        """Ask a run to stop; returns how to resume it."""
         with self._lock:
             run = self._runs.get(identity)
         if run is None or not _inside(run.info.folder, self.root):

@@ -7,8 +7,9 @@ from typing import Any
 from .. import methods, scenarios
 from ..errors import BadInput, FedcellError
 from ..record.files import refuse_folder, write_asked
-from ..record.folder import ENDED, Status, read, shortage
+from ..record.folder import ENDED, Status, shortage
 from ..record.index import RunInfo, find
+from ..record.reading import read
 from ..report import compare, comparison_lines
 from ..report.comparison import COLUMNS
 from ..report.side_by_side import sections

@@ -15,8 +15,8 @@ from ...errors import BadInput
 from ...rng import SETUP, stream
 from ...types import Floats, Ints
 from ..checks import as_array, features, labels
-from ..datasets import UNREADABLE
 from ..fetch import cache_dir
+from ..loading import UNREADABLE
 from ..scaling import UNIT, Scaling, apply, fit
 from .settings import VideoConfig
 

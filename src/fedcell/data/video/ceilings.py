@@ -55,7 +55,7 @@ def genre_shares(preference: Floats) -> Floats:
 def stationary_law(catalogue: Catalogue, profiles: Profiles) -> Floats:
     """Long-run share of each file for each user, `[n_users, n_files]`.
 
-    A visit to a genre begins at rank `z` and goes on with probability `e`: `pi_g = (1 - e) s_g z (I - e S_g)^-1`
+    A visit to a genre begins at rank `z` and continues with probability `e`: `pi_g = (1 - e) s_g z (I - e S_g)^-1`
     with `s_g` the genre's share.
     """
     if (profiles.stay >= 1).any():

@@ -1,4 +1,4 @@
-"""From the name of an engine to the work done."""
+"""Which engine trains a cohort, and from its name to the work done."""
 
 from . import batched, own_rule
 from . import reference as debug
@@ -12,6 +12,20 @@ WORDS = {
     "batched": "batched: a chain of dense layers, all devices of a chunk in one product per layer",
     "vmap": "vmap: all devices of a chunk at once",
 }
+
+BATCHED_ON_CPU = 150_000  # parameters up to which batching dense clients beat training them one by one on 2 cores
+
+
+def choose_engine(job: Job) -> str:
+    """Batch clients together where that was measured to win: on a GPU, and for small dense nets on a CPU."""
+    dense = batched.chain(job.architecture) is not None and job.work.objective is None
+    if job.device.type == "cpu":
+        return "batched" if dense and job.architecture.n_params <= BATCHED_ON_CPU else "sequential"
+    if job.architecture.stochastic or not job.architecture.batchable:
+        return "sequential"
+    if dense:
+        return "batched"
+    return "vmap" if len(job.work.steps) > 1 else "sequential"  # nothing to batch
 
 
 def train_with(engine: str, job: Job, workers: int) -> None:

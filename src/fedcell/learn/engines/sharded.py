@@ -102,7 +102,7 @@ class _Crew:
         self.starting.clear()
 
     def train(self, job: Job, engine: str) -> None:
-        """Fill `job.out`. Workers that are lost are replaced; the others go on meanwhile, or for good."""
+        """Fill `job.out`. Workers that are lost are replaced; the others continue meanwhile, or for good."""
         import ray
         from ray.exceptions import RayActorError
 

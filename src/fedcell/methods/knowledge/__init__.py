@@ -16,42 +16,25 @@ is made small over sets of devices, with band and power to match.
 Reference: chen-ch4 (Chen, Efficient Federated Learning over Wireless Networks, chapter 4), Algorithms 4 to 6
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from math import inf, isfinite
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ... import radio
 from ...errors import BadInput
 from ...learn.features import pulled_loss
 from ...options import option
 from ...types import Bools, Decision, Floats, Ints, Method, Observation, Problem, Round, Start, Updates
 from ..parts.contributions import Contributions, nothing
-from ..parts.defaults import LocalConfig, setting, steps_of, work_of
+from ..parts.defaults import LocalConfig, setting, work_of
 from ..parts.personal import judge_own, models_of, n_classes_of, own_models, own_starts, remembered, starts
-from ..parts.resources import plan
-from ..parts.schedulers import SCHEDULERS, schedule
-from . import energy
-from .means import class_mean_report, held, knowledge_width, means_of, merged, payload_bit, pull_strength
-
-NO_DEADLINE_S = 1.0  # the deadline in a world without one
-ENERGY = ("lyapunov", "rotation", "myopic")
-WEIGHTS: dict[str, Callable[[int, int], float]] = {  # gamma_t of round t of T
-    "harmonic": lambda t, n_rounds: 1.0 / (t + 1.0),  # Deviation: printed as 1/t, which has no value at t = 0
-    "constant": lambda t, n_rounds: 1.0,
-    "rising": lambda t, n_rounds: (t + 1.0) / n_rounds,
-}
-COUNTS: dict[str, Callable[[int, int, int], int]] = {  # devices of round t, from n on average
-    "fixed": lambda t, n_rounds, n: n,
-    "even": lambda t, n_rounds, n: (t + 1) * (2 * n + 1) // 2 - t * (2 * n + 1) // 2,
-    "ascend": lambda t, n_rounds, n: round(1 + (2 * n - 1) * t / max(n_rounds - 1, 1)),
-    "descend": lambda t, n_rounds, n: round(1 + (2 * n - 1) * (n_rounds - 1 - t) / max(n_rounds - 1, 1)),
-}
+from ..parts.schedulers import SCHEDULERS
+from .means import class_mean_report, held, knowledge_width, means_of, merged, pull_strength
+from .schedule import COUNTS, ENERGY, WEIGHTS, budget_joule, decide
 
 
 @dataclass(frozen=True)
@@ -174,135 +157,11 @@ def _refuse(config: Config, problem: Problem) -> None:
         )
 
 
-# ---------------------------------------------------------------- decide
-
-
-def decide(config: Config, problem: Problem, state: State, observation: Observation) -> Decision:
-    """Choose devices, and give them band and power."""
-    draft = _draft(config, problem, observation)
-    budget = budget_joule(config, problem)
-    if config.scheduler not in ENERGY:
-        return _unlimited(config, problem, state, observation, draft, budget)
-    settings, cell = problem.world.settings, observation.topology.cell
-    left = np.maximum(budget - state.spent_joule, 0.0) if config.hard_budget else np.full(len(cell), inf)
-    share, power, joule = np.zeros(len(cell)), np.zeros(len(cell)), np.zeros(len(cell))
-    n_feasible = 0
-    for number in np.unique(cell):  # every cell has a band of its own
-        at = np.flatnonzero(cell == number)
-        offer, grant = _granted(config, problem, state, observation, draft, left, at)
-        chosen = at[grant.device]
-        share[chosen], power[chosen], joule[chosen] = grant.share, grant.power_watt, grant.joule
-        n_feasible += int(energy.feasible(offer).sum())
-    return draft._replace(
-        selected=share > 0,
-        bandwidth_hz=(np.ceil(share) if settings.access == "tdma" else share) * settings.bandwidth_hz,
-        power_watt=power,
-        info={"n_feasible": float(n_feasible), "band": float(share.sum()), **_columns(state, budget, joule)},
-    )
-
-
-def _draft(config: Config, problem: Problem, observation: Observation) -> Decision:
-    """Everybody's work at full speed: `tau` passes over the store, in whatever batches, and one upload."""
-    batch = setting(config, problem, "batch_size")
-    steps = 1 if config.epochs else steps_of(config, problem, observation.store)
-    nobody, world_s = np.zeros(problem.world.n_devices, dtype=np.bool_), problem.world.settings.deadline_s
-    draft = plan(problem, observation, nobody, steps, float(batch))
-    if config.epochs:
-        size = observation.store.size
-        n_steps = np.maximum(config.epochs * -(-size // batch), 1)
-        draft = draft._replace(steps=n_steps, samples_per_step=config.epochs * size / n_steps)
-    bits = np.full(problem.world.n_devices, payload_bit(problem))  # class means go both ways
-    return draft._replace(
-        payload_bit=bits,
-        download_bit=bits,
-        deadline_s=config.deadline_s or (world_s if isfinite(world_s) else NO_DEADLINE_S),
-    )
-
-
-def _granted(
-    config: Config,
-    problem: Problem,
-    state: State,
-    observation: Observation,
-    draft: Decision,
-    spendable_joule: Floats,
-    at: Ints,
-) -> tuple[energy.Offer, energy.Grant]:
-    """What the devices `at` of one band offer, and who of them is chosen; in turn with the best start of the slots."""
-    starts: list[float | None] = [None]
-    if problem.world.settings.access == "tdma":
-        starts = list(energy.starts_s(problem, observation, draft, at))
-    offers = [energy.offer_of(problem, observation, draft, spendable_joule, at, start_s) for start_s in starts]
-    found = [(offer, _chosen(config, problem, state, observation, offer, at)) for offer in offers]
-
-    def worth(pair: tuple[energy.Offer, energy.Grant]) -> tuple[float, float]:
-        device, joule = pair[1].device, pair[1].joule
-        if config.scheduler != "lyapunov":
-            return float(len(device)), -float(joule.sum())
-        reward = _reward(config, problem, observation, at)
-        return float((reward[device] - state.queue_joule[at][device] * joule).sum()), 0.0
-
-    return max(found, key=worth)
-
-
-def _reward(config: Config, problem: Problem, observation: Observation, at: Ints) -> Floats:
-    """`R_k = V gamma_t D_k` of the devices `at`."""
-    worth = config.trade * WEIGHTS[config.fade](observation.round, problem.n_rounds)
-    return np.asarray(worth * observation.store.size[at].astype(np.float64))
-
-
-def _chosen(
-    config: Config, problem: Problem, state: State, observation: Observation, offer: energy.Offer, at: Ints
-) -> energy.Grant:
-    """The rule of the settings for the devices `at` of one band."""
-    t, n_rounds = observation.round, problem.n_rounds
-    if config.scheduler == "lyapunov":
-        reward = _reward(config, problem, observation, at)
-        return energy.by_queues(offer, state.queue_joule[at], reward, config.zero_queue)
-    if config.scheduler == "rotation":
-        return energy.in_turns(offer, state.times[at], COUNTS[config.pattern](t, n_rounds, config.n_selected))
-    left = np.maximum(budget_joule(config, problem) - state.spent_joule, 0.0)[at]
-    # Deviation: printed as T - t + 1 with t from 0, which leaves a part of the budget unused
-    return energy.by_allowance(offer, left / (n_rounds - t + (config.myopic_rounds == "printed")))
-
-
-def _unlimited(
-    config: Config, problem: Problem, state: State, observation: Observation, draft: Decision, budget: Floats
-) -> Decision:
-    """A simple scheduler, equal shares and full power; budgets play no part."""
-    n = COUNTS[config.pattern](observation.round, problem.n_rounds, config.n_selected)
-    selected = schedule(config.scheduler, n, problem, observation)
-    full = plan(problem, observation, selected, draft.steps, draft.samples_per_step, config.blocks)
-    decision = full._replace(
-        payload_bit=draft.payload_bit,
-        download_bit=draft.download_bit,
-        deadline_s=config.deadline_s or full.deadline_s,
-    )
-    uplink = radio.transmit(problem.world, observation, decision, problem.seed)  # no draw changes what is spent
-    return decision._replace(info=_columns(state, budget, uplink.spent_joule))
-
-
-def budget_joule(config: Config, problem: Problem) -> Floats:
-    """`E_k`, `[n_devices]`, of the whole run."""
-    if config.mean_energy_joule is None:
-        return problem.world.devices.battery_joule
-    return np.full(problem.world.n_devices, config.mean_energy_joule * problem.n_rounds)
-
-
-def _columns(state: State, budget: Floats, joule: Floats) -> dict[str, float]:
-    """Columns of a row: the largest used share of a budget after this round, and the queues before it."""
-    return {
-        "used_max": float(((state.spent_joule + joule) / budget).max()),
-        "queue_mean": float(state.queue_joule.mean()),
-        "queue_max": float(state.queue_joule.max()),
-    }
-
-
 # ---------------------------------------------------------------- broadcast, local
 
 
 def broadcast(problem: Problem, params: Tensor, state: State, observation: Observation, decision: Decision) -> Start:
-    """Every device goes on from its own model."""
+    """Every device continues from its own model."""
     return own_starts(problem, state.own, state.origin, decision)
 
 

@@ -84,3 +84,18 @@ def merged(means: Tensor, counts: Ints, before: Tensor, known: Bools) -> tuple[T
     share = torch.from_numpy((counts / np.maximum(total, 1)).astype(np.float32)).to(means.device)
     heard = torch.from_numpy(total > 0).to(means.device)[:, None]
     return torch.where(heard, torch.einsum("kc,kcp->cp", share, means), before), known | (total > 0)
+
+
+def missed_knowledge(counts: Ints, scheduled: Bools) -> float:
+    """`(C / D) sum_k (1 / D_k) sum_c D_kc^2 (1 - sum_{j in S} D_jc / D_c)^2`: 0 if everybody is heard.
+
+    Args:
+        counts: `[n_devices, n_classes]`, `D_kc`.
+        scheduled: `[n_devices]`, `S`.
+
+    Reference: chen-ch4, Eq. (B.21)
+    """
+    of_class, of_device = counts.sum(axis=0), counts.sum(axis=1)
+    gap = 1 - counts[scheduled].sum(axis=0) / np.maximum(of_class, 1)
+    each = (counts**2 * gap**2).sum(axis=1) / np.maximum(of_device, 1)
+    return float(counts.shape[1] / max(int(counts.sum()), 1) * each.sum())

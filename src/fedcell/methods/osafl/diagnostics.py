@@ -38,7 +38,7 @@ class Memory(NamedTuple):
     columns: dict[str, float]
 
 
-class Estimates(NamedTuple):
+class OsaflEstimates(NamedTuple):
     """What the gradients of one round say."""
 
     squared_norm: Floats  # [n_devices], |grad f_u|^2
@@ -95,7 +95,9 @@ def measure(
     return Memory(params, observation.store, loss, found.smoothness, columns)
 
 
-def bound_columns(constants: theory.Constants, terms: theory.Bound, found: Estimates, holds: bool) -> dict[str, float]:
+def bound_columns(
+    constants: theory.Constants, terms: theory.Bound, found: OsaflEstimates, holds: bool
+) -> dict[str, float]:
     """Columns of a row; `bound_loss_change` is that from the round before, `bound` is left out where it is void."""
     columns = {f"bound_{name}": float(value[0]) for name, value in terms._asdict().items()}
     columns |= {
@@ -111,7 +113,7 @@ def bound_columns(constants: theory.Constants, terms: theory.Bound, found: Estim
 
 def estimate(
     config: Config, problem: Problem, memory: Memory, params: Tensor, observation: Observation, weights: Floats
-) -> Estimates:
+) -> OsaflEstimates:
     """Full and mini-batch gradients of every client that holds data, a few clients at a time."""
     now, former, n = observation.store, memory.store, len(weights)
     squared_norm, shift, noise = np.zeros(n), np.zeros(n), np.zeros(n)
@@ -133,4 +135,4 @@ def estimate(
                 older = gradients(problem, memory.params, former, device[both], observation.round, 0)
                 steepest = max(steepest, float(np.sqrt(squares(before - older).max())) / moved)
     mean_noise = float(noise[holders].mean()) if len(holders) else 0.0
-    return Estimates(squared_norm, float(squares(overall[None])[0]), mean_noise, shift, steepest)
+    return OsaflEstimates(squared_norm, float(squares(overall[None])[0]), mean_noise, shift, steepest)

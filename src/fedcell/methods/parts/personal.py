@@ -48,7 +48,7 @@ def own_models(problem: Problem, params: Tensor, state: Any, device: Ints) -> Te
 
 
 def own_starts(problem: Problem, own: Contributions, origin: Tensor, decision: Decision) -> Start:
-    """Every selected device goes on from its own model."""
+    """Every selected device continues from its own model."""
     device = np.flatnonzero(decision.selected)
     return Start(models_of(problem, own, origin, device), np.arange(len(device)))
 

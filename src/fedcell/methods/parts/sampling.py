@@ -1,4 +1,4 @@
-"""How a method draws its devices, as far as it can be said without looking at what they hold.
+"""How a method draws its devices, as far as anybody can say without looking at what they hold.
 
 Not a method itself: it has no `build`.
 """

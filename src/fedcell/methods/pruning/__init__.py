@@ -34,7 +34,7 @@ from ..parts.defaults import TrainingConfig, mean_update, needs_sgd, rate, setti
 from ..parts.matching import draft
 from ..parts.turns import MATCHED, refuse_turns
 from . import submodels
-from .schedule import SCHEDULERS, Choice, Offers, offers, omega, unit_masks, unit_order
+from .schedule import SCHEDULERS, BandOffers, Bands, offers, omega, unit_masks, unit_order
 from .theory import age_cost, next_age, output_scale
 from .units import Units, entry_masks, importance, kept_units, load, units_of
 
@@ -175,7 +175,7 @@ def decide(config: Config, problem: Problem, state: State, observation: Observat
     found = offers(problem, observation, plan, regions(units), config.keep, config.min_one_unit)
     order = unit_order(priority(config, problem, state, observation), regions(units))
     worth = omega(state.age, order, found.counts)
-    band = SCHEDULERS[config.scheduler](Choice(problem, observation, found, worth, config.n_selected))
+    band = SCHEDULERS[config.scheduler](Bands(problem, observation, found, worth, config.n_selected))
     device = np.flatnonzero(band >= 0)
     counts, share = found.counts[device, band[device]], np.ones(len(band))
     share[device] = found.share[device, band[device]]
@@ -220,7 +220,7 @@ def priority(config: Config, problem: Problem, state: State, observation: Observ
     return state.age + (lots if config.ties == "random" else np.zeros_like(lots))  # chen-ch6 A-4, A-11
 
 
-def in_time(config: Config, decision: Decision, found: Offers, band: Ints) -> Decision:
+def in_time(config: Config, decision: Decision, found: BandOffers, band: Ints) -> Decision:
     """Wait for those that keep a unit in every layer though it is late (`min_one_unit`)."""
     if not waits(config) or not decision.selected.any():
         return decision
@@ -229,7 +229,7 @@ def in_time(config: Config, decision: Decision, found: Offers, band: Ints) -> De
     return decision._replace(deadline_s=decision.deadline_s * max(1.0, float(stretch)) ** 2)
 
 
-def columns(units: Units, found: Offers, plan: Decision, counts: Ints, share: Floats) -> dict[str, float]:
+def columns(units: Units, found: BandOffers, plan: Decision, counts: Ints, share: Floats) -> dict[str, float]:
     """Columns of a row: who could train, what was kept, its load by `psi^2` and exactly, how far outputs fade."""
     told = {"n_feasible": float(found.feasible.any(axis=1).sum())}
     if not len(share):

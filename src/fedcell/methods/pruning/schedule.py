@@ -22,7 +22,7 @@ from ..parts.matching import match
 ROUNDING = 1e-9  # so that 0.57 of 100 units are 57
 
 
-class Offers(NamedTuple):
+class BandOffers(NamedTuple):
     """Every device on every band, `[n_devices, n_bands]`."""
 
     keep: Floats  # psi, the largest keep ratio that meets the deadline, or the fixed one
@@ -42,7 +42,7 @@ def offers(
     sizes: Sequence[int],
     keep: float | None,
     min_one_unit: bool,
-) -> Offers:
+) -> BandOffers:
     """What every device can keep on every band.
 
     Args:
@@ -66,7 +66,7 @@ def offers(
     share = counts.sum(axis=-1) / sum(sizes)
     reachable = observation.available[:, None] & (full_s < NEVER_S)
     in_time = waits | (share**2 * np.where(reachable, full_s, 0.0) <= deadline_s * (1 + ROUNDING))
-    return Offers(psi, counts, share, rate_bps, reachable & in_time & (counts.min(axis=-1) > 0))
+    return BandOffers(psi, counts, share, rate_bps, reachable & in_time & (counts.min(axis=-1) > 0))
 
 
 def keep_ratio(full_s: Floats, deadline_s: float | Floats) -> Floats:
@@ -132,12 +132,12 @@ def _layers(per_unit: Floats | Ints, sizes: Sequence[int]) -> list[Floats]:
 # ---------------------------------------------------------------- who gets which band
 
 
-class Choice(NamedTuple):
+class Bands(NamedTuple):
     """All that a scheduler has to go by."""
 
     problem: Problem
     observation: Observation
-    offers: Offers
+    offers: BandOffers
     omega: Floats  # [n_devices, n_bands]
     n_selected: int  # per cell, where bands are no resource blocks
 
@@ -147,17 +147,17 @@ class Choice(NamedTuple):
         return match(self.problem, self.observation, worth, self.n_selected)
 
 
-def by_age(choice: Choice) -> Ints:
+def by_age(choice: Bands) -> Ints:
     """The largest sum of `Omega`. Reference: chen-ch6, Algorithm 10"""
     return choice.match(choice.omega)
 
 
-def by_keep(choice: Choice) -> Ints:
+def by_keep(choice: Bands) -> Ints:
     """The largest sum of keep ratios. Reference: chen-ch6, section 5.2 (PR-scheduling)"""
     return choice.match(choice.offers.keep)
 
 
-def by_channel(choice: Choice) -> Ints:
+def by_channel(choice: Bands) -> Ints:
     """The strongest channels; among them bands go by the largest sum of rates.
 
     Reference: chen-ch6, section 5.2 (C-scheduling)
@@ -166,14 +166,14 @@ def by_channel(choice: Choice) -> Ints:
     return choice.match(np.where(chosen[:, None], choice.offers.rate_bps, 0.0))
 
 
-def at_random(choice: Choice) -> Ints:
+def at_random(choice: Bands) -> Ints:
     """A lot for every device, the highest first; far smaller lots deal out the bands."""
     seed, round, shape = choice.problem.seed, choice.observation.round, choice.omega.shape
     lot = stream(seed, round, "schedule").random((shape[0], 1))
     return choice.match(lot + 1e-9 * stream(seed, round, "schedule blocks").random(shape))
 
 
-SCHEDULERS: dict[str, Callable[[Choice], Ints]] = {
+SCHEDULERS: dict[str, Callable[[Bands], Ints]] = {
     "omega": by_age,
     "pr": by_keep,
     "channel": by_channel,

@@ -38,7 +38,7 @@ class Memory(NamedTuple):
     columns: dict[str, float]
 
 
-class Estimates(NamedTuple):
+class RawhflEstimates(NamedTuple):
     """What the gradients of one round say; rows are the clients that train."""
 
     device: Ints
@@ -118,7 +118,7 @@ def divergences(full: Tensor, cell: Ints, steps: Ints) -> tuple[float, float]:
 
 def _estimate(
     config: Config, problem: Problem, memory: Memory, params: Tensor, played: Round, device: Ints
-) -> Estimates:
+) -> RawhflEstimates:
     """Full and sampled gradients of the clients that train, here and at the model before."""
     store, round = played.observation.store, played.observation.round
     full = gradients(problem, params, store, device, round, 0)
@@ -128,4 +128,4 @@ def _estimate(
     if moved > 0:
         before = gradients(problem, memory.params, store, device, round, 0)
         steepest = max(steepest, float(np.sqrt(squares(full - before).max())) / moved)
-    return Estimates(device, full, size, noise, steepest)
+    return RawhflEstimates(device, full, size, noise, steepest)

@@ -31,7 +31,7 @@ class Point(NamedTuple):
     power_watt: Floats
 
 
-class Line(NamedTuple):
+class Linear(NamedTuple):
     """A linear function of a point, each `[n]`."""
 
     constant: Floats
@@ -41,42 +41,42 @@ class Line(NamedTuple):
         """Its value."""
         return np.asarray(self.constant + sum(s * p for s, p in zip(self.slope, point, strict=True)))
 
-    def plus(self, other: "Line") -> "Line":
+    def plus(self, other: "Linear") -> "Linear":
         """The sum of two."""
         slope = Point(*(a + b for a, b in zip(self.slope, other.slope, strict=True)))
-        return Line(self.constant + other.constant, slope)
+        return Linear(self.constant + other.constant, slope)
 
 
 # ---------------------------------------------------------------- tangents
 
 
-def compute_joule_line(client: Client, at: Point) -> Line:
+def compute_joule_line(client: Client, at: Point) -> Linear:
     """Tangent of `v/2 c Lbar f^2`. Reference: rawhfl, Eq. (36)"""
     price, none = client.capacitance * client.cycles_per_step * at.cpu_hz, np.zeros_like(at.x)
     slope = Point(none, price * at.cpu_hz, 2 * price * at.load, none)
-    return Line(-2 * price * at.cpu_hz * at.load, slope)
+    return Linear(-2 * price * at.cpu_hz * at.load, slope)
 
 
-def upload_joule_line(client: Client, at: Point) -> Line:
+def upload_joule_line(client: Client, at: Point) -> Linear:
     """Tangent of `x P t_up(P)`. Reference: rawhfl, Eq. (37)"""
     return _upload_line(*energy_tangent(client, at.power_watt), at)
 
 
-def compute_s_line(client: Client, at: Point) -> Line:
+def compute_s_line(client: Client, at: Point) -> Linear:
     """Tangent of `c Lbar / f`. Reference: rawhfl, Eq. (38)"""
     seconds, none = client.cycles_per_step / at.cpu_hz, np.zeros_like(at.x)
     slope = Point(none, seconds, -seconds * at.load / at.cpu_hz, none)
-    return Line(seconds * at.load, slope)
+    return Linear(seconds * at.load, slope)
 
 
-def upload_s_line(client: Client, at: Point) -> Line:
+def upload_s_line(client: Client, at: Point) -> Linear:
     """Tangent of `x t_up(P)`. Reference: rawhfl, Eq. (39)"""
     return _upload_line(*time_tangent(client, at.power_watt), at)
 
 
-def _upload_line(value: Floats, slope: Floats, at: Point) -> Line:
+def _upload_line(value: Floats, slope: Floats, at: Point) -> Linear:
     none = np.zeros_like(at.x)
-    return Line(-at.x * slope * at.power_watt, Point(value, none, none, at.x * slope))
+    return Linear(-at.x * slope * at.power_watt, Point(value, none, none, at.x * slope))
 
 
 # ---------------------------------------------------------------- the linear program
@@ -147,7 +147,7 @@ def _row(slope: Point) -> tuple[csr_array, Floats]:
     return coo_array((np.concatenate(slope), place), shape=(n, 4 * n)).tocsr(), np.zeros(n)
 
 
-def _limit(line: Line, room: Floats, unit: Point) -> tuple[csr_array, Floats]:
+def _limit(line: Linear, room: Floats, unit: Point) -> tuple[csr_array, Floats]:
     """`line <= x room`, in parts of the room, one row for every client whose room is finite."""
     some = np.isfinite(room)
     size = np.where(some, room, 1.0)

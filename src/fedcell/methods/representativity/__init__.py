@@ -48,7 +48,7 @@ from . import diagnostics
 from .band import Alone, alone, divided, left_s
 from .diagnostics import Errors
 from .memory import Memory, blank, heard, shares
-from .schedule import POLICIES, Asked, error_scale, points_and_sites, within
+from .schedule import POLICIES, Candidates, error_scale, points_and_sites, within
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ def _selected(
         else:
             distance = np.zeros((0, len(sites))) if known is None else known.distance[np.ix_(points, sites)]
             chosen = POLICIES[config.policy](
-                Asked(
+                Candidates(
                     min(config.n_selected, most),
                     compute_s,
                     upload_s,

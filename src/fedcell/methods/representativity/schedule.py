@@ -18,7 +18,7 @@ from ...solve.equal_finish import Ends, Finish, earliest, together
 from ...types import Bools, Floats, Ints
 
 
-class Asked(NamedTuple):
+class Candidates(NamedTuple):
     """What a policy chooses from in one cell; arrays of sites have one entry per device that can be picked."""
 
     n_selected: int
@@ -33,22 +33,22 @@ class Asked(NamedTuple):
     round: int
 
 
-def by_score(asked: Asked) -> Ints:
+def by_score(asked: Candidates) -> Ints:
     """The `n_selected` highest scores, ties to the lower index."""
     return np.argsort(-asked.score, kind="stable")[: asked.n_selected]
 
 
-def by_latency(asked: Asked) -> Ints:
+def by_latency(asked: Candidates) -> Ints:
     """Greedy on `T*`. Reference: chen-ch3, Algorithm 2"""
     return earliest(asked.compute_s, asked.upload_s, asked.n_selected, asked.ends or together)
 
 
-def by_representativity(asked: Asked) -> Ints:
+def by_representativity(asked: Candidates) -> Ints:
     """Greedy on `H`. Reference: chen-ch3, section 4.6"""
     return facility.greedy(asked.distance, asked.n_selected)
 
 
-def by_both(asked: Asked) -> Ints:
+def by_both(asked: Candidates) -> Ints:
     """Double greedy on `rho1 H + rho2 T*`, in a new random order each round; never nobody.
 
     Reference: chen-ch3, Algorithm 3, sections 4.7 and 4.8
@@ -62,14 +62,14 @@ def by_both(asked: Asked) -> Ints:
     return np.array([np.argmin(alone)])
 
 
-def _tracked(asked: Asked, on: bool) -> Sum:
+def _tracked(asked: Candidates, on: bool) -> Sum:
     member = np.full(len(asked.compute_s), on)
     error = facility.Cover(asked.distance, member)
     latency = Finish(asked.compute_s, asked.upload_s, member, asked.ends)
     return Sum(member, [(asked.error_weight, error), (asked.latency_weight, latency)])
 
 
-POLICIES: dict[str, Callable[[Asked], Ints]] = {
+POLICIES: dict[str, Callable[[Candidates], Ints]] = {
     "representativity": by_representativity,
     "latency": by_latency,
     "both": by_both,

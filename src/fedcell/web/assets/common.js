@@ -182,11 +182,33 @@ const fedcell = {};
     return new Set(names).size === groups.length ? names : groups.map(({ name }) => name);
   };
 
-  // A <select> of one run; at first one that goes on, or one in which devices took part.
+  // A <select> of one run; at first one that is running, or one in which devices took part.
   fedcell.chooseRun = (select, runs, chosen) => {
     const first = runs.find((run) => run.state === "running" && run.totals.selected) ?? runs.find((run) => run.totals.selected);
     const known = runs.some((run) => run.id === chosen);
     return fedcell.refill(select, runs.map((run) => [run.id, fedcell.runName(run)]), known ? chosen : first?.id);
+  };
+
+  fedcell.card = (title, ...children) => fedcell.el("section", { class: "card" }, fedcell.el("h2", {}, title), ...children);
+
+  // What both pages show of a view, by name, and what draws all of it anew.
+  fedcell.panels = (view) => {
+    const parts = {};
+    const redraw = () => Object.values(parts).forEach((part) => part.draw(view));
+    const only = (name) => () => parts[name].draw(view);
+    Object.assign(parts, {
+      toggles: fedcell.toggles(redraw),
+      summary: fedcell.summaryTable(),
+      endings: fedcell.endings(),
+      scores: fedcell.curves("scores", only("scores")),
+      bars: fedcell.costBars(),
+      costs: fedcell.curves("costs", only("costs")),
+      schedule: fedcell.schedule(only("schedule")),
+      outcomes: fedcell.outcomeBars(),
+      own: fedcell.ownColumns(),
+      map: fedcell.cellMap(only("map")),
+    });
+    return { parts, redraw };
   };
 
   fedcell.runName = (run) => `${run.label}, seed ${run.seed}, ${run.id === "." ? run.comparison : run.id}`;

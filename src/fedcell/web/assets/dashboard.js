@@ -1,7 +1,7 @@
 "use strict";
 // The dashboard: a list of runs to pick from, and the same figures as in the report, which follow running runs.
 (() => {
-  const { el } = fedcell;
+  const { card, el } = fedcell;
   const MOST_PICKED = 100, MOST_LISTED = 400, REDRAW_MS = 400;
   const token = takeToken();
   const listed = new Map(); // id -> facts of a run
@@ -21,22 +21,7 @@
 
   // ---------------------------------------------------------------- the page
 
-  const parts = {};
-  const redraw = () => Object.values(parts).forEach((part) => part.draw(view));
-  const only = (name) => () => parts[name].draw(view);
-  Object.assign(parts, {
-    toggles: fedcell.toggles(redraw),
-    summary: fedcell.summaryTable(),
-    endings: fedcell.endings(),
-    scores: fedcell.curves("scores", only("scores")),
-    schedule: fedcell.schedule(only("schedule")),
-    map: fedcell.cellMap(only("map")),
-    bars: fedcell.costBars(),
-    costs: fedcell.curves("costs", only("costs")),
-    outcomes: fedcell.outcomeBars(),
-    own: fedcell.ownColumns(),
-  });
-  const card = (title, ...children) => el("section", { class: "card" }, el("h2", {}, title), ...children);
+  const { parts, redraw } = fedcell.panels(view);
   const search = el("input", { type: "search", placeholder: "filter by method, folder, scenario, seed", "aria-label": "filter", on: { input: showList } });
   const stateFilter = fedcell.choice("state", [["", "all"]], "", showList);
   const list = el("ul", { class: "list" }), count = el("span", { class: "faint" });
@@ -144,7 +129,7 @@
     const answer = await fetch("/api/stop", { method: "POST", headers: { "content-type": "application/json", "x-fedcell-token": token },
       body: JSON.stringify({ run: id }) });
     const { error, again } = await answer.json();
-    say(error ?? `${id} was asked to stop after its present round. A comparison ends with it, a sweep goes on with its other runs. To go on: ${again}`);
+    say(error ?? `${id} was asked to stop after its present round. A comparison ends with it, a sweep continues with its other runs. To resume: ${again}`);
   }
 
   // ---------------------------------------------------------------- picked runs and what is new of them

@@ -1,28 +1,12 @@
 "use strict";
 // The report: everything is in the page, in the element #data.
 (() => {
-  const { el } = fedcell;
+  const { card, el } = fedcell;
   const data = JSON.parse(document.getElementById("data").textContent);
   const runs = data.runs.map((run) => ({ ...run, settings: { ...data.base, ...run.settings } }));
   const view = { runs, groups: fedcell.groups(runs), hidden: new Set(), mapOf: (run) => data.maps[run.map] };
 
-  const parts = {};
-  const redraw = () => Object.values(parts).forEach((part) => part.draw(view));
-  const only = (name) => () => parts[name].draw(view);
-  Object.assign(parts, {
-    toggles: fedcell.toggles(redraw),
-    summary: fedcell.summaryTable(),
-    endings: fedcell.endings(),
-    scores: fedcell.curves("scores", only("scores")),
-    bars: fedcell.costBars(),
-    costs: fedcell.curves("costs", only("costs")),
-    schedule: fedcell.schedule(only("schedule")),
-    outcomes: fedcell.outcomeBars(),
-    own: fedcell.ownColumns(),
-    map: fedcell.cellMap(only("map")),
-  });
-
-  const card = (title, ...children) => el("section", { class: "card" }, el("h2", {}, title), ...children);
+  const { parts, redraw } = fedcell.panels(view);
   document.getElementById("page").append(el("main", { class: "report" },
     el("header", { class: "top" }, el("h1", {}, data.title), fedcell.themeButton(redraw)),
     ...question(data.question),

@@ -18,7 +18,7 @@ from ....types import Floats, Ints
 
 
 class Guessed(NamedTuple):
-    """How well the second half of a log was told from what was seen of it."""
+    """How well what was seen of the second half of a log gives it away."""
 
     right: int
     of: int
@@ -47,7 +47,7 @@ def guesses(seen: Sequence[Hashable], truth: Sequence[int]) -> Guessed:
 
 
 def frequency_attack(files: Ints, popularity: Floats, period: int, seed: int = 0) -> float:
-    """The share of requests whose file is told by counting tags; of equal counts the attacker takes any.
+    """The share of requests whose file counting tags gives away; of equal counts the attacker takes any.
 
     Args:
         files: of all requests, in order.

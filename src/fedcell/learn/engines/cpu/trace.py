@@ -188,7 +188,7 @@ def name_of(func: Any) -> str:
 
 
 def draws(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a kernel draws random numbers; refuses those that cannot be told from which generator."""
+    """Whether a kernel draws random numbers; refuses those whose generator is not known."""
     if torch.Tag.nondeterministic_seeded not in func.tags:
         return False
     names = [argument.name for argument in func._schema.arguments]

@@ -1,6 +1,6 @@
 """Statistics that are sent: the tail of the global vector is their mean. The state stays the method's own."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -26,20 +26,25 @@ from ....types import (
 
 def averaged(method: Method) -> Method:
     """The method for whole vectors."""
-
-    def train(problem: Problem, state: Any, start: Start, observation: Observation, decision: Decision) -> Updates:
-        return local(method, problem, state, start, observation, decision)
-
     return method._replace(
         init=partial(init, method),
         broadcast=partial(broadcast, method),
-        local=stateless(train) if is_stateless(method.local) else train,
+        local=training_of(method, local),
         aggregate=partial(aggregate, method),
         evaluate=partial(evaluate, method),
         foretell=partial(foretell, method) if method.foretell else None,
         personal=partial(personal, method) if method.personal else None,
         statistics="within",
     )
+
+
+def training_of(method: Method, local: Callable[..., Updates]) -> Callable[..., Updates]:
+    """`local` with the method before its other arguments, stateless if the method's own is."""
+
+    def train(problem: Problem, state: Any, start: Start, observation: Observation, decision: Decision) -> Updates:
+        return local(method, problem, state, start, observation, decision)
+
+    return stateless(train) if is_stateless(method.local) else train
 
 
 def bound(problem: Problem, whole: Tensor) -> tuple[Problem, Tensor]:

@@ -22,11 +22,10 @@ from ....types import (
     Updates,
     as_is,
     finite_rows,
-    is_stateless,
-    stateless,
 )
 from ..contributions import Contributions, nothing, remember, rows_of
 from ..personal import judge
+from .averaged import training_of
 
 
 class StatisticsState(NamedTuple):
@@ -46,15 +45,11 @@ class StatisticsKept(NamedTuple):
 
 def kept(method: Method) -> Method:
     """The method for whole vectors, whose tail is what a device has before it trains."""
-
-    def train(problem: Problem, state: Any, start: Start, observation: Observation, decision: Decision) -> Updates:
-        return local(method, problem, state, start, observation, decision)
-
     return method._replace(
         init=partial(init, method),
         decide=partial(decide, method),
         broadcast=partial(broadcast, method),
-        local=stateless(train) if is_stateless(method.local) else train,
+        local=training_of(method, local),
         encode=as_is if method.encode is as_is else partial(encode, method),
         aggregate=partial(aggregate, method),
         evaluate=partial(evaluate, method),
@@ -164,7 +159,7 @@ def aggregate(
 
 
 def evaluate(method: Method, problem: Problem, whole: Tensor, state: StatisticsState) -> Mapping[str, float]:
-    """The method's columns; what it says of a shared model is said of that model on every device."""
+    """The method's columns; those of a shared model describe it on every device."""
     here, params = bound(problem, whole, state)
     learner = here.learner
     assert learner.carried is not None

@@ -3,138 +3,62 @@
 Per-device arrays have a leading device axis of length `n_devices` and are float64, int64 or bool;
 unselected devices are masked, never removed. Model vectors are the exception: training touches only
 the selected devices, so `Start` and `Updates` hold one float32 row per *trained* device and say which.
+
+`world` has what is fixed and what a run carries on, `sending` what devices make and send; both are imported from here.
 """
 
 from collections.abc import Callable, Mapping
-from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .errors import ContractError
+from ..errors import ContractError
+from .sending import DELIVERED, LETTERS, Outcome, Rows, Start, Updates, Uplink, finite_rows, is_deferred
+from .world import Arrived, Bools, Devices, Floats, Ints, Store, Stream, Tally, Topology, World, WorldState
 
 if TYPE_CHECKING:  # annotations only: nothing below imports upwards at run time
     from torch import Tensor
-    from typing_extensions import TypeIs
 
-    from .data.scaling import Scaling
-    from .learn.learner import Learner
-    from .learn.settings import TrainConfig
-    from .world.settings import WorldConfig
+    from ..data.scaling import Scaling
+    from ..learn.learner import Learner
+    from ..learn.settings import TrainConfig
 
-ONE_THREAD = 1 << 20  # numbers up to which one thread is faster than waking several
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-
-
-# ---------------------------------------------------------------- what the world is
-
-
-class Store(NamedTuple):
-    """What every device holds: the first `size[k]` entries of row `k` index the training samples."""
-
-    items: Ints  # [n_devices, capacity]
-    size: Ints  # [n_devices]
-
-    def of(self, device: Ints) -> "Store":
-        """What some devices hold."""
-        return type(self)(self.items[device], self.size[device])
-
-
-class Tally(Store):
-    """What real devices hold, of which labels alone are known: `items[k, c]` counts the samples of label `c`."""
-
-    __slots__ = ()
-
-
-class Arrived(NamedTuple):
-    """What a stream is told once the samples of a round have arrived."""
-
-    seed: int
-    round: int
-    before: Any  # the stream's memory before they came
-    after: Any  # and with them
-    cell: Ints  # [n_devices], this round's base stations
-    ask: "Callable[[Tensor], Floats]"  # one input per device -> class probabilities of the model that it has
-
-
-class Stream(NamedTuple):
-    """How samples reach the stores. `memory` is the stream's own state, any tree of arrays."""
-
-    start: Callable[[int], tuple[Store, Any]]  # seed -> store, memory
-    arrive: Callable[[int, int, Store, Any], tuple[Store, Any]]  # seed, round, store, memory -> both
-    law: Any = None  # the long-term label law where there is one
-    serve: Callable[[Arrived], tuple[Any, Mapping[str, float]]] | None = None  # -> memory, columns of the row
-    at: "Callable[[Topology], Stream] | None" = None  # the stream of devices at these places, if places matter
-
-
-class Devices(NamedTuple):
-    """Hardware limits, each `[n_devices]`; None stands for zeros."""
-
-    cpu_hz: Floats  # highest clock
-    cycles_per_sample: Floats  # CPU cycles to train on one sample once
-    capacitance: Floats  # effective switched capacitance: joules = capacitance * cycles * hertz**2
-    power_watt: Floats  # highest transmit power
-    energy_per_round_joule: Floats  # budget of one round
-    battery_joule: Floats  # budget of the whole run; what it holds when full
-    step_cycles: Floats | None = None  # CPU cycles of a local step beside those of its samples
-    receive_watt: Floats | None = None  # while listening to the base station
-    idle_watt: Floats | None = None  # all the time
-    harvest_watt: Floats | None = None
-    charge_watt: Floats | None = None  # while plugged in
-
-    def some(self, device: Ints) -> "Devices":
-        """Some devices alone."""
-        return Devices._make(None if part is None else part[device] for part in self)
-
-    def cycles_per_step(self, samples_per_step: Floats) -> Floats:
-        """CPU cycles of one local step, `a + b * batch` up to the clock."""
-        cycles = samples_per_step * self.cycles_per_sample
-        return cycles if self.step_cycles is None else cycles + self.step_cycles
-
-
-class Topology(NamedTuple):
-    """Where base stations and devices stand."""
-
-    station_m: Floats  # [n_cells, 2]
-    position_m: Floats  # [n_devices, 2], same frame as the stations
-    cell: Ints  # [n_devices], the base station that serves each device
-    distance_m: Floats  # [n_devices], to that base station
-
-
-class World(NamedTuple):
-    """Everything that is fixed for a run: settings, hardware, places, radio budgets, the data stream."""
-
-    settings: "WorldConfig"
-    devices: Devices
-    topology: Topology
-    stream: Stream
-    interference_watt: Floats  # [n_blocks], received on each resource block
-    noise_watt_per_hz: float
-    payload_bit: float  # one full model update on the air
-    response_trace_s: Floats | None = None  # measured seconds to draw answers from (response=trace)
-    model_bit: float = 0.0  # the whole model on the way down
-
-    @property
-    def n_devices(self) -> int:
-        return len(self.devices.cpu_hz)
-
-    @property
-    def n_cells(self) -> int:
-        return len(self.topology.station_m)
-
-
-class WorldState(NamedTuple):
-    """What the world carries from round to round."""
-
-    store: Store
-    memory: Any  # of the stream
-    battery_joule: Floats  # [n_devices], what is left
-    clock_s: float  # simulated time
-    station_watt: Floats | None = None  # [n_cells, n_blocks or 1], interference of the last round, if it is asked for
+__all__ = [
+    "DELIVERED",
+    "LETTERS",
+    "Arrived",
+    "Bools",
+    "Decision",
+    "Devices",
+    "Environment",
+    "Floats",
+    "Ints",
+    "Method",
+    "Observation",
+    "Outcome",
+    "Problem",
+    "Round",
+    "Row",
+    "Rows",
+    "Snapshot",
+    "Start",
+    "Store",
+    "Stream",
+    "Tally",
+    "Topology",
+    "Updates",
+    "Uplink",
+    "World",
+    "WorldState",
+    "as_is",
+    "at_once",
+    "finite_rows",
+    "is_deferred",
+    "is_stateless",
+    "of_means",
+    "stateless",
+    "takes_means",
+]
 
 
 # ---------------------------------------------------------------- what happens in a round
@@ -173,136 +97,6 @@ class Decision(NamedTuple):
     info: Mapping[str, float] = {}  # extra columns for the row
     budget_joule: float | None = None  # energy at which each device stops; None: its budget of the round or its charge
     download_bit: Floats | None = None  # [n_devices], what a device is sent before it trains; None: the whole model
-
-
-class Start(NamedTuple):
-    """Where local training begins: one point for all, one per cell, or one per device."""
-
-    points: "Tensor"  # [n_points, n_params]
-    of_row: Ints  # [n_rows], the point each trained device starts from
-    own: "Tensor | None" = None  # [n_rows, n_own], running statistics of each, and what stays with them; see learn
-
-
-class Updates(NamedTuple):
-    """What local training made: one row per trained device that is sent, and what the device keeps for itself.
-
-    A row is what moved the model, `end - start`, unless a method sends something else. `kept` never crosses the
-    channel: it costs no bits, a number in it that is not finite turns no upload away, and `aggregate` gets it of every
-    trained device, heard or not, to remember it.
-    """
-
-    device: Ints  # [n_rows], ascending
-    rows: "Tensor | Rows"  # [n_rows, n_sent] float32; those of a large cohort are trained when asked for
-    kept: Any = None  # tensors or arrays [n_rows, ...], or a tree of them: NamedTuples, tuples, lists, dicts
-    bit: Floats | None = None  # [n_rows], bits of each row on the simulated air; None: `payload_bit` of the decision
-    tail: "Tensor | None" = None  # [n_rows, n_tail], running statistics that are sent beside the row, as they are now
-
-    @property
-    def delta(self) -> "Tensor":
-        """All rows in memory, `[n_rows, n_params]`."""
-        return self.rows.matrix() if is_deferred(self.rows) else self.rows
-
-    def finite(self) -> Bools:
-        """Which rows hold finite numbers alone, `[n_rows]`."""
-        fine = self.rows.finite() if is_deferred(self.rows) else finite_rows(self.rows)
-        return fine if self.tail is None else fine & finite_rows(self.tail)
-
-
-class Rows(Protocol):
-    """Rows that are trained, or decoded, when they are asked for."""
-
-    def matrix(self) -> "Tensor": ...
-
-    def finite(self) -> Bools: ...
-
-    def add_up(self, chosen: Bools, weights: Floats) -> "Tensor": ...
-
-
-def is_deferred(rows: "Tensor | Rows") -> "TypeIs[Rows]":
-    """Whether rows are made when they are asked for."""
-    return hasattr(rows, "add_up")
-
-
-def finite_rows(delta: "Tensor") -> Bools:
-    """Which rows of a matrix hold finite numbers alone, `[n_rows]`."""
-    if delta.is_cpu and delta.numel() < ONE_THREAD:
-        with np.errstate(over="ignore", invalid="ignore"):  # that is what is looked for
-            return np.isfinite(delta.numpy().sum(axis=1))
-    return np.asarray(delta.sum(dim=1).isfinite().cpu().numpy())
-
-
-class Outcome(IntEnum):
-    """What became of a device in a round; `letter` is its mark in the record."""
-
-    IDLE = 0  # not selected
-    DELIVERED = 1
-    LATE = 2  # missed the deadline
-    ENERGY = 3  # ran out of its energy budget or battery
-    OUTAGE = 4  # the channel lost the upload
-    INVALID = 5  # the update held numbers that are not finite
-
-    @property
-    def letter(self) -> str:
-        return LETTERS[self]
-
-
-LETTERS = ".DTEOX"
-DELIVERED = int(Outcome.DELIVERED)  # NumPy compares with a plain number in a third of the time
-
-
-class Uplink(NamedTuple):
-    """What a round cost, and what arrived. All `[n_devices]` but the numbers; None stands for zeros.
-
-    In a simulation all of it follows from the model of devices and channels. In a federation of real devices seconds
-    are measured, bits are those that were sent, and joules are 0: `measured_joule` and `estimated_joule` are among the
-    metrics of a row instead.
-    """
-
-    compute_s: Floats
-    upload_s: Floats
-    compute_joule: Floats
-    radio_joule: Floats
-    sent_bit: Floats  # on the air; of real devices, those of the arrays in their answers, in NumPy's format
-    outcome: Ints  # Outcome codes
-    round_s: float  # how long the round lasted
-    receive_joule: Floats | None = None  # of listening to the base station
-    downlink_bit: float = 0.0  # sent by the base stations; a federation has a column of its own for it
-    idle_joule: Floats | None = None  # of standing by, as far as batteries went
-    end_s: Floats | None = None  # when each was done or gave up, from the start of the round; None: not known
-    sums: Mapping[str, float] | None = None  # columns about sums that were received over the air
-    station_watt: Floats | None = None  # [n_cells, n_blocks or 1], interference that stations measured, if asked for
-
-    @property
-    def spent_joule(self) -> Floats:
-        """Energy of every device."""
-        spent = self.compute_joule + self.radio_joule
-        for more in (self.receive_joule, self.idle_joule):
-            spent = spent if more is None else spent + more
-        return spent
-
-    @property
-    def columns(self) -> dict[str, float]:
-        """What the row of a round says beside the costs that every round has."""
-        found: dict[str, float] = {}
-        if self.receive_joule is not None:
-            found |= {"downlink_bit": self.downlink_bit, "receive_joule": float(self.receive_joule.sum())}
-        if self.idle_joule is not None:
-            found["idle_joule"] = float(self.idle_joule.sum())
-        return found if self.sums is None else {**found, **self.sums}
-
-    def some(self, device: Ints) -> "Uplink":
-        """Some devices alone; the numbers of the round stay."""
-        own = self._replace(station_watt=None)
-        return Uplink._make(part[device] if isinstance(part, np.ndarray) else part for part in own)
-
-    @property
-    def delivered(self) -> Bools:
-        return np.asarray(self.outcome == DELIVERED)
-
-    @property
-    def letters(self) -> str:
-        """The outcomes as one text, a letter per device."""
-        return np.frombuffer(LETTERS.encode(), dtype=np.uint8)[self.outcome].tobytes().decode()
 
 
 class Round(NamedTuple):
@@ -364,7 +158,7 @@ class Row(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """Everything a run needs to go on from here: the state before round `round`."""
+    """Everything a run needs to resume from here: the state before round `round`."""
 
     round: int
     params: "Tensor"  # [n_params]

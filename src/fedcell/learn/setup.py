@@ -1,0 +1,56 @@
+"""What stands before a learner: its device, a network with its random start, and whether that fits the samples."""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..errors import BadInput
+from ..machine import one_thread
+from ..metrics import CLASSIFICATION
+from ..rng import SETUP, stream
+from .architecture import Architecture
+from .samples import Samples
+from .tasks import LEARNED
+
+
+def pick_device(wanted: str) -> torch.device:
+    """The training device of a `train.device` setting."""
+    present = torch.cuda.is_available()
+    if wanted == "cuda" and not present:
+        raise BadInput("train.device = 'cuda' but this machine shows no CUDA GPU: use 'cpu' or 'auto'")
+    return torch.device("cuda" if present and wanted != "cpu" else "cpu")
+
+
+def initialise(build: Callable[[], nn.Module], seed: int, purpose: str = "model") -> nn.Module:
+    """Call a model builder with its random start drawn from the run's own stream of a purpose."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(stream(seed, SETUP, purpose).integers(2**63)))
+        return build()
+
+
+def check_fits(architecture: Architecture, samples: Samples, n_outputs: int, task: str = CLASSIFICATION) -> None:
+    """Refuse a model that cannot read the samples or has too few outputs for the labels, targets or tokens."""
+    x, y = samples.take(np.arange(min(2, len(samples))))
+    try:
+        with torch.no_grad(), one_thread():  # threads take longer to start than two samples to pass
+            scores = architecture.replica(samples.y.device).eval()(x)
+    except (RuntimeError, IndexError, ValueError) as error:
+        raise BadInput(
+            f"the model cannot read samples of shape {samples.shape} ({str(error).splitlines()[0]}): "
+            "change the model or the data"
+        ) from None
+    rows = "one row of class scores per sample" if task == CLASSIFICATION else "one row of numbers per sample"
+    if task == "next-token":
+        rows = "one row of scores per token of a sample"
+    n_axes = LEARNED[task].n_axes
+    if not isinstance(scores, Tensor) or scores.dim() != n_axes or scores.shape[:-1] != y.shape[: n_axes - 1]:
+        shape = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
+        raise BadInput(f"the model gives {shape} for {len(x)} samples: it must give {rows}")
+    if scores.shape[-1] < n_outputs:
+        named = {CLASSIFICATION: "labels name {} classes", "multi-label": "data has {} labels"}
+        named |= {"regression": "data has {} targets", "next-token": "data has {} tokens"}
+        raise BadInput(
+            f"the model has {scores.shape[-1]} outputs but the {named[task].format(n_outputs)}: widen its last layer"
+        )
