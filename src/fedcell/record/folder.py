@@ -23,6 +23,7 @@ from .totals import LATER
 
 if TYPE_CHECKING:
     import pandas
+    from numpy.typing import NDArray
 
 FORMAT = 1  # of all files that say what to run
 COMPARISON, RUN, STATUS, SWEEP = "comparison.json", "run.json", "status.json", "sweep.json"
@@ -69,7 +70,7 @@ class Record(NamedTuple):
     settings: Mapping[str, Any]
     config: Mapping[str, Any]
     status: Status
-    columns: Mapping[str, Any]  # one array per column of `Row` and per metric, NaN where not measured
+    columns: "Mapping[str, NDArray[Any]]"  # one array per column of `Row` and per metric, NaN where not measured
     own: tuple[str, ...] = ()  # which of "model", "dataset", "method" were the caller's own objects
     sha256: str = ""  # of the method's file; empty for a built-in method
     made_by: Mapping[str, str] = {}  # versions and machine; empty before the run began

@@ -199,9 +199,9 @@ def _pt2(found: Trained) -> bytes:
 
 
 def _onnx(found: Trained) -> bytes:
-    made: Any = torch.onnx.export(
-        _program(found), dynamo=True, input_names=["input"], output_names=["scores"], verbose=False
-    )
+    names = {"input_names": ["input"], "output_names": ["scores"]}
+    # Optimising would fold norms and transpose weights, whose names are lost; runtimes optimise by themselves.
+    made: Any = torch.onnx.export(_program(found), dynamo=True, optimize=False, verbose=False, **names)
     model = made.model_proto
     model.metadata_props.add(key="fedcell", value=json.dumps(found.about))
     data: bytes = model.SerializeToString()
