@@ -199,9 +199,10 @@ def _pt2(found: Trained) -> bytes:
 
 
 def _onnx(found: Trained) -> bytes:
-    names = {"input_names": ["input"], "output_names": ["scores"]}
     # Optimising would fold norms and transpose weights, whose names are lost; runtimes optimise by themselves.
-    made: Any = torch.onnx.export(_program(found), dynamo=True, optimize=False, verbose=False, **names)
+    made: Any = torch.onnx.export(
+        _program(found), dynamo=True, optimize=False, input_names=["input"], output_names=["scores"], verbose=False
+    )
     model = made.model_proto
     model.metadata_props.add(key="fedcell", value=json.dumps(found.about))
     data: bytes = model.SerializeToString()
