@@ -382,7 +382,7 @@ def test_one_sweep_of_a_model_file(tmp_path, monkeypatch):
     """FedAvg and FedBN of the ResNet-18 of the examples, over seeds, from one command."""
     monkeypatch.chdir(tmp_path)
     small = ["rounds=1", "world.n_devices=3", "train.steps=1", "train.batch_size=4", "model.args=width=2"]
-    flags = [part for one in [*small, "data.partition=dirichlet"] for part in ("--set", one)]
+    flags = [part for one in [*small, "data.partition=dirichlet", "world.deadline_s=inf"] for part in ("--set", one)]
     file = Path(__file__).parent.parent / "examples" / "resnet18.py"
     command = ["sweep", "fedavg", "--model", f"{file}:resnet18", "--grid", "model.buffers=average", "local", "--seeds"]
     assert main([*command, "1..2", "--quiet", "--workers", "1", "--out", "o", *flags]) == 0
@@ -393,7 +393,7 @@ def test_one_sweep_of_a_model_file(tmp_path, monkeypatch):
         ("local", 1),
         ("local", 2),
     ]
-    assert all(one.status.state == "finished" for one in found)
+    assert all(one.status.state == "finished" and one.columns["n_delivered"].tolist() == [3] for one in found)
 
 
 # ---------------------------------------------------------------- networks as people write them

@@ -23,6 +23,7 @@ network = fedcell.load_model(records[0], device=3)
 reveal_type(data)
 reveal_type(records)
 reveal_type(records[0].status.state)
+reveal_type(records[0].columns["loss"])
 reveal_type(infos[0].totals.joule)
 reveal_type(network)
 reveal_type(fedcell.compare(records).groups[0].label)
@@ -34,6 +35,7 @@ EXPECTED = [
     "fedcell.data.datasets.Dataset",
     "list[.*fedcell.record.reading.Record.*]",
     "str",
+    "numpy.ndarray",
     "float",
     "torch.nn.modules.module.Module",
     "str",

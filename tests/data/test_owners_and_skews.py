@@ -65,6 +65,7 @@ def test_a_file_has_owners_too(tmp_path):
     data = tiny(owners=list("aabbccaabbcc"))
     arrays = {name: getattr(data, name) for name in ("x_train", "y_train", "x_test", "y_test")}
     np.savez(tmp_path / "tiny.npz", **arrays, owners=np.array(list("aabbccaabbcc")))
+    assert tiny(owners=np.array(list("aabbccaabbcc"), dtype=object)).owners.tolist() == data.owners.tolist()  # pandas
     assert load(str(tmp_path / "tiny.npz")).owners.tolist() == data.owners.tolist() == [0, 0, 1, 1, 2, 2] * 2
     assert "3 owners" in repr(data)
 
@@ -74,8 +75,9 @@ def test_a_file_has_owners_too(tmp_path):
     [
         ([0, 0, 2, 2], None, "owner 1 has no samples: number owners 0, 1, 2, ... without gaps, or give their names"),
         ([0, 1], None, r"has shape \(2,\) for 4 samples: give one owner for each sample"),
-        ([0, 1, -1, 0], None, "holds -1 at 2"),
+        ([0, 1, -1, 0], None, "owners of 'tiny' holds -1 at 2: give texts, or whole numbers 0, 1, 2"),
         ([0.5, 1, 1, 0], None, "holds 0.5 at 0"),
+        ([0, "a", 1, None], None, "holds object values: give texts, or whole numbers"),
         (None, [0, 0, 0, 0], "has test_owners and no owners"),
         (["a", "b", "a", "a"], ["a", "a", "z", "a"], "test_owners of 'tiny' has 'z', who owns no training samples"),
         (["a", "b", "a", "a"], ["a"], r"test_owners of 'tiny' has shape \(1,\) for 4 samples"),
@@ -84,6 +86,12 @@ def test_a_file_has_owners_too(tmp_path):
 def test_owners_that_do_not_fit_are_refused(owners, test_owners, words):
     with pytest.raises(BadInput, match=words):
         tiny(owners, test_owners, n=4)
+
+
+def test_samples_without_a_test_split_are_refused():
+    x = np.zeros((4, 3))
+    with pytest.raises(BadInput, match="'arrays' has no test split: give x_test and y_test"):
+        from_arrays(x, [0, 1, 0, 1], None, None)
 
 
 def test_more_devices_than_owners_and_no_owners_at_all_are_refused():

@@ -42,8 +42,20 @@ def lora():
     return nn.Sequential(net[0], Adapter(net[1]), net[2], Adapter(net[3]))
 
 
+class Idle(nn.Module):
+    """A network with a head that its output does not use."""
+
+    def __init__(self):
+        super().__init__()
+        self.used, self.idle = chain(), nn.Linear(64, 3)
+
+    def forward(self, x):
+        return self.used(x)
+
+
 MODELS = {
     "adapters": lora,
+    "a head that nothing uses": Idle,
     "last layer": lambda: choose(chain(), "^3"),
     "weights alone": lambda: choose(chain(), "weight"),
     "first layer": lambda: choose(chain(), "^1"),
@@ -68,6 +80,7 @@ def test_engines_move_what_is_trained_and_nothing_else(kind, engine):
     found = train(model, engine)
     assert found.shape == (2, n_trained)
     torch.testing.assert_close(found[0], plain, rtol=1e-3, atol=1e-6)
+    assert kind != "a head that nothing uses" or not found[:, -195:].any()
 
 
 def model_after(model):

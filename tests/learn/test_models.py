@@ -74,6 +74,7 @@ def test_flat_vector_round_trip():
     [
         (nn.Sequential(nn.Flatten(), nn.Linear(4, 3).double()), "float64"),
         (nn.Flatten(), "no trainable parameters"),
+        (nn.Sequential(nn.Flatten(), nn.LazyLinear(3)), "lazy layers.*call it once on a sample first"),
         (nn.Sequential(nn.Flatten(), nn.Linear(4, 2)), "2 outputs but the labels name 3 classes"),
         (nn.Sequential(nn.Flatten(), nn.Linear(5, 3)), "cannot read samples"),
         (nn.Linear(2, 3), "one row of class scores"),

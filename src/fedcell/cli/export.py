@@ -18,10 +18,10 @@ def flags(sub: ArgumentParser) -> None:
 
 def export(args: Namespace) -> int:
     """Write the file and say how inputs must be scaled."""
-    from ..record import read
+    from ..record import read_all
     from ..record.home import export as write
 
     print(f"model: {write(args.run, args.to, device=args.device_id)}")
-    if scaling := read(args.run).scaling:
+    if scaling := read_all(args.run)[0].scaling:
         print(f"inputs: scaled by data.scaling = {scaling['kind']}; its numbers are in the file, under fedcell")
     return 0

@@ -82,9 +82,15 @@ def owners(values: Any, n_samples: int, what: str) -> Ints:
     given = as_array(values)
     if given.shape != (n_samples,):
         raise BadInput(f"{what} has shape {given.shape} for {n_samples} samples: give one owner for each sample")
+    if given.dtype.kind == "O" and all(isinstance(one, str) for one in given):  # as pandas has texts
+        given = given.astype(str)
     if given.dtype.kind in "US":
         return np.unique(given, return_inverse=True)[1].astype(np.int64)
-    found = labels(given, what)
+    whole = given.dtype.kind in "biuf"
+    if not whole or (wrong := np.flatnonzero((given < 0) | (given % 1 != 0))).size:
+        value = f"{given[wrong[0]]} at {wrong[0]}" if whole else f"{given.dtype} values"
+        raise BadInput(f"{what} holds {value}: give texts, or whole numbers 0, 1, 2, ...")
+    found = given.astype(np.int64)
     if n_samples and (missing := np.flatnonzero(np.bincount(found) == 0)).size:
         raise BadInput(
             f"{what} goes up to {found.max()} and owner {missing[0]} has no samples: number owners 0, 1, 2, ... "

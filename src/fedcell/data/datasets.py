@@ -82,6 +82,8 @@ def from_arrays(
     >>> data.x_train.shape, data.n_classes
     ((4, 1, 8, 8), 2)
     """
+    if x_test is None or y_test is None:
+        raise BadInput(f"{name!r} has no test split: give x_test and y_test, such as the last tenth of the samples")
     task = resolve_task(task, x_train, y_train, y_test)
     known, asked = targets(task, y_train, f"y_train of {name!r}"), targets(task, y_test, f"y_test of {name!r}")
     train, test = (

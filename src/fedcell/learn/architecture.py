@@ -13,6 +13,7 @@ from math import prod
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
+from torch.nn.parameter import is_lazy
 
 from ..errors import BadInput
 from .norms import NORMS, RunningNorm, adopt, batch_norms
@@ -212,6 +213,8 @@ def _refuse_unusable(module: nn.Module) -> None:
     parameters = trainable(module)
     if not parameters:
         raise BadInput("the model has no trainable parameters: nothing could be learned")
+    if any(is_lazy(part) for part in (*module.parameters(), *module.buffers())):
+        raise BadInput("the model has lazy layers, whose sizes are not known yet: call it once on a sample first")
     for parameter in parameters:
         if parameter.dtype != torch.float32:
             raise BadInput(f"the model has {parameter.dtype} parameters: call model.float() first")

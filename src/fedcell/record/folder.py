@@ -12,15 +12,12 @@ import platform
 import shlex
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ..errors import BadInput, FedcellError
 from ..metrics import CLASSIFICATION
 from ..version import __version__
 from .files import in_use, present, read_json, write_json
-
-if TYPE_CHECKING:
-    pass
 
 FORMAT = 1  # of all files that say what to run
 COMPARISON, RUN, STATUS, SWEEP = "comparison.json", "run.json", "status.json", "sweep.json"

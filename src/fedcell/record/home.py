@@ -200,8 +200,9 @@ def _pt2(found: Trained) -> bytes:
 
 
 def _onnx(found: Trained) -> bytes:
+    # Optimising would fold norms and transpose weights, whose names are lost; runtimes optimise by themselves.
     made: Any = torch.onnx.export(
-        _program(found), dynamo=True, input_names=["input"], output_names=["scores"], verbose=False
+        _program(found), dynamo=True, optimize=False, input_names=["input"], output_names=["scores"], verbose=False
     )
     model = made.model_proto
     model.metadata_props.add(key="fedcell", value=json.dumps(found.about))

@@ -30,6 +30,7 @@ from .totals import LATER, total
 
 if TYPE_CHECKING:
     import pandas
+    from numpy.typing import NDArray
 
 
 class Record(NamedTuple):
@@ -41,7 +42,7 @@ class Record(NamedTuple):
     settings: Mapping[str, Any]
     config: Mapping[str, Any]
     status: Status
-    columns: Mapping[str, Any]  # one array per column of `Row` and per metric, NaN where not measured
+    columns: "Mapping[str, NDArray[Any]]"  # one array per column of `Row` and per metric, NaN where not measured
     own: tuple[str, ...] = ()  # which of "model", "dataset", "method" were the caller's own objects
     sha256: str = ""  # of the method's file; empty for a built-in method
     made_by: Mapping[str, str] = {}  # versions and machine; empty before the run began

@@ -28,7 +28,9 @@ def train(job: Job) -> None:
             size = int(batches.size[row])
             part = slice(0, size) if batches.full else slice(step * size, (step + 1) * size)
             loss = objective(module, x[part].contiguous(), y[part], None)
-            gradient = torch.cat([part.reshape(-1) for part in torch.autograd.grad(loss, trainable(module))])
+            gradient = torch.cat(
+                [part.reshape(-1) for part in torch.autograd.grad(loss, trainable(module), materialize_grads=True)]
+            )
             now = parameters_to_vector(trainable(module)).detach()
             against, memory = direction(rule, [gradient], [now], terms, memory, step, by_row=False)
             move([now], against, work.lr)

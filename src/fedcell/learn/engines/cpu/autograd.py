@@ -34,7 +34,7 @@ class AutogradClient:
             parameter.data = view
 
     def gradient(self, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
-        return torch.autograd.grad(self.objective(self.module, x, y, None), self.parameters)
+        return torch.autograd.grad(self.objective(self.module, x, y, None), self.parameters, materialize_grads=True)
 
     def train(self, row: int, start: Tensor, batches: Batches) -> None:
         job, work = self.job, self.job.work

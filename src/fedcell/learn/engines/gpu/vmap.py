@@ -101,7 +101,9 @@ class _Beside:
                 own = tuple(part[row] for part in tail)
                 inputs = x[row].contiguous(memory_format=layout)
                 loss, after = self.loss(values, inputs, y[row], weight[row], own)
-                for room, gradient in zip(found, torch.autograd.grad(loss, values), strict=True):
+                for room, gradient in zip(
+                    found, torch.autograd.grad(loss, values, materialize_grads=True), strict=True
+                ):
                     room[row] = gradient
                 for room, value in zip(own, after, strict=True):
                     room.copy_(value)  # moved in place, or new
