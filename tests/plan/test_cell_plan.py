@@ -53,7 +53,7 @@ NETWORKS = {  # smaller ones where the scenario's take long; what rounds cost fo
 
 
 def costs(rows):
-    return np.array([[row.round_s, row.compute_joule, row.radio_joule, row.uplink_bit] for row in rows])
+    return np.array([[row.round_s, row.compute_joule, row.radio_joule, row.joule, row.uplink_bit] for row in rows])
 
 
 def built(scenario, **changes):
@@ -207,7 +207,7 @@ def test_rounds_are_no_setting_of_a_plan():
         plan("fedavg", settings={"rounds": 3})
 
 
-SHORT = ["--set", "model.name=logistic", "--rounds", "3"]
+SHORT = ["--set", "model.name=logistic", "--set", "world.idle_watt=0.1", "--rounds", "3"]
 
 
 def test_the_command_plans_a_grid_and_draws_it(capsys, tmp_path):
@@ -228,7 +228,7 @@ def test_the_command_plans_a_grid_and_draws_it(capsys, tmp_path):
     for run in runs:
         one = found[run.label, run.config["world"]["bandwidth_hz"]]
         assert one["round_s"]["mean"] == pytest.approx(run.columns["round_s"].mean(), rel=1e-12)
-        joule = (run.columns["compute_joule"] + run.columns["radio_joule"]).mean()
+        joule = sum(run.columns[f"{part}_joule"] for part in ("compute", "radio", "idle")).mean()
         assert one["round_joule"]["mean"] == pytest.approx(joule, rel=1e-12)
 
 

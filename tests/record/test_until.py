@@ -22,7 +22,16 @@ from fedcell.types import Row
 from fedcell.until import LIMITS, Goal, Until, falls, read_goals, written_goals
 
 ROUNDS = 8
-CONFIG = override(SMALL, {"rounds": ROUNDS, "train.lr": 0.05})
+CONFIG = override(
+    SMALL,
+    {
+        "rounds": ROUNDS,
+        "train.lr": 0.05,
+        "world.downlink": "broadcast",
+        "world.idle_watt": 0.1,
+        "world.receive_watt": 0.1,
+    },
+)
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +50,10 @@ def lines(one):
 
 def spent(whole, name):
     columns = whole.columns
-    if name == "joules":
-        return np.cumsum(columns["compute_joule"] + columns["radio_joule"])
+    if name == "joules":  # listening and standing by as well, as in every table
+        parts = [columns[f"{part}_joule"] for part in ("compute", "radio", "receive", "idle")]
+        assert all(part.any() for part in parts)
+        return np.cumsum(sum(parts))
     return columns["clock_s"] if name == "seconds" else np.cumsum(columns["uplink_bit"])
 
 

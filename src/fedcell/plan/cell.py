@@ -218,7 +218,7 @@ def summary(
         heard=heard,
         unheard=unheard,
         round_s=spread([row.round_s for row in rows]),
-        round_joule=spread([row.compute_joule + row.radio_joule for row in rows]),
+        round_joule=spread([row.joule for row in rows]),
         round_bit=spread([row.uplink_bit for row in rows]),
         selected=asked / len(rows),
         delivered_share=sum(row.n_delivered for row in rows) / asked if asked else float("nan"),
