@@ -99,7 +99,7 @@ def test_a_finished_run_that_lost_rows_is_left_out_and_said(runs, same_size):
     first, *rest = rows.read_bytes().splitlines(keepends=True)
     rows.write_bytes(first + b"x" * len(b"".join(rest)) * same_size)
     data = collect(runs)
-    assert [run["id"] for run in data["runs"]] == ["seed2/fedavg", "seed1/fedprox-mu-0.5", "seed2/fedprox-mu-0.5"]
+    assert [run["id"] for run in data["runs"]] == ["seed1/fedprox-mu-0.5", "seed2/fedprox-mu-0.5", "seed2/fedavg"]
     assert "seed1/fedavg is damaged (finished, but with 1 of 6 rows)" in data["notes"][0]
 
 
