@@ -107,6 +107,8 @@ def test_the_command_prints_a_line_per_run(pilot, capsys):
     assert "interval" in capsys.readouterr().out
     assert main(["forecast", str(pilot.folder), "--until", "accuracy=0.9", "--rounds", "80", "--json"]) == 0
     (one,) = json.loads(capsys.readouterr().out)
+    assert main(["forecast", *[str(pilot.folder)] * 2, "--until", "accuracy=0.9", "--rounds", "80"]) == 0
+    assert capsys.readouterr().out.count(str(pilot.folder)) == 2  # equal labels would tell nothing apart
     assert set(one["costs"]) == {"rounds", "seconds", "joules", "bits"}
     assert main(["forecast", str(pilot.folder), "--until", "accuracy=0.9,joules=3"]) == 2
 
