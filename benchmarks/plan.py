@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedcell.methods import parse
+from fedcell.methods import Choice
 from fedcell.plan.cell import LENGTHS, LOOKS, caveats, draw
 from fedcell.resolve import resolve
 from fedcell.scenarios import build_problem, get
@@ -54,8 +54,10 @@ def main() -> None:
             found = []
             for seed in range(1, args.seeds + 1):
                 settings = DENSE | {"rounds": args.rounds, "seed": seed} | (AIR if air else {})
-                problem = build_problem(resolve(get(scenario), [text], settings).config)
-                method = parse(text).build()
+                asked_for = resolve(get(scenario), [text], settings)
+                (choice,) = asked_for.methods
+                assert isinstance(choice, Choice)  # named by text, with the scenario's settings for it
+                problem, method = build_problem(asked_for.config), choice.build()
                 planned, real = (costs(draw(problem, method, train).rows) for train in (False, True))
                 found.append(100 * np.divide(planned - real, real, out=np.zeros(3), where=real > 0))
             notes = {LOOKS: "looks", LENGTHS: "lengths"}
