@@ -13,7 +13,7 @@ from .options import written
 from .types import Row
 
 LIMITS = {"seconds": "s", "joules": "J", "bits": "bit"}  # what a run may spend in all, and the unit of it
-NEAR_LIMITS = {"second": "seconds", "time": "seconds", "joule": "joules", "energy": "joules", "bit": "bits"}
+NEAR = {"second": "seconds", "time": "seconds", "joule": "joules", "energy": "joules", "bit": "bits", "acc": "accuracy"}
 FALLING = ("loss", "perplexity", "rmse", "mae", "mse", "error")  # words in names of a method's own metrics
 
 
@@ -74,14 +74,18 @@ def written_goals(until: str | Mapping[str, Any] | Iterable[str] | None) -> str:
 
 def _goal(text: str) -> Goal:
     name, equals, value = (part.strip() for part in text.partition("="))
-    if name in NEAR_LIMITS:
-        raise BadInput(f"until {text!r}: {name!r} is no metric or limit: did you mean {NEAR_LIMITS[name]!r}?")
+    if name in NEAR:
+        raise BadInput(f"until {text!r}: {name!r} is no metric or limit: did you mean {NEAR[name]!r}?")
     try:
-        number = float(value)
+        number = float(value.removesuffix("%"))
     except ValueError:
         number = float("nan")
     if not name or not equals or not isfinite(number):
         raise BadInput(f"until {text!r} is no condition: write a metric or limit and a number, such as accuracy=0.9")
+    if name in BY_NAME and BY_NAME[name].share and number > 1:
+        raise BadInput(f"until {text!r} is above 1, which no share is: write {name}={written(number / 100)}")
+    if value.endswith("%"):
+        raise BadInput(f"until {text!r} has a unit: write a plain number, such as accuracy=0.9")
     if name in LIMITS and not number > 0:
         raise BadInput(f"until {text!r} is met before the first round: give a number above 0")
     return Goal(name, number)
@@ -104,7 +108,7 @@ class Until:
         if not self.goals:
             return ""
         self.spent["seconds"] = row.clock_s
-        self.spent["joules"] += row.compute_joule + row.radio_joule
+        self.spent["joules"] += row.joule
         self.spent["bits"] += row.uplink_bit
         for goal in self.goals:
             value = self.spent[goal.name] if goal.name in LIMITS else self._metric(goal, row)

@@ -14,7 +14,14 @@ from fedcell.plan.forecast import forecast
 from fedcell.record import read, resume
 from fedcell.until import Goal
 
-SMALL = {"model.name": "logistic", "world.n_devices": 6, "data.partition": "iid", "train.lr": 0.05, "train.steps": 4}
+SMALL = {
+    "model.name": "logistic",
+    "world.n_devices": 6,
+    "data.partition": "iid",
+    "train.lr": 0.05,
+    "train.steps": 4,
+    "world.idle_watt": 0.1,
+}
 
 
 def quantiles(found, *shares):
@@ -55,7 +62,7 @@ def test_costs_are_those_of_the_rounds_that_follow(pilot, tmp_path):
     whole = run("fedavg:scheduler=random,n_selected=3", "cell", {**SMALL, "rounds": 60}, out=tmp_path / "whole")[0]
     rounds = found.costs["rounds"]
     assert rounds.low <= rounds.median <= rounds.high
-    joules = np.cumsum(whole.columns["compute_joule"] + whole.columns["radio_joule"])
+    joules = np.cumsum(sum(whole.columns[f"{part}_joule"] for part in ("compute", "radio", "idle")))
     bits = np.cumsum(whole.columns["uplink_bit"])
     for n, *costs in zip(*(found.costs[name] for name in ("rounds", "seconds", "joules", "bits")), strict=True):
         if n < inf:
@@ -100,6 +107,8 @@ def test_the_command_prints_a_line_per_run(pilot, capsys):
     assert "interval" in capsys.readouterr().out
     assert main(["forecast", str(pilot.folder), "--until", "accuracy=0.9", "--rounds", "80", "--json"]) == 0
     (one,) = json.loads(capsys.readouterr().out)
+    assert main(["forecast", *[str(pilot.folder)] * 2, "--until", "accuracy=0.9", "--rounds", "80"]) == 0
+    assert capsys.readouterr().out.count(str(pilot.folder)) == 2  # equal labels would tell nothing apart
     assert set(one["costs"]) == {"rounds", "seconds", "joules", "bits"}
     assert main(["forecast", str(pilot.folder), "--until", "accuracy=0.9,joules=3"]) == 2
 

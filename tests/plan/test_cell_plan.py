@@ -15,7 +15,7 @@ from fedcell.errors import BadInput
 from fedcell.methods.parts.resources import plan as full_speed
 from fedcell.plan import reach
 from fedcell.plan.cell import LOOKS, draw, plan, who_can
-from fedcell.plan.show import save
+from fedcell.plan.show import save, text
 from fedcell.plan.untrained import MadeUp, looks_at_updates
 from fedcell.record import read, read_all
 from fedcell.resolve import resolve
@@ -53,7 +53,7 @@ NETWORKS = {  # smaller ones where the scenario's take long; what rounds cost fo
 
 
 def costs(rows):
-    return np.array([[row.round_s, row.compute_joule, row.radio_joule, row.uplink_bit] for row in rows])
+    return np.array([[row.round_s, row.compute_joule, row.radio_joule, row.joule, row.uplink_bit] for row in rows])
 
 
 def built(scenario, **changes):
@@ -82,15 +82,37 @@ def test_the_plan_of_every_scenario_is_its_simulation(scenario):
     assert compared >= min(len(choices), 2) - (len(choices) == 1 and "representativity" in scenario)
 
 
-@pytest.mark.parametrize("method", ["recycling:scheduler=gradient", "representativity:policy=gradient_norm"])
-def test_a_method_that_looks_at_updates_says_so(method):
-    scenario = method.partition(":")[0]
-    network = {"data.name": "digits", "model.name": "logistic", "train.batch_size": 8}
-    found = plan(method, scenario, network | {"world.n_devices": 30}, rounds=8)
-    assert found[0].notes == (LOOKS,)
-    assert not plan(scenario + ("" if scenario == "recycling" else ":policy=random"), scenario, network, rounds=4)[
-        0
-    ].notes
+DIGITS = {"data.name": "digits", "data.scaling": "unit", "model.name": "logistic", "train.batch_size": 8}
+
+
+@pytest.mark.parametrize(
+    ("method", "scenario"),
+    [
+        ("recycling:scheduler=gradient", "recycling"),
+        ("representativity:policy=gradient_norm", "representativity"),
+        ("power_of_choice", "cell"),
+        ("oort", "cell"),
+        ("fedavg+qsgd", "cell"),
+    ],
+)
+def test_a_method_that_looks_at_updates_says_so_and_can_be_trained(method, scenario):
+    settings = DIGITS | {"world.n_devices": 30}
+    (guess,) = plan(method, scenario, settings, rounds=12)
+    assert guess.notes == (LOOKS,)
+    assert "--train" in text([guess])
+    (exact,) = plan(method, scenario, settings, rounds=12, train=True)
+    found = resolve(scenarios.get(scenario), [method], settings | {"rounds": 12})
+    real = [row for row, _ in simulate(build_problem(found.config), found.methods[0].build())]
+    assert exact.round_s.mean == np.mean([row.round_s for row in real])
+    assert exact.round_joule.mean == np.mean([row.joule for row in real])
+    assert exact.round_bit.mean == np.mean([row.uplink_bit for row in real])
+    assert not exact.notes
+    assert (guess.round_joule, guess.round_bit) != (exact.round_joule, exact.round_bit)
+
+
+@pytest.mark.parametrize(("method", "scenario"), [("recycling", "recycling"), ("qfedavg", "cell")])
+def test_others_do_not(method, scenario):
+    assert not plan(method, scenario, DIGITS, rounds=4)[0].notes
 
 
 @pytest.mark.parametrize("buffers", ["average", "local", "frozen"])
@@ -207,7 +229,7 @@ def test_rounds_are_no_setting_of_a_plan():
         plan("fedavg", settings={"rounds": 3})
 
 
-SHORT = ["--set", "model.name=logistic", "--rounds", "3"]
+SHORT = ["--set", "model.name=logistic", "--set", "world.idle_watt=0.1", "--rounds", "3"]
 
 
 def test_the_command_plans_a_grid_and_draws_it(capsys, tmp_path):
@@ -228,7 +250,7 @@ def test_the_command_plans_a_grid_and_draws_it(capsys, tmp_path):
     for run in runs:
         one = found[run.label, run.config["world"]["bandwidth_hz"]]
         assert one["round_s"]["mean"] == pytest.approx(run.columns["round_s"].mean(), rel=1e-12)
-        joule = (run.columns["compute_joule"] + run.columns["radio_joule"]).mean()
+        joule = sum(run.columns[f"{part}_joule"] for part in ("compute", "radio", "idle")).mean()
         assert one["round_joule"]["mean"] == pytest.approx(joule, rel=1e-12)
 
 

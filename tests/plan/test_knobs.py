@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedcell.report.knobs import KnobPanel, KnobPoint, draw_knobs, save_knobs
+from fedcell.report.knobs import SHARE, KnobPanel, KnobPoint, draw_knobs, save_knobs
 from fedcell.report.table import TIMES
 
 NAN = float("nan")
@@ -35,6 +35,14 @@ def test_ranges_are_named_in_few_digits():
 def test_a_value_that_is_not_there_leaves_a_gap():
     figure = draw_knobs("x", [panel(("a", 1, 1.0), ("a", 2, NAN), ("a", 3, 2.0))])
     assert len(figure.axes[0].lines[0].get_xdata()) == 3
+
+
+def test_few_runs_are_drawn_one_by_one_and_shares_on_a_plain_axis():
+    points = [KnobPoint("a", 1, 0.1, NAN, NAN, [0.05, 0.15]), KnobPoint("a", 2, 0.9, NAN, NAN, [0.85, 0.95])]
+    share, time = draw_knobs("x", [KnobPanel("delivered", SHARE, points), KnobPanel("time", TIMES, points)]).axes
+    assert (share.get_yscale(), time.get_yscale()) == ("linear", "log")
+    drawn = sorted(round(float(y)) for line in share.lines for y in line.get_ydata())
+    assert drawn == [5, 10, 15, 85, 90, 95]
 
 
 @pytest.mark.parametrize("end", ["png", "pdf", "svg"])

@@ -22,7 +22,16 @@ from fedcell.types import Row
 from fedcell.until import LIMITS, Goal, Until, falls, read_goals, written_goals
 
 ROUNDS = 8
-CONFIG = override(SMALL, {"rounds": ROUNDS, "train.lr": 0.05})
+CONFIG = override(
+    SMALL,
+    {
+        "rounds": ROUNDS,
+        "train.lr": 0.05,
+        "world.downlink": "broadcast",
+        "world.idle_watt": 0.1,
+        "world.receive_watt": 0.1,
+    },
+)
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +50,10 @@ def lines(one):
 
 def spent(whole, name):
     columns = whole.columns
-    if name == "joules":
-        return np.cumsum(columns["compute_joule"] + columns["radio_joule"])
+    if name == "joules":  # listening and standing by as well, as in every table
+        parts = [columns[f"{part}_joule"] for part in ("compute", "radio", "receive", "idle")]
+        assert all(part.any() for part in parts)
+        return np.cumsum(sum(parts))
     return columns["clock_s"] if name == "seconds" else np.cumsum(columns["uplink_bit"])
 
 
@@ -113,6 +124,10 @@ def test_an_unknown_metric_fails_at_the_first_evaluation(tmp_path):
         ("accuracy=nan", "is no condition"),
         ("seconds=0", "before the first round"),
         ("joule=3", "did you mean 'joules'"),
+        ("acc=0.9", "did you mean 'accuracy'"),
+        ("accuracy=90", "write accuracy=0.9"),
+        ("accuracy=90%", "write accuracy=0.9"),
+        ("loss=1%", "has a unit"),
         ("accuracy=0.5,accuracy=0.6", "twice"),
     ],
 )
@@ -182,7 +197,7 @@ def test_records_from_before_the_setting_are_read(whole):
     assert to_dict(CONFIG)["until"] == ""
 
 
-names = st.sampled_from(["accuracy", "loss", *LIMITS])
+names = st.sampled_from(["perplexity", "loss", *LIMITS])  # shares end at 1
 
 
 @given(st.dictionaries(names, st.floats(1e-6, 1e6), max_size=5))

@@ -98,6 +98,22 @@ def test_the_figure_has_a_panel_per_cost(comparison, tmp_path):
     assert all(words in text for words in ("time to 80 %", "energy to 80 %", "world.radius_m", "fedprox"))
 
 
+def test_few_seeds_are_points_and_more_an_interval(comparison, monkeypatch, tmp_path):
+    drawn = []
+    monkeypatch.setattr("fedcell.report.over.save_knobs", lambda key, panels, *rest: drawn.append(panels[1].points))
+    save_over(comparison, "world.radius_m", tmp_path / "a.svg", 7.0)
+    more = [
+        a_run("fedavg", 3, accuracy, cost=3.0, world={"radius_m": m}) for m, accuracy in [(1e3, SLOW), (200.0, FAST)]
+    ]
+    save_over(compare([*runs(1000.0, SLOW), *runs(200.0, FAST), *more], targets=[0.8]), "world.radius_m", "a", 7.0)
+    two, three = ({point.knob: point for point in points if point.label == "fedavg"} for points in drawn)
+    assert sorted(two[200.0].single) == [4.0, 8.0]
+    assert np.isnan(two[200.0].low)
+    assert not two[400.0].single  # never gets there
+    assert not three[200.0].single
+    assert three[200.0].low < three[200.0].mean < three[200.0].high
+
+
 @given(arrays(np.float64, st.tuples(st.integers(1, 12), st.just(3)), elements=st.integers(0, 4).map(float)))
 def test_the_front_against_a_plain_loop(points):
     def beaten(mine):
@@ -122,6 +138,10 @@ def test_the_command_prints_knob_and_ranking(capsys, tmp_path):
     joules = [one["cost"]["energy"] for one in values["ranking"]]
     assert joules == sorted(joules)
     assert main([*flags, "--over", "world.bandwith_hz"]) == 2
+    assert main([*flags, "--rank", "energy", "--latex"]) == 2
+    capsys.readouterr()
+    assert main([*flags, "--rank", "money"]) == 2
+    assert capsys.readouterr().out == ""
 
 
 def test_lines_leave_out_settings_without_effect():

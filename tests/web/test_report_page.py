@@ -36,7 +36,7 @@ def data_of(path):
 def test_a_comparison_over_seeds(recorded, tmp_path):
     data = data_of(write(recorded, tmp_path / "all.html", "Two <seeds>"))
     assert data["title"] == "Two <seeds>"
-    assert [run["id"] for run in data["runs"]][:2] == ["seed1/fedavg", "seed1/fedprox-mu-0.5"]
+    assert [run["id"] for run in data["runs"]][:3] == ["seed1/fedavg", "seed2/fedavg", "seed1/fedprox-mu-0.5"]
     assert data["question"]["seeds"] == [1, 2]
     assert data["question"]["scenarios"][0]["summary"].startswith("One urban cell")
     assert len(data["maps"]) == 2  # one per seed
@@ -47,6 +47,13 @@ def test_a_comparison_over_seeds(recorded, tmp_path):
     assert first["totals"]["compute_joule"] == pytest.approx(record.columns["compute_joule"].sum(), rel=1e-5)
     assert [letters for _, letters in first["rows"]["letters"]] == record.columns["outcome"]
     assert data["notes"] == []
+
+
+def test_grids_are_in_numeric_order(tmp_path):
+    words = ["sweep", "fedavg", "--grid", "world.n_devices=10", "4", "--set", "model.name=logistic", "--rounds", "1"]
+    assert main([*words, "--workers", "1", "--quiet", "--out", str(tmp_path / "study")]) == 0
+    ids = [run["id"] for run in collect(tmp_path / "study")["runs"]]
+    assert ["n_devices-4" in ids[0], "n_devices-10" in ids[1]] == [True, True]
 
 
 def test_runs_are_held_against_each_other_with_the_cost_of_a_target(recorded, tmp_path):
@@ -92,7 +99,7 @@ def test_a_finished_run_that_lost_rows_is_left_out_and_said(runs, same_size):
     first, *rest = rows.read_bytes().splitlines(keepends=True)
     rows.write_bytes(first + b"x" * len(b"".join(rest)) * same_size)
     data = collect(runs)
-    assert [run["id"] for run in data["runs"]] == ["seed1/fedprox-mu-0.5", "seed2/fedavg", "seed2/fedprox-mu-0.5"]
+    assert [run["id"] for run in data["runs"]] == ["seed1/fedprox-mu-0.5", "seed2/fedprox-mu-0.5", "seed2/fedavg"]
     assert "seed1/fedavg is damaged (finished, but with 1 of 6 rows)" in data["notes"][0]
 
 

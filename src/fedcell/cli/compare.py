@@ -80,6 +80,8 @@ def run(args: Namespace) -> int:
 
     if args.json and args.latex:
         raise BadInput("--json and --latex both print to stdout: drop one of them")
+    if args.rank and args.latex:
+        raise BadInput("--latex has no ranking: drop --rank, or print it without --latex")
     width_inch = width_of(args.width)
     axes = [name.strip() for name in args.by.split(",") if name.strip()]
     report.check_figure(args.figure, axes)
@@ -94,6 +96,8 @@ def run(args: Namespace) -> int:
         labels=args.label,
     )
     by, extra = args.rank or "time", args.over or args.rank
+    if extra:
+        over.ranking(found, by)  # refuses what it cannot rank by before anything is printed
     if args.latex:
         print(report.comparison_latex(found))
     elif args.json:

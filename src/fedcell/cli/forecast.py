@@ -46,21 +46,22 @@ def text(found: "list[Forecast]") -> str:
     """A line per run, and what to keep in mind."""
     from ..report.table import BITS, JOULES, TIMES, aligned
 
-    header = ["method", "pilot", "chance", "rounds", "time", "energy", "uplink"]
+    unique = len({one.label for one in found}) == len(found)
+    names = [one.label if unique else str(one.folder) for one in found]
+    header = ["method" if unique else "run", "pilot", "chance", "rounds", "time", "energy", "uplink"]
     units = {"rounds": ((1.0, ""),), "seconds": TIMES, "joules": JOULES, "bits": BITS}
     rows = [
-        [one.label, str(one.pilot_rounds), f"{100 * one.chance:.0f} %"]
-        + [_between(one.costs[name], unit) for name, unit in units.items()]
-        for one in found
+        [name, str(one.pilot_rounds), f"{100 * one.chance:.0f} %"]
+        + [_between(one.costs[cost], unit) for cost, unit in units.items()]
+        for name, one in zip(names, found, strict=True)
     ]
     first = found[0]
     meaning = (
         f"to reach {first.goal}: median ({100 * first.confidence:g} % interval); chance: to get there within "
         f"{first.horizon} rounds"
     )
-    return "\n".join(
-        [*aligned([header, *rows]), "", meaning, *(f"{one.label}: {note}" for one in found for note in one.notes)]
-    )
+    notes = [f"{name}: {note}" for name, one in zip(names, found, strict=True) for note in one.notes]
+    return "\n".join([*aligned([header, *rows]), "", meaning, *notes])
 
 
 def _between(one: "Expected", units: Any) -> str:

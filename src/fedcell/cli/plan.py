@@ -82,6 +82,9 @@ def cell_flags(sub: ArgumentParser) -> None:
         default=0,
         help="every device holds so many, so that there may be more devices than samples (default: the data's split)",
     )
+    sub.add_argument(
+        "--train", action="store_true", help="play the rounds with training: exact where a plan says that it guesses"
+    )
     sub.add_argument("--json", action="store_true", help="the result as JSON on stdout")
     sub.add_argument(
         "--figure", metavar="FILE", action="append", default=[], help="draw the first grid into a .png, .pdf or .svg"
@@ -108,7 +111,8 @@ def run_cell(args: Namespace) -> int:
             raise BadInput(f"--{name} {getattr(args, name)} is too few: give {least} or more")
     seeds = None if args.seeds is None else read_seeds(args.seeds)
     settings, grid = read_pairs(args.set, "--set"), read_grid(args.grid)
-    plans = plan(args.methods, args.scenario, settings, grid, seeds=seeds, rounds=args.rounds, samples=args.samples)
+    drawn = {"seeds": seeds, "rounds": args.rounds, "samples": args.samples, "train": args.train}
+    plans = plan(args.methods, args.scenario, settings, grid, **drawn)
     print(json.dumps(plans_json(plans), indent=1, allow_nan=False) if args.json else text(plans))
     for path in args.figure:
         print(f"written: {save(plans, path)}", file=sys.stderr if args.json else sys.stdout)

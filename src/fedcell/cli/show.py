@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 HEADER = ("run", "method", "scenario", "seed", "state", "rounds")  # then scores and costs
 COSTS = ("time", "energy", "uplink")
 TEXTS = ("run", "method", "scenario", "state")  # columns of words, the others hold numbers
-MEANING = "{} time: {}. energy: of all devices, computing and sending. uplink: bits of all devices."
+MEANING = "{} time: {}. energy: of all devices. uplink: bits of all devices."
 SORTS: dict[str, Callable[["RunInfo"], Any]] = {
     "name": lambda info: 0,  # as they are found
     "method": lambda info: info.label,

@@ -54,7 +54,7 @@ def partition(
     if settings.partition != "counts" and n_devices > len(labels):
         raise BadInput(
             f"world.n_devices = {n_devices} but the data has {len(labels)} training samples: "
-            f"lower it to at most {len(labels)}"
+            f"lower it to at most {len(labels)} (fedcell plan --samples N goes further)"
         )
     rng = stream(seed, SETUP, "partition")
     if settings.partition == "given":

@@ -8,7 +8,7 @@ from typing import Any
 from ..errors import BadInput
 from ..options import written
 from ..record.files import nulled
-from ..report.knobs import KnobPanel, KnobPoint, save_knobs
+from ..report.knobs import SHARE, KnobPanel, KnobPoint, save_knobs
 from ..report.table import BITS, JOULES, TIMES, Units, aligned, human
 from .cell import CellPlan, Spread
 
@@ -21,7 +21,7 @@ MEANING = (
 PANELS: tuple[tuple[str, str, Units], ...] = (
     ("round_s", "time of a round", TIMES),
     ("round_joule", "energy of a round", JOULES),
-    ("delivered_share", "delivered (%)", ((0.01, ""),)),
+    ("delivered_share", "delivered (%)", SHARE),
     ("heard", "devices heard", ((1.0, ""),)),
 )
 
@@ -33,10 +33,8 @@ def text(plans: Sequence[CellPlan]) -> str:
     rows = [header, *(_cells(one, keys) for one in plans)]
     first = plans[0]
     seeds = f"{len(first.seeds)} seeds" if len(first.seeds) > 1 else f"seed {first.seeds[0]}"
-    lines = [
-        f"{first.scenario}: {first.n_devices} devices, {first.rounds} rounds drawn on {seeds}, nothing trained",
-        "",
-    ]
+    drawn = f"{first.n_devices} devices, {first.rounds} rounds drawn on {seeds}"
+    lines = [f"{first.scenario}: {drawn}, {'trained' if first.trained else 'nothing trained'}", ""]
     return "\n".join([*lines, *aligned(rows), "", MEANING, *_remarks(plans, keys)])
 
 
@@ -79,7 +77,7 @@ def _remarks(plans: Sequence[CellPlan], keys: Sequence[str]) -> list[str]:
             if reasons and one.selected:
                 words = ", ".join(f"{count:g} {reason}" for reason, count in reasons.items())
                 lines.append(f"{name}: {sum(reasons.values()):g} devices {what} ({words})")
-        lines += [f"{name}: {note}" for note in one.notes]
+        lines += [f"{name}: {note}; --train plays the rounds with training" for note in one.notes]
     return ["", *dict.fromkeys(lines)] if lines else []
 
 

@@ -20,11 +20,11 @@ from ..types import Floats, Ints, Method, Problem, Row, Snapshot, Start, Store, 
 
 N_KINDS = 16  # different rows that devices send in turns
 SIZE = 1e-3  # standard deviation of their entries
-PROBED_ROUNDS = 6  # to see whether a method looks at updates
-SCALES = {  # of the rows, by what they are for; scales of 0 make all of them zero
+PROBED_ROUNDS = 30  # to see whether a method looks at updates; losses are known once devices have had a turn
+SCALES = {  # of the rows, by what they are for; large ones move losses, scales of 0 make all rows zero
     "plan": np.ones(N_KINDS),
-    "rising": np.geomspace(0.1, 10.0, N_KINDS),
-    "falling": np.geomspace(10.0, 0.1, N_KINDS),
+    "rising": np.geomspace(0.1, 1000.0, N_KINDS),
+    "falling": np.geomspace(1000.0, 0.1, N_KINDS),
     "nothing": np.zeros(N_KINDS),
 }
 
@@ -94,14 +94,19 @@ def untrained(problem: Problem, purpose: str = "plan") -> Problem:
     return problem._replace(learner=learner, world=world)
 
 
+def unjudged(method: Method) -> Method:
+    """The method without evaluations."""
+    return method._replace(evaluate=lambda *given: {})
+
+
 def play(problem: Problem, method: Method, purpose: str = "plan") -> Iterator[tuple[Row, Snapshot]]:
     """Every round of a problem without training or evaluation: its row and the state after it."""
-    return simulate(untrained(problem, purpose), method._replace(evaluate=lambda *given: {}))
+    return simulate(untrained(problem, purpose), unjudged(method))
 
 
 def looks_at_updates(problem: Problem, method: Method, rounds: int = PROBED_ROUNDS) -> bool:
     """Whether costs or choices of a method depend on what devices send, seen in the first rounds."""
     short = problem._replace(n_rounds=min(rounds, problem.n_rounds))
-    found = ([row._replace(metrics={}) for row, _ in play(short, method, purpose)] for purpose in SCALES)
-    first = next(found)
-    return any(other != first for other in found)
+    played = zip(*(play(short, method, purpose) for purpose in SCALES), strict=True)
+    # All of a row but its metrics, which are last.
+    return any(len({row[:-1] for row, _ in together}) > 1 for together in played)

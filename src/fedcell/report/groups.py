@@ -49,7 +49,7 @@ def repeats(
             _refuse_other(runs[seed], record, notes)
         runs.setdefault(seed, record)
     firsts = [next(iter(runs.values())) for runs in found.values()]
-    varied = _varied([flat(one.config) for one in firsts])
+    varied = differing([flat(one.config) for one in firsts])
     texts = [one.label for one in firsts]
     names = full_names(firsts, varied)
     short, shared = short_labels(names, texts) if names else ([], [])
@@ -169,7 +169,7 @@ def _refuse_other(one: Record, other: Record, notes: list[str]) -> None:
     notes.append(f"{other.folder} is the same run as {one.folder}, which is used")
 
 
-def _varied(configs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def differing(configs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Of every config the settings that differ between any two; a seed is none."""
     keys = dict.fromkeys(key for config in configs for key in config if key != "seed")
     many = [key for key in keys if len({json.dumps(config.get(key)) for config in configs}) > 1]

@@ -16,7 +16,8 @@ if TYPE_CHECKING:  # matplotlib takes a while to import and is needed by whoever
     from matplotlib.figure import Figure
 
 WIDE = 20.0  # values whose largest is so many times the smallest get a logarithmic axis
-TALL = 5.0  # the same upwards
+TALL = 5.0  # the same upwards, except for shares
+SHARE: Units = ((0.01, ""),)  # in %
 
 
 class KnobPoint(NamedTuple):
@@ -27,6 +28,7 @@ class KnobPoint(NamedTuple):
     mean: float
     low: float
     high: float
+    single: Sequence[float] = ()  # values to draw one by one instead of an interval
 
 
 class KnobPanel(NamedTuple):
@@ -35,7 +37,6 @@ class KnobPanel(NamedTuple):
     title: str
     units: Units
     points: Sequence[KnobPoint]
-    share: bool = False  # of a whole, which no logarithmic axis suits
 
 
 def save_knobs(key: str, panels: Sequence[KnobPanel], path: str | Path, width_inch: float = PAGE_INCH) -> Path:
@@ -68,11 +69,13 @@ def draw_knobs(key: str, panels: Sequence[KnobPanel], width_inch: float = PAGE_I
 
 
 def _draw_panel(ax: "Axes", key: str, panel: KnobPanel) -> None:
+    from matplotlib.ticker import LogFormatter
+
     knobs = _sorted(list(dict.fromkeys(point.knob for point in panel.points)))
     number = all(_is_number(knob) for knob in knobs)
     at = {knob: float(knob) if number else float(place) for place, knob in enumerate(knobs)}
     found = [abs(point.mean) for point in panel.points if isfinite(point.mean)] or [1.0]
-    logarithmic = not panel.share and min(found) > 0 and max(found) > TALL * min(found)
+    logarithmic = panel.units != SHARE and min(found) > 0 and max(found) > TALL * min(found)
     size, unit = scale((min(found) * max(found)) ** 0.5 if logarithmic else max(found), panel.units)
     for index, label in enumerate(dict.fromkeys(point.label for point in panel.points)):
         mine = sorted((point for point in panel.points if point.label == label), key=lambda point: at[point.knob])
@@ -80,12 +83,17 @@ def _draw_panel(ax: "Axes", key: str, panel: KnobPanel) -> None:
         mark = MARKERS[index % len(MARKERS)]
         x = [at[point.knob] for point in mine]
         ax.plot(x, [point.mean / size for point in mine], marker=mark, ms=4, lw=1.2, label=shorten(label, 60), **look)
+        for point in mine:
+            ones = [value / size for value in point.single]
+            ax.plot([at[point.knob]] * len(ones), ones, mark, ms=2.5, color=look["color"], alpha=0.6)
         low, high = ([getattr(point, name) / size for point in mine] for name in ("low", "high"))
         if logarithmic:  # an interval may reach below 0, which such an axis has no place for
             low = [max(value, min(found) / size / WIDE) for value in low]
         ax.fill_between(x, low, high, color=look["color"], alpha=0.15, linewidth=0)
     if logarithmic:
         ax.set_yscale("log")
+        ax.yaxis.set_major_formatter(LogFormatter())  # 200 instead of 2 x 10^2
+        ax.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1.5, 0.5)))
     ax.set_ylabel(panel.title + (f" ({unit})" if unit else ""), color=INK)
     ax.set_xlabel(key, color=INK)
     if not number:

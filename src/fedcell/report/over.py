@@ -18,7 +18,8 @@ from ..scenarios import Config, without_effect
 from ..types import Bools, Floats
 from .comparison import Comparison, Group, Measure
 from .costs import COSTS
-from .knobs import KnobPanel, KnobPoint, ends_of, save_knobs
+from .figure import FEW
+from .knobs import SHARE, KnobPanel, KnobPoint, ends_of, save_knobs
 from .quantities import PERCENT, REACH
 from .table import Units, aligned, human
 
@@ -222,8 +223,8 @@ def save_over(comparison: Comparison, key: str, path: str | Path, width_inch: fl
     """Draw the best score and the costs of the first target over a knob; runs that never get there leave gaps."""
     found = over(comparison, key)
     metric = comparison.metric
-    title, units = (f"best {metric.title} (%)", ((0.01, ""),)) if metric.share else (f"best {metric.title}", PLAIN)
-    panels = [KnobPanel(title, units, [_point(one, f"{metric.name}_best") for one in found], metric.share)]
+    title, units = (f"best {metric.title} (%)", SHARE) if metric.share else (f"best {metric.title}", PLAIN)
+    panels = [KnobPanel(title, units, [_point(one, f"{metric.name}_best") for one in found])]
     for name in RANKED[:3] if comparison.targets else ():
         target = comparison.targets[0]
         title, units = TITLES[name]
@@ -234,5 +235,9 @@ def save_over(comparison: Comparison, key: str, path: str | Path, width_inch: fl
 
 def _point(one: KnobGroup, quantity: str) -> KnobPoint:
     found = one.group.measures[quantity]
-    mean, low, high, _ = found.estimate if not found.censored else (nan, nan, nan, 0)
+    if found.censored:
+        return KnobPoint(one.line, one.knob, nan, nan, nan)
+    mean, low, high, n = found.estimate
+    if n < FEW:  # a Student interval of two values covers the panel
+        return KnobPoint(one.line, one.knob, mean, nan, nan, found.values[np.isfinite(found.values)].tolist())
     return KnobPoint(one.line, one.knob, mean, low, high)

@@ -156,6 +156,12 @@ class Row(NamedTuple):
     outcome: str  # one letter per device, see Outcome
     metrics: Mapping[str, float]  # those of the task when evaluated, and a method's own columns
 
+    @property
+    def joule(self) -> float:
+        """Energy of all devices, for listening and standing by as well."""
+        other = self.metrics.get("receive_joule", 0.0) + self.metrics.get("idle_joule", 0.0)
+        return self.compute_joule + self.radio_joule + other
+
 
 class Snapshot(NamedTuple):
     """Everything a run needs to resume from here: the state before round `round`."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import methods, scenarios
+from .. import methods, options, scenarios
 from ..errors import BadInput, FedcellError
 from ..record.files import refuse_folder, write_asked
 from ..record.folder import ENDED, Status, shortage
@@ -12,6 +12,8 @@ from ..record.index import RunInfo, find
 from ..record.reading import read
 from ..report import compare, comparison_lines
 from ..report.comparison import COLUMNS
+from ..report.groups import differing
+from ..report.labels import in_order
 from ..report.side_by_side import sections
 from ..version import __version__
 from . import claims, page, runs
@@ -84,7 +86,8 @@ def _read(found: Sequence[RunInfo]) -> tuple[list[RunInfo], list[Follower], list
         else:
             infos.append(info)
             readers.append(reader)
-    return infos, readers, damage
+    order = in_order([info.label for info in infos], differing([options.flat(info.config) for info in infos]))
+    return [infos[index] for index in order], [readers[index] for index in order], damage
 
 
 def _question(infos: Sequence[RunInfo]) -> dict[str, Any]:
