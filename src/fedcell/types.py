@@ -362,6 +362,12 @@ class Row(NamedTuple):
     outcome: str  # one letter per device, see Outcome
     metrics: Mapping[str, float]  # those of the task when evaluated, and a method's own columns
 
+    @property
+    def joule(self) -> float:
+        """Energy of all devices: computing and sending; listening and standing by if the world counts them."""
+        more = self.metrics.get("receive_joule", 0.0) + self.metrics.get("idle_joule", 0.0)
+        return self.compute_joule + self.radio_joule + more
+
 
 class Snapshot(NamedTuple):
     """Everything a run needs to go on from here: the state before round `round`."""

@@ -104,7 +104,7 @@ class Until:
         if not self.goals:
             return ""
         self.spent["seconds"] = row.clock_s
-        self.spent["joules"] += row.compute_joule + row.radio_joule
+        self.spent["joules"] += row.joule
         self.spent["bits"] += row.uplink_bit
         for goal in self.goals:
             value = self.spent[goal.name] if goal.name in LIMITS else self._metric(goal, row)

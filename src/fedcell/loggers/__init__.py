@@ -153,12 +153,12 @@ def values(row: Row, totals: dict[str, float]) -> dict[str, float]:
     """What is logged of a row: its metrics, its round, and totals so far, which are kept in `totals`."""
     for name in ("compute_joule", "radio_joule", "uplink_bit"):
         totals[name] = totals.get(name, 0.0) + getattr(row, name)
+    totals["energy_joule"] = totals.get("energy_joule", 0.0) + row.joule
     return {
         **row.metrics,
         "round/seconds": row.round_s,
         "round/selected": float(row.n_selected),
         "round/delivered": float(row.n_delivered),
         **{f"total/{name}": value for name, value in totals.items()},
-        "total/energy_joule": totals["compute_joule"] + totals["radio_joule"],
         "total/simulated_s": row.clock_s,
     }

@@ -17,6 +17,7 @@ from ..errors import BadInput
 from ..record import read
 from ..record.folder import specs
 from ..record.prepare import rebuild, reconfigure
+from ..record.totals import joules
 from ..scenarios import build_problem
 from ..types import Floats, Row
 from ..until import LIMITS, Goal, falls, reached
@@ -114,7 +115,7 @@ def _spent(columns: Mapping[str, Floats]) -> dict[str, Floats]:
     return {
         "rounds": columns["round"] + 1.0,
         "seconds": columns["clock_s"],
-        "joules": np.cumsum(columns["compute_joule"] + columns["radio_joule"]),
+        "joules": joules(columns),
         "bits": np.cumsum(columns["uplink_bit"]),
     }
 
@@ -145,5 +146,5 @@ def _each(rows: list[Row], name: str) -> Floats:
     if name == "seconds":
         return np.array([row.round_s for row in rows])
     if name == "joules":
-        return np.array([row.compute_joule + row.radio_joule for row in rows])
+        return np.array([row.joule for row in rows])
     return np.array([row.uplink_bit if name == "bits" else 1.0 for row in rows])

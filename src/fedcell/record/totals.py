@@ -58,6 +58,17 @@ LATER = ("downlink_bit", "receive_joule", "idle_joule")  # totals, and metrics o
 COLUMNS = (*LATER, "clock_s", "compute_joule", "radio_joule", "uplink_bit", "n_delivered", "n_selected")
 
 
+def joules(columns: Mapping[str, Any]) -> Any:
+    """Energy of all devices after each round, `[n_rounds]`: as `Row.joule`, added up."""
+    import numpy as np
+
+    spent = columns["compute_joule"] + columns["radio_joule"]
+    for name in ("receive_joule", "idle_joule"):
+        if name in columns:
+            spent = spent + np.nan_to_num(columns[name])
+    return np.cumsum(spent)
+
+
 def total(columns: Mapping[str, Any], metric: Metric) -> Totals:
     """The totals of a run from its columns: `COLUMNS`, the metric that leads, or more."""
     import numpy as np  # totals on file are read without it

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..record import Record
+from ..record.totals import joules
 from ..types import Floats, Ints
 from .table import BITS, JOULES, TIMES, Units
 
@@ -44,11 +45,7 @@ def measured(record: Record, metric: str) -> tuple[Ints, Floats]:
 def _energy(record: Record) -> Floats:
     if record.clock == "measured":  # joules are not
         return np.full(len(record.columns["round"]), np.nan)
-    spent = record.columns["compute_joule"] + record.columns["radio_joule"]
-    for name in ("receive_joule", "idle_joule"):
-        if name in record.columns:
-            spent = spent + np.nan_to_num(record.columns[name])
-    return np.asarray(np.cumsum(spent))
+    return joules(record.columns)
 
 
 COSTS = (

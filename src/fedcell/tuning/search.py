@@ -16,6 +16,7 @@ from .. import scenarios
 from ..errors import BadInput, FedcellError
 from ..record import RunInfo, Watch, read, silent
 from ..record.files import explained, locked, occupied, present, read_json, write_json
+from ..record.totals import joules
 from ..sweeps import carry_out, plan
 from ..until import LIMITS, Goal, falls, reached, read_goals, written_goals
 from .space import Knob, read_space
@@ -259,7 +260,7 @@ def cost_to(folder: Path, goal: Goal, cost: str) -> tuple[float, float]:
     best = values[there].min() if falls(goal.name) else values[there].max()
     spent = {
         "seconds": columns["clock_s"],
-        "joules": np.cumsum(columns["compute_joule"] + columns["radio_joule"]),
+        "joules": joules(columns),
         "bits": np.cumsum(columns["uplink_bit"]),
         "rounds": columns["round"] + 1.0,
     }[cost]
