@@ -26,8 +26,8 @@ from .untrained import looks_at_updates, play
 ROUNDS = 100  # drawn if nobody says how many
 LOOKS = "its decisions look at what devices learn, so a plan with made-up updates is a guess: trust a short run"
 LINK = (
-    "with world.link=nr, decisions count on the mean number of attempts, and closed forms assume that the link loses as "
-    "much to Shannon's bound at any power or share of the band as at full power; rounds are played with drawn attempts"
+    "with world.link=nr, decisions count on the mean number of attempts, and closed forms assume that the link loses "
+    "as much to Shannon's bound at any power or share of the band as at full power; rounds are played as attempts fall"
 )
 LENGTHS = (
     "over the air, powers follow the lengths of updates, which a plan makes up: joules are a guess, seconds are not"
