@@ -193,9 +193,10 @@ def test_what_an_option_needs_can_be_had() -> None:
     for settings in (Config(), *(methods.load(name).Config() for name in methods.names())):
         found = {key: entry for key, entry, _ in keys(settings)}
         unused_settings(settings, list(found))  # every name is that of a setting
-        for key, entry in found.items():
-            name, words = re.split("!?=", entry.metadata["needs"] or "=")
-            choices = found[key.removesuffix(entry.name) + name].metadata["choices"] if name else ()
+        every = [(key, entry, one) for key, entry in found.items() for one in entry.metadata["needs"].split()]
+        for key, entry, needs in every:
+            name, words = re.split("!?=", needs)
+            choices = found[key.removesuffix(entry.name) + name].metadata["choices"]
             assert not choices or set(words.split("|")) <= set(choices), key
 
 

@@ -86,7 +86,9 @@ class Law:
             Law.table(self.source.partition("#")[0])  # says what is wrong if the file cannot be read
             raise BadInput(f"the table @{self.source} changed since it was recorded: restore it, or start a new run")
         if len(self.values) != size:
-            raise BadInput(f"the table @{self.source} has {len(self.values)} lines, not {size}: write one for each")
+            raise BadInput(
+                f"the table @{self.source} has {len(self.values)} lines, not {size}: write one per device, or per block"
+            )
         return np.array(self.values)
 
 

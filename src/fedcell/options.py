@@ -55,7 +55,8 @@ def option(
 
     Limits hold for every number of a list or law. Numbers are finite unless `infinite` allows `inf` within the limits,
     and no larger than float32 can hold.
-    `needs` says when the option counts, by another one of its class: `access=block|own_band`, or `scheduler!=all`.
+    `needs` says when the option counts, by another one of its class: `access=block|own_band`, or `scheduler!=all`;
+    several conditions stand apart by blanks.
     `before` is what records from before the option meant, if that is not the default.
     """
     limits = {"above": above, "least": least, "most": most, "infinite": infinite}

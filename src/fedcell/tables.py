@@ -97,6 +97,15 @@ def within(file: File, line: Line, column: str, low: float, high: float = inf) -
     return value
 
 
+def whole_number(file: File, line: Line, column: str, low: float, high: float = inf) -> float:
+    """The number in a cell, which must be a whole one between two limits."""
+    value = within(file, line, column, low, high)
+    if value != int(value):
+        span = f"from {low:g} to {high:g}" if high < inf else f"from {low:g}"
+        raise BadInput(f"{file.path!r} line {line.number}: {column} = {value:g}: write a whole number {span}")
+    return value
+
+
 @lru_cache(maxsize=32)
 def _parsed(path: str, data: bytes) -> tuple[tuple[str, ...], tuple[Line, ...]]:
     try:

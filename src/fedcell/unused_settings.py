@@ -16,16 +16,17 @@ def unused_settings(settings: Any, given: Collection[str], where: str = "") -> d
 
 def _why(found: Mapping[str, tuple[Field[Any], Any]], key: str, where: str) -> str:
     entry, value = found[key]
-    if not (needs := entry.metadata.get("needs")):
-        return ""
-    name, equals, listed = re.split("(!?=)", needs)
-    other, words = key.removesuffix(entry.name) + name, listed.split("|")
-    switch, now = found[other]
-    if (written(now) in words) == (equals == "="):
-        return ""
-    fits = words if equals == "=" else [one for one in switch.metadata["choices"] if one not in words]
-    fix = f"set {where}{other}={' or '.join(fits)}" if fits else f"change {where}{other}"
-    return f"{where}{key} = {written(value)} changes nothing while {where}{other} = {written(now)}: {fix}"
+    for needs in entry.metadata.get("needs", "").split():
+        name, equals, listed = re.split("(!?=)", needs)
+        other, words = key.removesuffix(entry.name) + name, listed.split("|")
+        switch, now = found[other]
+        if (written(now) in words) == (equals == "="):
+            continue
+        fits = words if equals == "=" else [one for one in switch.metadata["choices"] if one not in words]
+        fix = f"set {where}{other}={' or '.join(fits)}" if any(fits) else f"change {where}{other}"
+        fix = f"leave {where}{other} empty" if fits == [""] else fix
+        return f"{where}{key} = {written(value)} changes nothing while {where}{other} = {written(now)}: {fix}"
+    return ""
 
 
 def notices(found: Iterable[Mapping[str, str]]) -> list[str]:

@@ -9,13 +9,14 @@ import pytest
 import torch
 from torch import nn
 
+import fedcell
 from fedcell import radio, scenarios, world
 from fedcell.cli import main
 from fedcell.errors import BadInput
 from fedcell.methods.parts.resources import plan as full_speed
 from fedcell.plan import reach
-from fedcell.plan.cell import LOOKS, draw, plan, who_can
-from fedcell.plan.show import save, text
+from fedcell.plan.cell import LINK, LOOKS, draw, plan, who_can
+from fedcell.plan.show import as_json, save, text
 from fedcell.plan.untrained import MadeUp, looks_at_updates
 from fedcell.record import read, read_all
 from fedcell.resolve import resolve
@@ -192,14 +193,60 @@ def test_why_devices_cannot_take_part(small, changes, reason):
 
 
 def test_nobody_is_heard_who_cannot_take_part():
-    for scenario in ("blocks", "cells", "video", "recycling_printed"):
+    for scenario in ("blocks", "cells", "video", "recycling_printed", "city"):
         problem, choices = built(scenario)
-        able = who_can(problem).able
+        able = None
         for label, method in choices.items():
             if "pruning" in label:  # parts of a model are smaller than an update
                 continue
-            heard = (draw(problem, method).fate == ord("D")).any(axis=0)
+            drawn = draw(problem, method)
+            able = who_can(problem, drawn.begun_s).able if able is None else able  # rounds of a city last equally long
+            heard = (drawn.fate == ord("D")).any(axis=0)
             assert not (heard & ~able).any(), (scenario, label)
+
+
+@pytest.mark.parametrize("downlink", ["none", "broadcast", "unicast"])
+@pytest.mark.parametrize("link", ["shannon", "nr"])
+def test_times_and_listening_are_those_of_a_device_that_is_asked_alone(small, link, downlink):
+    """With the attempts of the link, the cycles of a step itself and the way down, at full clock and power."""
+    changes = {
+        "world.n_devices": 30,
+        "world.link": link,
+        "world.downlink": downlink,
+        "world.downlink_bandwidth_hz": 2e5,
+        "world.receive_watt": 0.5,
+        "world.step_cycles": "1e6~1e9",
+        "world.radius_m": 4000,
+        "world.deadline_s": 0.15,
+        "world.bandwidth_hz": 1e5,
+        "world.energy_per_round_joule": 0.02,
+        "data.partition": "iid",
+    }
+    problem = small(changes)
+    observation, _ = world.observe(problem.world, world.start(problem.world, problem.seed), problem.seed, 0)
+    found = reach.look(problem.world, observation, problem.train.batch_size).astype(bool)
+    in_time, listens = np.zeros(30, dtype=bool), np.zeros(30)
+    for k in range(30):
+        alone = full_speed(problem, observation, np.arange(30) == k, 1, float(problem.train.batch_size))
+        down = radio.downlink.download(problem.world, observation, alone)
+        compute_s, upload_s = radio.times(problem.world, observation, alone)
+        heard_s, listens[k] = (0.0, 0.0) if down is None else (down.seconds[k], down.joule[k])
+        in_time[k] = heard_s + compute_s[k] + upload_s[k] <= 0.15
+    assert (found[1] == in_time).all()
+    assert 0 < in_time.sum() < 30
+    assert not found[2][listens > 0.02].any()
+    assert (listens > 0.02).any() == (downlink != "none")
+
+
+def test_who_can_is_asked_at_the_hours_of_the_rounds(small, tmp_path):
+    """A device that is off when a run begins, and on later, is able; one that is off all day is absent."""
+    path = tmp_path / "states.csv"
+    rows = ["0,0,0,0", "0,3600,1,0", *(f"{k},0,1,0" for k in range(1, 5)), "5,0,0,0"]
+    path.write_text("\n".join(["device,clock_s,on,plugged", *rows]))
+    settings = {"world.traces": str(path), "world.n_devices": 6, "world.deadline_s": 1800, "world.clock": "deadline"}
+    (one,) = plan("fedavg", "cell", settings, rounds=4)
+    assert (one.able, one.unable) == (5.0, {"absent": 1.0})
+    assert (one.heard, one.unheard) == (5.0, {"never asked": 1.0})
 
 
 # ---------------------------------------------------------------- plans
@@ -215,6 +262,33 @@ def test_spreads_seeds_and_batteries():
     assert long.first_empty_round > 30  # at the mean pace
     (ever,) = plan("fedavg", "cell", settings | {"world.battery_joule": "inf"}, rounds=3)
     assert ever.first_empty_round == np.inf
+
+
+def test_the_way_down_and_standing_by_are_in_the_plan(tmp_path):
+    """Energies and bits of all kinds, as a run counts them, in text and JSON; and what the link lets methods assume."""
+    settings = {
+        "world.downlink": "unicast",
+        "world.receive_watt": 1,
+        "world.idle_watt": 0.1,
+        "world.harvest_watt": 1e-3,
+        "world.battery_joule": 1e4,
+        "world.link": "nr",
+        "model.name": "logistic",
+    }
+    (one,) = plan("fedavg", "cell", settings, rounds=3)
+    (run,) = fedcell.run("fedavg", "cell", settings | {"rounds": 3}, out=str(tmp_path / "run"))
+    for name in ("downlink_bit", "receive_joule", "idle_joule"):
+        assert getattr(one, name) == pytest.approx(run.columns[name].mean(), rel=1e-12)
+        assert getattr(one, name) > 0
+    parts = [run.columns[name].mean() for name in ("compute_joule", "radio_joule", "receive_joule", "idle_joule")]
+    assert one.round_joule.mean == pytest.approx(sum(parts), rel=1e-12)
+    assert one.first_empty_round == np.inf  # a battery that is charged has no pace that lasts
+    assert one.notes == (LINK,)
+    shown = text([one])
+    assert all(word in shown for word in ("downlink", "receive", "idle", "closed forms assume"))
+    assert as_json([one])[0]["idle_joule"] == one.idle_joule
+    (plain,) = plan("fedavg", "cell", {"model.name": "logistic"}, rounds=3)
+    assert "idle" not in text([plain])
 
 
 def test_more_devices_than_samples():

@@ -129,8 +129,16 @@ def test_a_device_that_is_off_is_not_available_and_comes_back_charged(tmp_path: 
     assert observe(world, later._replace(clock_s=8000.0), 1, 1)[0].available.tolist() == [False, True]
 
 
-def test_a_state_is_on_or_off(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("0,0,2,0", "line 2: on = 2: write a finite number from 0 to 1"),
+        ("0,0,1,0.5", "line 2: plugged = 0.5: write a whole number from 0 to 1"),
+        ("0,90000,1,0", r"line 2: clock_s = 90000 is after world\.trace_period_s = 86400"),
+    ],
+)
+def test_bad_states_are_refused_with_their_line(tmp_path: Path, line: str, message: str) -> None:
     path = tmp_path / "bad.csv"
-    path.write_text("device,clock_s,on,plugged\n0,0,2,0\n")
-    with pytest.raises(BadInput, match="line 2: on = 2: write a finite number from 0 to 1"):
+    path.write_text(f"device,clock_s,on,plugged\n{line}\n")
+    with pytest.raises(BadInput, match=message):
         on_now(WorldConfig(n_devices=1, traces=File.of(str(path))), 0.0)

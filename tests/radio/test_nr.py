@@ -113,6 +113,10 @@ def test_an_upload_costs_its_attempts_in_seconds_joules_and_bits() -> None:
     assert uplink.outcome[0] == Outcome.DELIVERED
     assert uplink.outcome[3] == Outcome.OUTAGE  # hopeless, so nothing is sent
     assert uplink.radio_joule[3] == 0
+    hurried = transmit(world, observation, decision._replace(deadline_s=1e4), seed=1)
+    assert (hurried.outcome == uplink.outcome).all()  # nor does it send until a deadline
+    assert (hurried.radio_joule == uplink.radio_joule).all()
+    assert hurried.round_s == uplink.round_s
     assert mean_s[0] == pytest.approx(uplink.upload_s[0], rel=0.05)
 
 

@@ -207,14 +207,15 @@ def test_conditions_are_read_back_as_written(goals):
     assert {goal.name for goal in read_goals(text)} == set(goals)
 
 
-@given(st.lists(st.tuples(*[st.floats(0, 10)] * 4), min_size=1, max_size=20), st.sampled_from(["seconds", "joules"]))
+@given(st.lists(st.tuples(*[st.floats(0, 10)] * 5), min_size=1, max_size=20), st.sampled_from(["seconds", "joules"]))
 def test_the_first_row_that_meets_a_condition_is_named(values, name):
     rows, clock_s, joules = [], 0.0, 0.0
     totals = []
-    for n, (seconds, compute, radio, bits) in enumerate(values):
-        clock_s, joules = clock_s + seconds, joules + compute + radio
+    for n, (seconds, compute, radio, bits, more) in enumerate(values):
+        listening_and_idle = {"receive_joule": 0.25 * more, "idle_joule": 0.75 * more} if n % 2 else {}
+        clock_s, joules = clock_s + seconds, joules + (compute + radio + sum(listening_and_idle.values()))
         totals.append({"seconds": clock_s, "joules": joules}[name])
-        rows.append(Row(n, clock_s, seconds, 1, 1, compute, radio, bits, "D", {}))
+        rows.append(Row(n, clock_s, seconds, 1, 1, compute, radio, bits, "D", listening_and_idle))
     found = Until([Goal(name, 15.0)]).after_all(rows)
     first = next((n for n, total in enumerate(totals) if total >= 15.0), None)
     assert (f"after {first + 1} rounds" in found) if first is not None else not found

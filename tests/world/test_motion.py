@@ -76,8 +76,8 @@ def test_tracks_are_read_between_their_points(tmp_path: Path) -> None:
     for t in (0.0, 4.0, 10.0, 25.0, 99.0):
         x, y = np.interp(t, [0, 10, 30], [0, 100, 100]), np.interp(t, [0, 10, 30], [0, 0, 40])
         assert positions_m(settings, 1, t) == pytest.approx(np.array([[x, y], [50.0, 60.0]]))
-    again = replace(settings, track_period_s=20.0)
-    assert positions_m(again, 1, 24.0) == pytest.approx(positions_m(again, 1, 4.0))
+    again = replace(settings, track_period_s=40.0)
+    assert positions_m(again, 1, 44.0) == pytest.approx(positions_m(again, 1, 4.0))
     assert positions_m(replace(settings, start_s=4.0), 1, 0.0) == pytest.approx(positions_m(settings, 1, 4.0))
 
 
@@ -89,19 +89,23 @@ def test_tracks_are_read_between_their_points(tmp_path: Path) -> None:
         ("device,clock_s,x_m,y_m\n0,5,1,1\n0,5,2,2\n1,0,0,0\n", "line 3: clock_s = 5 of device 0 is not after 5"),
         ("device,clock_s,x_m,y_m\n0,-1,1,1\n", "line 2: clock_s = -1: write a finite number of at least 0"),
         ("device,clock_s,x_m,y_m\n2,0,1,1\n", "line 2: device = 2: write a finite number from 0 to 1"),
-        ("device,clock_s,x_m,y_m\n0.5,0,1,1\n", "whole number"),
+        ("device,clock_s,x_m,y_m\n0.5,0,1,1\n", "line 2: device = 0.5: write a whole number from 0 to 1"),
+        ("device,clock_s,x_m,y_m\n0,0,1,1\n1,0,nan,1\n", "line 3: x_m = 'nan' is no number"),
+        ("device,clock_s,x_m,y_m\n0,0,1,1\n1,99,1,1\n", r"line 3: clock_s = 99 is after world\.track_period_s = 50"),
     ],
 )
 def test_bad_tracks_are_refused_with_their_line(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "tracks.csv"
     path.write_text(text)
     with pytest.raises(BadInput, match=message):
-        world_of(replace(CITY, n_devices=2, geometry="tracks", tracks=File.of(str(path))))
+        world_of(replace(CITY, n_devices=2, geometry="tracks", tracks=File.of(str(path)), track_period_s=50.0))
 
 
 def test_worlds_that_cannot_move_are_refused() -> None:
     with pytest.raises(BadInput, match="ties them to an edge model"):
         replace(CITY, edge_rounds=2)
+    with pytest.raises(BadInput, match="ties them to one: drop it"):
+        replace(CITY, devices_per_cell=(100, 50, 50))
     with pytest.raises(BadInput, match="needs places that last"):
         replace(CITY, geometry="redraw")
     with pytest.raises(BadInput, match=r"needs world\.tracks"):

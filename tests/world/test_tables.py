@@ -18,6 +18,7 @@ from fedcell.scenarios import Config, build_problem
 from fedcell.simulate import begin
 from fedcell.tables import File
 from fedcell.types import Decision, Store, World
+from fedcell.unused_settings import unused_settings
 from fedcell.world import build_world, observe, start, static_stream
 from fedcell.world.catalogue import BACKWARD, classes
 from fedcell.world.devices import draw_devices
@@ -132,6 +133,28 @@ def test_a_bad_device_table_is_refused(tmp_path: Path, text: str, message: str) 
     path.write_text(text)
     with pytest.raises(BadInput, match=message):
         world_of(WorldConfig(n_devices=3, device_table=File.of(str(path))))
+
+
+def test_a_table_of_places_does_not_move(table: Path) -> None:
+    settings = WorldConfig(n_devices=3, device_table=File.of(str(table)), geometry="waypoints")
+    with pytest.raises(BadInput, match=r"column 'x_m' and world\.geometry = 'waypoints' moves devices"):
+        world_of(settings)
+
+
+def test_cells_are_whole_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "cells.csv"
+    path.write_text("cell\n1\n0.5\n")
+    with pytest.raises(BadInput, match=r"line 3: cell = 0\.5: write a whole number from 0 to 1"):
+        world_of(WorldConfig(n_devices=2, topology="cells", n_cells=2, device_table=File.of(str(path))))
+
+
+def test_a_law_that_a_class_replaces_is_named() -> None:
+    config = override(SMALL, {"world.device_class": "phone_low", "world.cpu_hz": 1e9, "world.receive_watt": 1}).world
+    told = unused_settings(config, ["cpu_hz", "receive_watt", "availability"], "world.")
+    assert told["world.cpu_hz"].endswith("nothing while world.device_class = phone_low: leave world.device_class empty")
+    assert "while world.downlink = none" in told["world.receive_watt"]
+    assert not told["world.availability"]
+    assert not unused_settings(replace(config, device_class=()), ["cpu_hz"])["cpu_hz"]
 
 
 def test_a_step_of_a_class_takes_a_plus_b_times_the_batch() -> None:

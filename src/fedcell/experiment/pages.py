@@ -58,6 +58,8 @@ def paper_page(paper: Paper, rows: Sequence[LedgerRow], figures: str) -> str:
 
 def _counts_line(rows: Sequence[LedgerRow]) -> str:
     found = totals(rows)
+    if not found.total():
+        return "No claim of a paper, questions of ours alone. [What the verdicts mean](../reproduce.md#the-rules)."
     words = ", ".join(f"{found[verdict]} {verdict}" for verdict in VERDICTS if found[verdict])
     return f"{found.total()} claims: {words}. [What the verdicts mean](../reproduce.md#the-rules)."
 

@@ -75,7 +75,7 @@ def run_case(case: Case, seed: int) -> Row:
         "best_accuracy": max((row.metrics["accuracy"] for row in judged), default=math.nan),
         "seconds": [row.clock_s for row in judged] + nothing,
         "clock_s": rows[-1].clock_s if rows else 0.0,
-        "joules": sum(row.compute_joule + row.radio_joule for row in rows),
+        "joules": sum(row.joule for row in rows),
         "uplink_bit": sum(row.uplink_bit for row in rows),
         "made_by": maker(problem.learner.device.type),
         **{name: [row.metrics.get(name) for row in rows] + unplayed for name in sorted(own)},

@@ -151,9 +151,9 @@ class _Told:
 
 def values(row: Row, totals: dict[str, float]) -> dict[str, float]:
     """What is logged of a row: its metrics, its round, and totals so far, which are kept in `totals`."""
-    spent = {"compute_joule": row.compute_joule, "radio_joule": row.radio_joule, "uplink_bit": row.uplink_bit}
-    for name, value in {**spent, "energy_joule": row.joule}.items():
-        totals[name] = totals.get(name, 0.0) + value
+    for name in ("compute_joule", "radio_joule", "uplink_bit"):
+        totals[name] = totals.get(name, 0.0) + getattr(row, name)
+    totals["energy_joule"] = totals.get("energy_joule", 0.0) + row.joule
     return {
         **row.metrics,
         "round/seconds": row.round_s,

@@ -14,11 +14,14 @@ import numpy as np
 from .. import methods as library
 from .. import options, world
 from ..errors import BadInput
+from ..record.totals import LATER
 from ..scenarios import Config, build_problem
 from ..simulate import simulate
 from ..sweeps.grid import expand
 from ..sweeps.task import SweepRun
 from ..types import Floats, Method, Outcome, Problem, Row, Snapshot
+from ..world.motion import MOVING
+from ..world.settings import WorldConfig
 from . import reach
 from .untrained import looks_at_updates, play, unjudged
 
@@ -27,9 +30,14 @@ LOOKS = (
     "its decisions or bits depend on what devices learn, which a plan makes up: a guess, whose seconds and joules were "
     "up to 27 % off in tests, and up to 83 % for representativity:policy=both"
 )
+LINK = (
+    "with world.link=nr, decisions count on the mean number of attempts, and closed forms assume that the link loses "
+    "as much to Shannon's bound at any power or share of the band as at full power; rounds are played as attempts fall"
+)
 LENGTHS = (
     "over the air, powers follow the lengths of updates, which a plan makes up: joules are a guess, seconds are not"
 )
+GUESSES = (LOOKS, LENGTHS)  # what training makes exact
 
 
 class Spread(NamedTuple):
@@ -55,14 +63,17 @@ class CellPlan(NamedTuple):
     heard: float  # devices that this method heard at least once, mean over seeds
     unheard: Mapping[str, float]  # the others: by the fate that they met most, or `never asked`
     round_s: Spread
-    round_joule: Spread
-    round_bit: Spread
+    round_joule: Spread  # of all kinds
+    round_bit: Spread  # of uploads
     selected: float  # devices per round
     delivered_share: float  # of the uploads asked for
     first_empty_round: float  # when the first battery ends; inf: batteries do not
     half_empty_round: float  # when half of the batteries are empty
     trained: bool = False  # whether the rounds were played with training
     notes: tuple[str, ...] = ()
+    downlink_bit: float = 0.0  # sent by base stations in a round, mean
+    receive_joule: float = 0.0  # the part of `round_joule` for listening, mean
+    idle_joule: float = 0.0  # the part for standing by
 
 
 class DrawnRounds(NamedTuple):
@@ -71,8 +82,13 @@ class DrawnRounds(NamedTuple):
     rows: Sequence[Row]
     fate: np.ndarray[Any, np.dtype[np.uint8]]  # [n_rounds, n_devices], letters of the outcomes
     battery_joule: Floats  # [n_devices], what is left
-    spent_joule: Floats  # [n_devices], of the battery
+    spent_joule: Floats  # [n_devices], of a battery that nothing charges
     emptied: Floats  # [n_devices], rounds after which the battery was empty; inf: it was not
+
+    @property
+    def begun_s(self) -> list[float]:
+        """The clock when each round began."""
+        return [0.0, *(row.clock_s for row in self.rows[:-1])]
 
 
 def plan(
@@ -119,21 +135,27 @@ def _in_world(
 ) -> Iterator[CellPlan]:
     """The plans of all methods in one world, which is built once for every seed."""
     problems = [build_problem(_config(task), samples_each=samples) for task in asked[0]]
-    reaches = [who_can(problem) for problem in problems]
+    same = None if _by_the_clock(problems[0].world.settings) else [who_can(problem) for problem in problems]
     for tasks in asked:
-        yield _planned(tasks, keys, problems, reaches, train)
+        yield _planned(tasks, keys, problems, same, train)
+
+
+def _by_the_clock(settings: WorldConfig) -> bool:
+    """Whether what devices can do depends on when a round begins, and so on how long those before it took."""
+    return settings.geometry in MOVING or settings.fading == "jakes" or bool(settings.traces)
 
 
 def _planned(
     tasks: Sequence[SweepRun],
     keys: Sequence[str],
     problems: Sequence[Problem],
-    reaches: Sequence[reach.Reach],
+    same: list[reach.Reach] | None,
     train: bool,
 ) -> CellPlan:
-    """The plan of one method over its seeds."""
+    """The plan of one method over its seeds; `same`: who can take part, whatever the method."""
     method = _method(tasks[0])
     drawn = [draw(problem, method, train) for problem in problems]
+    reaches = same or [who_can(problem, one.begun_s) for problem, one in zip(problems, drawn, strict=True)]
     return summary(
         tasks[0].label,
         _values(tasks[0], keys),
@@ -142,15 +164,18 @@ def _planned(
         drawn,
         reaches,
         train,
-        () if train else caveats(problems[0], method),
+        caveats(problems[0], method, train),
     )
 
 
-def caveats(problem: Problem, method: Method) -> tuple[str, ...]:
-    """What keeps a plan from being exact."""
+def caveats(problem: Problem, method: Method, trained: bool = False) -> tuple[str, ...]:
+    """What a plan, and the method that it plans, assume."""
+    link = (LINK,) if problem.world.settings.link == "nr" else ()
+    if trained:
+        return link
     if problem.world.settings.access == "air":
         return (LENGTHS,)
-    return (LOOKS,) if looks_at_updates(problem, method) else ()
+    return (LOOKS, *link) if looks_at_updates(problem, method) else link
 
 
 def _values(task: SweepRun, keys: Sequence[str]) -> dict[str, Any]:
@@ -192,14 +217,22 @@ def draw(problem: Problem, method: Method, train: bool = False) -> DrawnRounds:
     left = after.world.battery_joule
     fate = np.array([np.frombuffer(row.outcome.encode(), dtype=np.uint8) for row in rows])
     spent = np.where(np.isfinite(full), full - np.where(np.isfinite(left), left, 0.0), 0.0)
+    for gained in (problem.world.devices.harvest_watt, problem.world.devices.charge_watt):
+        spent = spent if gained is None else np.where(gained > 0, 0.0, spent)  # has no pace that lasts
     return DrawnRounds(rows, fate, left, spent, emptied)
 
 
-def who_can(problem: Problem) -> reach.Reach:
-    """Who could deliver one local step in the rounds of a problem, with full batteries."""
+def who_can(problem: Problem, begun_s: Sequence[float] = ()) -> reach.Reach:
+    """Who could deliver one local step in the rounds of a problem, with full batteries.
+
+    Args:
+        problem: with the world.
+        begun_s: the clock at which each round begins; empty: it does not matter.
+    """
     state = world.start(problem.world, problem.seed)
     total = np.zeros((5, problem.world.n_devices))
     for round in range(problem.n_rounds):
+        state = state._replace(clock_s=begun_s[round]) if begun_s else state
         observation, state = world.observe(problem.world, state, problem.seed, round)
         total += reach.look(problem.world, observation, problem.train.batch_size)
     return reach.Reach(*(total / problem.n_rounds))
@@ -243,6 +276,7 @@ def summary(
         half_empty_round=float(np.mean([_empty_round(one, 0.5) for one in drawn])),
         trained=trained,
         notes=tuple(notes),
+        **{name: float(np.mean([row.metrics.get(name, 0.0) for row in rows])) for name in LATER},
     )
 
 

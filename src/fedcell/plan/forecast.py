@@ -115,7 +115,7 @@ def _spent(columns: Mapping[str, Floats]) -> dict[str, Floats]:
     return {
         "rounds": columns["round"] + 1.0,
         "seconds": columns["clock_s"],
-        "joules": np.cumsum(joules(columns)),
+        "joules": joules(columns),
         "bits": np.cumsum(columns["uplink_bit"]),
     }
 

@@ -4,14 +4,19 @@ A device has the whole band of its cell, or the best block, and may choose clock
 computes for a time `t` and sends for the rest of the deadline `T`. With `c` cycles and `S` bits it needs the clock
 `c / t` and the power `p` at which `S / r(p) = T - t`. It can take part in a round if some `t` keeps both within the
 limits and `kappa c (c / t)^2 + p (T - t)` within its energy budget. No method reaches more devices with whole updates.
+
+The way down takes its time and energy first. Nobody else sends, so there is no interference that others make. With
+`link = nr` times are those of the mean number of attempts; energies stay those of Shannon's bound, which no link beats.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from ..radio import air, bands, cost
+from ..radio import air, bands, cost, link
 from ..radio.contract import TOLERANCE
+from ..radio.crosstalk import background_watt
+from ..radio.downlink import rate_down_bps
 from ..radio.forecast import budget_joule
 from ..types import Bools, Floats, Observation, World
 from ..units import db_to_ratio
@@ -53,15 +58,17 @@ def look(world: World, observation: Observation, batch_size: int) -> Floats:
         observation: channels, hardware and charges of the round.
         batch_size: samples of the one local step; 0: the whole store.
     """
-    devices, deadline_s = observation.devices, world.settings.deadline_s
+    devices = observation.devices
     samples = np.full(world.n_devices, float(batch_size)) if batch_size else observation.store.size.astype(np.float64)
-    cycles = cost.cycles(1, samples, devices.cycles_per_sample)
+    cycles = devices.cycles_per_step(samples)
+    deadline_s, budget = _after_the_way_down(world, observation)
     if world.settings.access == "air":
-        return _at_once(world, observation, cycles)
+        return _at_once(world, observation, cycles, deadline_s, budget)
+    if observation.gains is not None:
+        observation = observation._replace(interference_watt=background_watt(world, observation))
     per_watt = bands.sinr_per_watt(world, observation).max(axis=1)  # on the best band
-    band_hz, bit, budget = world.settings.bandwidth_hz, world.payload_bit, budget_joule(observation)
-    rate = band_hz * np.log1p(devices.power_watt * per_watt) / np.log(2.0)
-    upload_s = cost.upload_s(bit, rate)
+    band_hz, bit = world.settings.bandwidth_hz, world.payload_bit
+    upload_s = cost.upload_s(bit, link.rate_bps(world, band_hz, devices.power_watt * per_watt))
     fastest_s = cycles / devices.cpu_hz + upload_s if observation.response_s is None else observation.response_s
     in_time = (fastest_s <= deadline_s * (1 + TOLERANCE)) & np.isfinite(upload_s)
     affordable = cost.affordable_power_watt(budget * (1 + TOLERANCE), bit, band_hz, per_watt) > 0
@@ -78,13 +85,29 @@ def look(world: World, observation: Observation, batch_size: int) -> Floats:
     return np.array([present, present & in_time, present & affordable, present & feasible, present * feasible * chance])
 
 
-def _at_once(world: World, observation: Observation, cycles: Floats) -> Floats:
+def _after_the_way_down(world: World, observation: Observation) -> tuple[float | Floats, Floats]:
+    """What a device has of the deadline and of its energy budget once the model is there, if it is asked alone."""
+    deadline_s, budget = world.settings.deadline_s, budget_joule(observation)
+    if world.settings.downlink == "none":
+        return deadline_s, budget
+    takes_s = cost.upload_s(world.model_bit, rate_down_bps(world, observation, np.ones(world.n_devices)))
+    reached, watt = np.isfinite(takes_s), observation.devices.receive_watt
+    takes_s = np.where(reached, takes_s, 0.0)
+    budget = np.where(reached, budget - (0.0 if watt is None else watt * takes_s), 0.0)
+    if observation.response_s is not None:  # drawn answer times hold the way down as well
+        return deadline_s, budget
+    return np.where(reached, deadline_s - takes_s, -np.inf), budget
+
+
+def _at_once(
+    world: World, observation: Observation, cycles: Floats, deadline_s: float | Floats, budget: Floats
+) -> Floats:
     """The same if all devices send at once, with symbols that take equally long and full power in the worst case.
 
     A channel that is too weak is an outage. A device that is alone has the powers of all antennas, here with the mean
     fading at all but the first.
     """
-    devices, deadline_s, budget = observation.devices, world.settings.deadline_s, budget_joule(observation)
+    devices = observation.devices
     upload_s = air.upload_s(world, np.full(world.n_devices, world.payload_bit))
     in_time = cycles / devices.cpu_hz + upload_s <= deadline_s * (1 + TOLERANCE)
     sending_joule = devices.power_watt * upload_s
@@ -106,7 +129,7 @@ def _some_split(
     upload_s: Floats,
     per_watt: Floats,
     bit_per_hz: float,
-    deadline_s: float,
+    deadline_s: float | Floats,
     budget: Floats,
 ) -> Bools:
     """Whether any split of the deadline between computing and sending is within the budget."""

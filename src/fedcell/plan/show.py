@@ -9,8 +9,8 @@ from ..errors import BadInput
 from ..options import written
 from ..record.files import nulled
 from ..report.knobs import SHARE, KnobPanel, KnobPoint, save_knobs
-from ..report.table import BITS, JOULES, TIMES, Units, aligned, human
-from .cell import CellPlan, Spread
+from ..report.table import BITS, JOULES, MORE, MORE_MEANING, TIMES, Units, aligned, human
+from .cell import GUESSES, CellPlan, Spread
 
 MEANING = (
     "able: devices that could deliver one local step alone on the whole band or the best block, at the best clock and "
@@ -18,6 +18,7 @@ MEANING = (
     "time, energy, uplink: of a round, mean (5 % to 95 % of the rounds). batteries: rounds until the first is empty, "
     "and until half are."
 )
+WHOLE = " energy: all of it."
 PANELS: tuple[tuple[str, str, Units], ...] = (
     ("round_s", "time of a round", TIMES),
     ("round_joule", "energy of a round", JOULES),
@@ -30,12 +31,15 @@ def text(plans: Sequence[CellPlan]) -> str:
     """The table of plans, and what they assume."""
     keys = list(dict.fromkeys(key for one in plans for key in one.varied))
     header = ["method", *keys, "able", "heard", "asked", "delivered", "time", "energy", "uplink", "batteries"]
-    rows = [header, *(_cells(one, keys) for one in plans)]
+    more = [column for column in MORE if any(getattr(one, column[0]) for one in plans)]
+    rows = [[*header, *(title for _, title, _ in more)]]
+    rows += [[*_cells(one, keys), *(human(getattr(one, name), units) for name, _, units in more)] for one in plans]
+    meaning = "".join([MEANING, *(MORE_MEANING[name] for name, _, _ in more), WHOLE if more else ""])
     first = plans[0]
     seeds = f"{len(first.seeds)} seeds" if len(first.seeds) > 1 else f"seed {first.seeds[0]}"
     drawn = f"{first.n_devices} devices, {first.rounds} rounds drawn on {seeds}"
     lines = [f"{first.scenario}: {drawn}, {'trained' if first.trained else 'nothing trained'}", ""]
-    return "\n".join([*lines, *aligned(rows), "", MEANING, *_remarks(plans, keys)])
+    return "\n".join([*lines, *aligned(rows), "", meaning, *_remarks(plans, keys)])
 
 
 def _cells(one: CellPlan, keys: Sequence[str]) -> list[str]:
@@ -70,14 +74,17 @@ def _rounds(number: float) -> str:
 
 def _remarks(plans: Sequence[CellPlan], keys: Sequence[str]) -> list[str]:
     """A line for everything that keeps devices out, and for what a plan assumes."""
-    lines = []
+    lines, notes = [], dict[str, list[str]]()
     for one in plans:
         name = " ".join([one.label, *(f"{key}={_knob(one, key)}" for key in keys if key in one.varied)])
         for what, reasons in (("cannot take part", one.unable), ("are never heard", one.unheard)):
             if reasons and one.selected:
                 words = ", ".join(f"{count:g} {reason}" for reason, count in reasons.items())
                 lines.append(f"{name}: {sum(reasons.values()):g} devices {what} ({words})")
-        lines += [f"{name}: {note}; --train plays the rounds with training" for note in one.notes]
+        for note in one.notes:
+            hint = "; --train plays the rounds with training" if note in GUESSES else ""
+            notes.setdefault(f"{note}{hint}", []).append(name)
+    lines += [f"{'all' if len(who) == len(plans) > 1 else ', '.join(who)}: {note}" for note, who in notes.items()]
     return ["", *dict.fromkeys(lines)] if lines else []
 
 

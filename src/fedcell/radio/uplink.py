@@ -44,7 +44,7 @@ def transmit(world: World, observation: Observation, decision: Decision, seed: i
     spent `min(energy_per_round_joule, battery)`; a complete upload may still meet an outage. Where the
     world draws answer times, those set the clock and the work is stretched over them; energy is that
     of the work. A device without any rate is late, or lost to outage (sending nothing) if there is no
-    deadline.
+    deadline or if `link = nr`.
 
     With `access = air` the devices of a cell send together, as soon as the last of them is ready that is not late; the
     last ends as if each sent for itself. A device that is silent, late or cannot pay for its full power sends nothing.
@@ -81,7 +81,7 @@ def transmit(world: World, observation: Observation, decision: Decision, seed: i
     waits_s = _waits_s(world, observation.topology.cell[selected], plan, heard.seconds)
     finish_s = _finish_s(observation, plan, waits_s)
     late = finish_s > heard.deadline_s * (1 + TOLERANCE)
-    if isfinite(decision.deadline_s):
+    if _in_vain(world, decision):
         late |= plan.silent
     work = _stop_at_deadline(plan, late, finish_s, decision.power_watt, heard.deadline_s, waits_s)
     work, broke = _stop_at_budget(work, budget)
@@ -155,8 +155,13 @@ def unhindered(world: World, observation: Observation, decision: Decision) -> Un
     """Times and energies of the decided work if no deadline or budget ended it."""
     compute_s, upload_s = times(world, observation, decision)
     silent = upload_s > NEVER_S
-    upload_s = np.where(silent, inf if isfinite(decision.deadline_s) else 0.0, upload_s)
+    upload_s = np.where(silent, inf if _in_vain(world, decision) else 0.0, upload_s)
     return Unhindered(compute_s, upload_s, compute_joule(observation, decision), silent)
+
+
+def _in_vain(world: World, decision: Decision) -> bool:
+    """Whether a device without any rate sends until the deadline; a 5G link gives it no scheme to send with."""
+    return isfinite(decision.deadline_s) and world.settings.link == "shannon"
 
 
 def _with_errors(

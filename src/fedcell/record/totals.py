@@ -59,13 +59,14 @@ COLUMNS = (*LATER, "clock_s", "compute_joule", "radio_joule", "uplink_bit", "n_d
 
 
 def joules(columns: Mapping[str, Any]) -> Any:
-    """Energy of all devices in every round, as `Row.joule`."""
+    """Energy of all devices after each round, `[n_rounds]`: as `Row.joule`, added up."""
     import numpy as np
 
     spent = columns["compute_joule"] + columns["radio_joule"]
     for name in ("receive_joule", "idle_joule"):
-        spent = spent + np.nan_to_num(columns[name]) if name in columns else spent
-    return spent
+        if name in columns:
+            spent = spent + np.nan_to_num(columns[name])
+    return np.cumsum(spent)
 
 
 def total(columns: Mapping[str, Any], metric: Metric) -> Totals:

@@ -45,7 +45,7 @@ def measured(record: Record, metric: str) -> tuple[Ints, Floats]:
 def _energy(record: Record) -> Floats:
     if record.clock == "measured":  # joules are not
         return np.full(len(record.columns["round"]), np.nan)
-    return np.asarray(np.cumsum(joules(record.columns)))
+    return joules(record.columns)
 
 
 COSTS = (

@@ -260,7 +260,7 @@ def cost_to(folder: Path, goal: Goal, cost: str) -> tuple[float, float]:
     best = values[there].min() if falls(goal.name) else values[there].max()
     spent = {
         "seconds": columns["clock_s"],
-        "joules": np.cumsum(joules(columns)),
+        "joules": joules(columns),
         "bits": np.cumsum(columns["uplink_bit"]),
         "rounds": columns["round"] + 1.0,
     }[cost]

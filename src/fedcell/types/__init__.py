@@ -158,9 +158,9 @@ class Row(NamedTuple):
 
     @property
     def joule(self) -> float:
-        """Energy of all devices, for listening and standing by as well."""
-        other = self.metrics.get("receive_joule", 0.0) + self.metrics.get("idle_joule", 0.0)
-        return self.compute_joule + self.radio_joule + other
+        """Energy of all devices: computing and sending; listening and standing by if the world counts them."""
+        more = self.metrics.get("receive_joule", 0.0) + self.metrics.get("idle_joule", 0.0)
+        return self.compute_joule + self.radio_joule + more
 
 
 class Snapshot(NamedTuple):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .. import rng
-from ..errors import ContractError
+from ..errors import BadInput, ContractError
 from ..options import check
 from ..radio.cost import open_loop_watt
 from ..radio.crosstalk import foreseen
@@ -18,7 +18,7 @@ from ..types import Arrived, Bools, Devices, Floats, Observation, Stream, Topolo
 from ..units import dbm_to_watt
 from .attack import attackers
 from .channel import channels, gains_to_all, interference_watt
-from .devices import draw_devices, redraw_cpu, switched_on, table_lines
+from .devices import PLACES, draw_devices, redraw_cpu, switched_on, table_lines
 from .energy import gained_joule, on_now, settled
 from .motion import MOVING, positions_m
 from .response import read_trace, response_s
@@ -183,5 +183,14 @@ def _interference_watt(world: World, seed: int, round: int) -> Floats:
 
 def places(settings: WorldConfig, seed: int, round: int) -> Topology:
     """Where everything stands: drawn for a round, or for the whole run at `SETUP`."""
-    placed = place(settings, rng.stream(seed, round, "world.place"), table_lines(settings))
-    return _moved(settings, placed.station_m, seed, 0.0) if settings.geometry in MOVING else placed
+    lines = table_lines(settings)
+    placed = place(settings, rng.stream(seed, round, "world.place"), lines)
+    if settings.geometry not in MOVING:
+        return placed
+    for name in (*PLACES, "cell"):
+        if lines and name in lines[0].cells:
+            raise BadInput(
+                f"world.device_table = {settings.device_table.path!r} has a column {name!r} and world.geometry = "
+                f"{settings.geometry!r} moves devices: drop the column, or set geometry=static"
+            )
+    return _moved(settings, placed.station_m, seed, 0.0)

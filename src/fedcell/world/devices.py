@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import BadInput
 from ..options import Law, checked_column, keys
 from ..rng import SETUP, stream
-from ..tables import File, Line, read_lines, within
+from ..tables import File, Line, read_lines, whole_number, within
 from ..types import Bools, Devices, Floats
 from ..units import dbm_to_watt
 from . import catalogue
@@ -90,10 +90,10 @@ def table_lines(settings: WorldConfig) -> tuple[Line, ...]:
 def listed(settings: WorldConfig, lines: tuple[Line, ...], name: str) -> Floats:
     """A column of the device table, held to the limits of the key of its name."""
     file = File.of(settings.device_table)
-    if name in OTHERS:
-        low = 0.0 if name == "cell" else -1e9
-        high = settings.n_cells - 1 if name == "cell" else 1e9
-        return np.array([within(file, line, name, low, high) for line in lines])
+    if name == "cell":
+        return np.array([whole_number(file, line, name, 0.0, settings.n_cells - 1) for line in lines])
+    if name in PLACES:
+        return np.array([within(file, line, name, -1e9, 1e9) for line in lines])
     return np.array(checked_column(file, lines, name, _laws(settings)[name]))
 
 

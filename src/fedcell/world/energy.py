@@ -5,7 +5,7 @@ from math import inf, pi
 
 import numpy as np
 
-from ..tables import File
+from ..tables import File, whole_number
 from ..types import Bools, Devices, Floats
 from .motion import Steps, read_steps
 from .settings import WorldConfig
@@ -54,7 +54,7 @@ def plugged_s(settings: WorldConfig, begin_s: float, end_s: float) -> Floats:
 
 def _plugged_until_s(settings: WorldConfig, now_s: float) -> Floats:
     """Seconds plugged in since time 0."""
-    steps, period_s = states(settings.traces, settings.n_devices), settings.trace_period_s
+    steps, period_s = states(settings.traces, settings.n_devices, settings.trace_period_s), settings.trace_period_s
     periods, rest_s = (0.0, now_s) if period_s == inf else divmod(now_s, period_s)
     found = _within_period_s(steps, rest_s)
     return found if not periods else found + periods * _within_period_s(steps, period_s)
@@ -71,13 +71,15 @@ def on_now(settings: WorldConfig, clock_s: float) -> Bools:
     """Which devices their traces have switched on; all without traces."""
     if not settings.traces:
         return np.ones(settings.n_devices, dtype=np.bool_)
-    steps, now_s = states(settings.traces, settings.n_devices), settings.start_s + clock_s
+    steps = states(settings.traces, settings.n_devices, settings.trace_period_s)
+    now_s = settings.start_s + clock_s
     time_s = now_s if settings.trace_period_s == inf else now_s % settings.trace_period_s
     at = np.maximum(np.count_nonzero(steps.clock_s <= time_s, axis=1) - 1, 0)
     return np.asarray(steps.values[0, np.arange(len(at)), at] > 0.5)
 
 
 @lru_cache(maxsize=8)
-def states(file: File, n_devices: int) -> Steps:
+def states(file: File, n_devices: int, period_s: float) -> Steps:
     """The states of a file: on, plugged."""
-    return read_steps(file, n_devices, {"on": (0.0, 1.0), "plugged": (0.0, 1.0)})
+    limits = {"on": (0.0, 1.0), "plugged": (0.0, 1.0)}
+    return read_steps(file, n_devices, limits, "world.trace_period_s", period_s, whole_number)

@@ -35,7 +35,9 @@ class LinkConfig:
     downlink_interference_watt: float = option(
         0.0, "interference on the band of the way down", least=0, most=1e12, needs="downlink!=none"
     )
-    receive_watt: Law = option(Law((0.0,)), "power of a device that listens", least=0, most=1e9, needs="downlink!=none")
+    receive_watt: Law = option(
+        Law((0.0,)), "power of a device that listens", least=0, most=1e9, needs="downlink!=none device_class="
+    )
     power_control: str = option(
         "full",
         "highest power of a device: power_dbm; or open_loop: what brings p0_dbm per 180 kHz to the station, if less",

@@ -4,6 +4,7 @@ Places are functions of (seed, clock) and of nothing else, so all methods on one
 time, however long their rounds are.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 from math import inf, pi
 from typing import NamedTuple
@@ -12,12 +13,13 @@ import numpy as np
 
 from ..errors import BadInput
 from ..rng import SETUP, stream, uniforms
-from ..tables import File, read_lines, within
+from ..tables import File, Line, read_lines, whole_number, within
 from ..types import Floats, Ints
 from .devices import hardware
 from .settings import WorldConfig
 from .topology import disc_offset_m, lattice_m, square_offset_m
 
+ReadCell = Callable[[File, Line, str, float, float], float]
 MOVING = ("waypoints", "tracks")
 PROBED = 20_000  # pairs of points that a mean distance is taken over
 MOST_SCALE = 1e9
@@ -90,7 +92,7 @@ def mean_leg_m(settings: WorldConfig) -> float:
 
 def on_tracks_m(settings: WorldConfig, now_s: float) -> Floats:
     """Places on the tracks, in proportion between two points; before the first and after the last at these."""
-    track = tracks(settings.tracks, settings.n_devices)
+    track = tracks(settings.tracks, settings.n_devices, settings.track_period_s)
     time_s = now_s if settings.track_period_s == inf else now_s % settings.track_period_s
     after = np.count_nonzero(track.clock_s <= time_s, axis=1)
     last = np.count_nonzero(np.isfinite(track.clock_s), axis=1) - 1
@@ -103,15 +105,24 @@ def on_tracks_m(settings: WorldConfig, now_s: float) -> Floats:
 
 
 @lru_cache(maxsize=8)
-def tracks(file: File, n_devices: int) -> Steps:
+def tracks(file: File, n_devices: int, period_s: float) -> Steps:
     """The tracks of a file."""
-    return read_steps(file, n_devices, {"x_m": (-MOST_SCALE, MOST_SCALE), "y_m": (-MOST_SCALE, MOST_SCALE)})
+    limits = {"x_m": (-MOST_SCALE, MOST_SCALE), "y_m": (-MOST_SCALE, MOST_SCALE)}
+    return read_steps(file, n_devices, limits, "world.track_period_s", period_s)
 
 
-def read_steps(file: File, n_devices: int, limits: dict[str, tuple[float, float]]) -> Steps:
+def read_steps(
+    file: File,
+    n_devices: int,
+    limits: dict[str, tuple[float, float]],
+    key: str,
+    period_s: float,
+    read: ReadCell = within,
+) -> Steps:
     """Columns `device`, `clock_s` and those of `limits`; raises BadInput, with the line, for what does not fit.
 
-    Every device has at least one line, and its lines are in the order of time.
+    Every device has at least one line, and its lines are in the order of time and not after the period, a setting of
+    the name `key`. `read` reads a cell of the columns of `limits`.
     """
     if not file:
         raise BadInput("world.geometry = 'tracks' needs world.tracks: name a CSV file of device, clock_s, x_m and y_m")
@@ -119,17 +130,20 @@ def read_steps(file: File, n_devices: int, limits: dict[str, tuple[float, float]
     file = File.of(file)
     names = ("device", "clock_s", *limits)
     for line in read_lines(file, names, names):
-        number = within(file, line, "device", 0, n_devices - 1)
+        number = whole_number(file, line, "device", 0, n_devices - 1)
         clock_s = within(file, line, "clock_s", 0)
-        if number != int(number):
-            raise BadInput(f"{file.path!r} line {line.number}: device = {number:g}: write a whole number from 0")
+        if clock_s > period_s:
+            raise BadInput(
+                f"{file.path!r} line {line.number}: clock_s = {clock_s:g} is after {key} = {period_s:g}, "
+                "when all begins anew: raise it, or drop the line"
+            )
         mine = points[int(number)]
         if mine and clock_s <= mine[-1][0]:
             raise BadInput(
                 f"{file.path!r} line {line.number}: clock_s = {clock_s:g} of device {int(number)} is not after "
                 f"{mine[-1][0]:g}: sort the lines of each device by time"
             )
-        mine.append((clock_s, *(within(file, line, name, *limits[name]) for name in limits)))
+        mine.append((clock_s, *(read(file, line, name, *limits[name]) for name in limits)))
     if [] in points:
         raise BadInput(f"{file.path!r} has no line for device {points.index([])}: write one or more for each device")
     longest = max(map(len, points))

@@ -41,7 +41,9 @@ class MotionConfig:
         1.0, "highest Doppler shift (jakes): speed * carrier / speed of light", least=0, most=1e6, needs="fading=jakes"
     )
 
-    idle_watt: Law = option(Law((0.0,)), "power of a device that stands by, always drawn", least=0, most=1e9)
+    idle_watt: Law = option(
+        Law((0.0,)), "power of a device that stands by, always drawn", least=0, most=1e9, needs="device_class="
+    )
     harvest_watt: Law = option(Law((0.0,)), "power that a device harvests, at its peak", least=0, most=1e9)
     harvest: str = option(
         "constant",

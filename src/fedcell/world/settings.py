@@ -67,7 +67,7 @@ class CellConfig:
         "redraw",
         "line of sight and shadowing drawn each round, or once (uma)",
         choices=("redraw", "static"),
-        needs="pathloss=uma",
+        needs="pathloss=uma shadowing=drawn",
     )
     reference_gain_db: float = option(
         -30.0, "gain at 1 m (power_law)", least=-300, most=300, needs="pathloss=power_law"
@@ -126,7 +126,9 @@ class CellConfig:
         needs="outage_threshold_db!=none",
     )
 
-    cpu_hz: Law = option(Law((1e9, 1.8e9), "uniform"), "highest CPU clock", least=1000, most=1e15)
+    cpu_hz: Law = option(
+        Law((1e9, 1.8e9), "uniform"), "highest CPU clock", least=1000, most=1e15, needs="device_class="
+    )
     cycles_per_sample: Law = option(
         Law((0.0,)),
         "CPU cycles to train on one sample; 0: forward FLOPs of the model / flops_per_cycle",
@@ -139,12 +141,26 @@ class CellConfig:
         least=0,
         most=1e3,
     )
-    step_cycles: Law = option(Law((0.0,)), "CPU cycles of a local step beside those of its samples", least=0, most=1e18)
-    flops_per_cycle: float = option(1.0, "floating-point operations per CPU cycle", least=1e-9, most=1e12)
-    capacitance: float = option(1e-28, "effective: joules = capacitance * cycles * hertz^2", least=0, most=1)
-    power_dbm: Law = option(Law((20.0, 30.0), "uniform"), "highest transmit power", least=-200, most=200)
+    step_cycles: Law = option(
+        Law((0.0,)), "CPU cycles of a local step beside those of its samples", least=0, most=1e18, needs="device_class="
+    )
+    flops_per_cycle: float = option(
+        1.0, "floating-point operations per CPU cycle", least=1e-9, most=1e12, needs="device_class="
+    )
+    capacitance: float = option(
+        1e-28, "effective: joules = capacitance * cycles * hertz^2", least=0, most=1, needs="device_class="
+    )
+    power_dbm: Law = option(
+        Law((20.0, 30.0), "uniform"), "highest transmit power", least=-200, most=200, needs="device_class="
+    )
     energy_per_round_joule: Law = option(Law((inf,)), "energy budget of a device in one round", above=0, infinite=True)
-    battery_joule: Law = option(Law((inf,)), "energy a device has for the whole run", above=0, infinite=True)
+    battery_joule: Law = option(
+        Law((inf,)),
+        "energy of a full battery: what a device has for the whole run, and what charging fills up to",
+        above=0,
+        infinite=True,
+        needs="device_class=",
+    )
     availability: Law = option(Law((1.0,)), "probability that a device is switched on in a round", least=0, most=1)
 
     bits_per_parameter: float = option(32.0, "bits of one model parameter on the air", above=0, most=1e6)
@@ -198,6 +214,11 @@ class WorldConfig(AirConfig, AttackConfig, MotionConfig, LinkConfig, CellConfig)
             raise BadInput(
                 f"world.geometry = {self.geometry!r} lets devices change cells and world.edge_rounds = "
                 f"{self.edge_rounds} ties them to an edge model: set edge_rounds=0, or geometry=static"
+            )
+        if self.geometry in ("waypoints", "tracks") and self.devices_per_cell:
+            raise BadInput(
+                f"world.geometry = {self.geometry!r} lets devices change cells and world.devices_per_cell = "
+                f"{','.join(map(str, self.devices_per_cell))} ties them to one: drop it, or set geometry=static"
             )
         if self.shadowing == "correlated" and self.geometry in ("redraw", "redraw_hardware"):
             raise BadInput(
