@@ -33,7 +33,7 @@ FEDERATIONS = (  # method, devices, rounds, settings
 
 
 def played(method, n_devices, rounds, settings):
-    """Lengths of all updates over the median of the others, cosines where the others agree, and how many were refused."""
+    """Lengths of updates over the median of the others, cosines where those agree, and how many were refused."""
     found, turned, refuse = [], [], exchange.refuse_outliers
 
     def watch(bound, tasks, answers):

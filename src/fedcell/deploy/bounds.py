@@ -220,6 +220,14 @@ def left_out(settings: FederationConfig, watched: Watched) -> Bools:
     return np.asarray(watched.strikes >= settings.strikes) & (settings.strikes > 0)
 
 
+def told_left_out(settings: FederationConfig, before: Watched, now: Watched) -> list[str]:
+    """A sentence for every device that is left out from now on."""
+    return [
+        f"device {device} is left out from now on: it was refused {settings.strikes} times in a row"
+        for device in np.flatnonzero(left_out(settings, now) & ~left_out(settings, before))
+    ]
+
+
 def after(watched: Watched, tasks: Sequence[Task], answers: Sequence[Answer]) -> Watched:
     """What is remembered once a round is over: the median of what was accepted, and who was refused again."""
     strikes, of_device = watched.strikes.copy(), {task.device: task for task in tasks}
