@@ -41,9 +41,10 @@ def played(method, n_devices, rounds, settings):
         heard = [answer for answer in answers if answer.update is not None]
         length = np.array([bounds.length(task_of[answer.device], answer.update) for answer in heard])
         found.extend((one / np.median(np.delete(length, row, axis=0), axis=0)).min() for row, one in enumerate(length))
-        cosine = bounds.cosines([answer.update for answer in heard])
-        agreed = [np.median(np.delete(cosine, row)) >= bounds.AGREED for row in range(len(cosine))]
-        turned.extend(cosine[agreed])
+        sent = [answer.update for answer in heard]
+        for row, cosine in enumerate(bounds.cosines(sent)):
+            if np.median(bounds.cosines([*sent[:row], *sent[row + 1 :]])) >= bounds.AGREED:
+                turned.append(cosine)
         return refuse(bound, tasks, answers)
 
     folder = tempfile.mkdtemp()

@@ -363,10 +363,11 @@ def test_directions_count_only_where_the_others_have_one_in_common():
 
     agreed = [[3.0, 1.0], [2.0, -1.0], [1.0, 0.2], [5.0, 0.0]]
     assert turned([*agreed, [-1.0, 0.3]]) == [(4, "direction")]
+    assert turned([*agreed[:3], [-1.0, 0.3]]) == [(3, "direction")]
     assert turned([*agreed, [-0.4, 1.0]]) == [], "across, and not against"
     assert turned([*agreed, [0.0, 0.0]]) == []
     assert turned([[1.0, 0.0], [-1.0, 0.1], [0.0, 1.0], [0.1, -1.0]]) == [], "everybody goes elsewhere"
-    assert turned([[1.0, 0.0], [-1.0, 0.0]]) == [], "two have no median"
+    assert turned([*agreed[:2], [-1.0, 0.0]]) == [], "two have no median"
     assert turned([*agreed, [-3e38, 0.0]]) == [(4, "direction")]
 
 

@@ -17,7 +17,7 @@ from .tasks import Answer, MessageError, Task, Vector
 
 ROUNDS = 10  # that the running bound looks back
 FEW = 3  # devices, of which fewer have no median worth the name
-AGREED = 0.2  # cosine of the median device with the others, below which devices have no common direction
+AGREED = 0.2  # median cosine of devices with each other, below which they have no common direction
 
 
 class Watched(NamedTuple):
@@ -84,18 +84,19 @@ def refuse_outliers(
 
 
 def refuse_against(settings: FederationConfig, heard: Sequence[Answer]) -> list[tuple[Answer, MessageError]]:
-    """The answers that point against the others, if those have a direction in common."""
-    if len(heard) < FEW or settings.max_against >= 1:
+    """The answers that point against the others (three or more), if those have a direction in common."""
+    if len(heard) <= FEW or settings.max_against >= 1:
         return []
-    cosine, refused = cosines([one.update for one in heard if one.update is not None]), []
-    for row, one in enumerate(heard):
-        agreed = float(np.median(np.delete(cosine, row)))
-        if agreed >= AGREED and cosine[row] < -settings.max_against:
+    updates, refused = [one.update for one in heard if one.update is not None], []
+    cosine = cosines(updates)
+    for row in np.flatnonzero(cosine < -settings.max_against):
+        agreed = float(np.median(cosines([*updates[:row], *updates[row + 1 :]])))
+        if agreed >= AGREED:
             text = (
-                f"the update points against the others, with cosine {cosine[row]:.2f} where theirs is {agreed:.2f} "
-                f"(deploy.max_against = {settings.max_against:g})"
+                f"the update points against the others, with cosine {cosine[row]:.2f} where they have {agreed:.2f} "
+                f"among themselves (deploy.max_against = {settings.max_against:g})"
             )
-            refused.append((one, MessageError(text, "direction", float(cosine[row]))))
+            refused.append((heard[row], MessageError(text, "direction", float(cosine[row]))))
     return refused
 
 

@@ -73,8 +73,8 @@ class FederationConfig:
     )
     max_against: float = option(
         0.5,
-        "an update whose cosine with the sum of the directions of the others is below minus this is refused, if the "
-        "median device has 0.2 or more (with three or more); 1: none is",
+        "an update whose cosine with the sum of the directions of the others (three or more) is below minus this is "
+        "refused, if those have a median of 0.2 or more among themselves; 1: none is",
         least=0,
         most=1,
     )
