@@ -89,7 +89,7 @@ def refuse_against(settings: FederationConfig, heard: Sequence[Answer]) -> list[
         return []
     updates, refused = [one.update for one in heard if one.update is not None], []
     cosine = cosines(updates)
-    for row in np.flatnonzero(cosine < -settings.max_against):
+    for row in np.flatnonzero(cosine < -settings.max_against).tolist():
         agreed = float(np.median(cosines([*updates[:row], *updates[row + 1 :]])))
         if agreed >= AGREED:
             text = (
