@@ -23,7 +23,15 @@ from fedcell.options import override
 from fedcell.record.recorder import Period
 
 CHANGES = {"rounds": 30, "world.n_devices": 4}
-PLACES = {name: {"world.access": "block", "world.n_blocks": 3} for name in ("pruning", "recycling")}
+CELLS = {"world.topology": "cells", "world.n_cells": 2, "world.edge_rounds": 2, "world.access": "own_band"}
+VIDEO = {"data.name": "video", "video.n_genres": 2, "video.files_per_genre": 5, "data.partition": "dirichlet"}
+PLACES = {
+    **{name: {"world.access": "block", "world.n_blocks": 3} for name in ("pruning", "recycling")},
+    "rawhfl": CELLS,
+    "h_fedavg": CELLS,
+    "top_popular": VIDEO,
+    "streaming": {"stream.kind": "markov", "data.partition": "dirichlet"},
+}
 PERIOD = Period(seconds=0.0, rounds=3)
 
 
@@ -84,7 +92,7 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     rng, top = random.Random(args.seed), Path(tempfile.mkdtemp(prefix="kills"))
-    names = [name for name in methods.names() if name not in ("rawhfl", "h_fedavg", "top_popular")]
+    names = methods.names()
     whole, took_s, count, differing, turns = {}, {}, 0, 0, 0
     while count < args.n:
         method = names[turns % len(names)]

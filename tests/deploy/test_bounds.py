@@ -1,6 +1,7 @@
 """What one device can do to a federation: bounds on lengths and claims, rounds that are not accepted, going back."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from fedcell.errors import BadInput
 from fedcell.labels import histogram
 from fedcell.types import Tally
 
-UNBOUND = {"max-norm": "inf", "max-rise": "inf", "max-stretch": "inf"}  # lengths
+UNBOUND = {"max-norm": "inf", "max-rise": "inf", "max-stretch": "inf", "max-against": 1}  # lengths and directions
 
 
 def changed(reply, update=lambda values: values, counts=lambda counts: counts):
@@ -326,8 +327,6 @@ def test_a_long_update_that_is_turned_around_is_shortened(tmp_path):
 
 
 def test_updates_far_longer_than_the_others_are_shortened_to_a_multiple_of_their_median():
-    from types import SimpleNamespace
-
     from test_wire import task
 
     from fedcell.types import Round, Updates
@@ -348,21 +347,40 @@ def test_updates_far_longer_than_the_others_are_shortened_to_a_multiple_of_their
 
 
 def test_one_of_ten_that_turns_its_updates_around_costs_little(tmp_path):
-    """Of usual length or eight times as long, with multi-Krum: against nobody who attacks."""
+    """Of usual length or eight times as long, with the bounds by default: against nobody who attacks."""
     ten = {100 + device: {"partition-id": device} for device in range(10)}
     own = {"world.n_devices": "10", "rounds": "8", "data.alpha": "1.0"}
     found = {}
     for times in (1, -1, -8):
-        config = run_config("fedavg", tmp_path / str(times), **own) | {"robust": "krum" if times < 0 else ""}
+        config = run_config("fedavg", tmp_path / str(times), **own)
         spoil = attacker(lambda values, times=times: times * values, node=109)
-        found[times] = play(config, federation(config, spoil, nodes=ten)).columns["accuracy"][-1]
-    assert found[1] > 0.85
-    assert min(found[-1], found[-8]) > found[1] - 0.03
+        found[times] = play(config, federation(config, spoil, nodes=ten)).columns
+        named = [(line["round"], line["device"]) for line in refused(config)]
+        assert named == ([] if times == 1 else [(round, 9) for round in range(1, 6)]), "then it is left out"
+    ends = {times: columns["accuracy"][-1] for times, columns in found.items()}
+    assert ends[1] > 0.85
+    assert min(ends[-1], ends[-8]) > ends[1] - 0.03
+    assert found[-1]["n_left_out"].tolist() == [0] * 6 + [1] * 2
+
+
+def test_directions_count_only_where_the_others_have_one_in_common():
+    own = FederationConfig()
+
+    def turned(rows):
+        answers = [SimpleNamespace(device=k, update=np.array(row, np.float32)) for k, row in enumerate(rows)]
+        return [(one.device, error.kind) for one, error in bounds.refuse_against(own, answers)]
+
+    agreed = [[3.0, 1.0], [2.0, -1.0], [1.0, 0.2], [5.0, 0.0]]
+    assert turned([*agreed, [-1.0, 0.3]]) == [(4, "direction")]
+    assert turned([*agreed[:3], [-1.0, 0.3]]) == [(3, "direction")]
+    assert turned([*agreed, [-0.4, 1.0]]) == [], "across, and not against"
+    assert turned([*agreed, [0.0, 0.0]]) == []
+    assert turned([[1.0, 0.0], [-1.0, 0.1], [0.0, 1.0], [0.1, -1.0]]) == [], "everybody goes elsewhere"
+    assert turned([*agreed[:2], [-1.0, 0.0]]) == [], "two have no median"
+    assert turned([*agreed, [-3e38, 0.0]]) == [(4, "direction")]
 
 
 def test_pulls_are_capped_and_honest_rounds_stay_as_they_are():
-    from types import SimpleNamespace
-
     from fedcell.types import Round, Updates
 
     rows = torch.tensor([[3.0, 4.0], [0.0, 5.0], [50.0, 0.0], [0.0, 0.0]])

@@ -143,6 +143,25 @@ def test_a_stock_client_that_sends_nonsense_is_left_out(tmp_path):
     assert found["accuracy"][-1] > 0.3
 
 
+def test_a_stock_client_may_not_grow_at_will_and_is_named_in_the_record(tmp_path, capsys):
+    def boast(node, message, reply):
+        if node == 101 and message.content.config_records["config"]["server-round"] > 1:
+            reply.content["metrics"] = MetricRecord({**reply.content.metric_records["metrics"], "num-examples": 10**8})
+        return reply
+
+    own = {"train.steps": 5, "deploy.strikes": 2}
+    strategy = Strategy("fedavg", 5, out=tmp_path / "run", settings=own, fraction_evaluate=0.0)
+    grid = InsideGrid(client, {100 + k: {"partition-id": k} for k in range(5)}, {}, boast)
+    strategy.start(grid, ArrayRecord(network().state_dict()), 4)
+    assert read(tmp_path / "run").columns["outcome"] == ["DDDDD", "DXDDD", "DXDDD", "D.DDD"]
+    lines = [json.loads(line) for line in (tmp_path / "run" / flower.REFUSED).read_text().splitlines()]
+    assert [(one["round"], one["device"], one["kind"], one["value"]) for one in lines] == [
+        (1, 1, "samples", 1e8),
+        (2, 1, "samples", 1e8),
+    ]
+    assert "device 1 is left out from now on" in (tmp_path / "run" / flower.NOTICES).read_text()
+
+
 def test_what_a_stock_client_cannot_do_is_refused(tmp_path):
     with pytest.raises(BadInput, match="sends devices a shift, which a stock ClientApp has no idea of"):
         stock(tmp_path, "scaffold")

@@ -1,4 +1,4 @@
-"""What the server takes from devices: how long an update may be, how much a device counts for, and who is left out.
+"""What the server takes from devices: length and direction of an update, what a device counts for, who is left out.
 
 Lengths are compared twice, as they are and per local step, and the smaller ratio counts: devices that were asked for
 more steps send longer updates, and devices that were asked for few send longer ones per step. Needs no Flower.
@@ -17,6 +17,7 @@ from .tasks import Answer, MessageError, Task, Vector
 
 ROUNDS = 10  # that the running bound looks back
 FEW = 3  # devices, of which fewer have no median worth the name
+AGREED = 0.2  # median cosine of devices with each other, below which they have no common direction
 
 
 class Watched(NamedTuple):
@@ -63,13 +64,13 @@ def refuse_rise(settings: FederationConfig, watched: Watched, task: Task, update
 def refuse_outliers(
     settings: FederationConfig, tasks: Sequence[Task], answers: Sequence[Answer]
 ) -> list[tuple[Answer, MessageError]]:
-    """The answers of a round that are far longer than the others, and why each is refused."""
+    """The answers of a round that are far longer than the others or point against them, and why each is refused."""
     of_device = {task.device: task for task in tasks}
     heard = [one for one in answers if one.update is not None]
     if len(heard) < FEW:
         return []
     found = np.array([length(of_device[one.device], one.update) for one in heard if one.update is not None])
-    refused = []
+    refused, others = [], []
     for row, (one, times) in enumerate(zip(heard, against_others(found), strict=True)):
         if times > settings.max_norm:
             text = (
@@ -77,7 +78,49 @@ def refuse_outliers(
                 f"(deploy.max_norm = {settings.max_norm:g})"
             )
             refused.append((one, MessageError(text, "norm", found[row, 0])))
+        elif of_device[one.device].report is None:
+            others.append(one)
+    return refused + refuse_against(settings, others)
+
+
+def refuse_against(settings: FederationConfig, heard: Sequence[Answer]) -> list[tuple[Answer, MessageError]]:
+    """The answers that point against the others (three or more), if those have a direction in common."""
+    if len(heard) <= FEW or settings.max_against >= 1:
+        return []
+    updates, refused = [one.update for one in heard if one.update is not None], []
+    cosine = cosines(updates)
+    for row in np.flatnonzero(cosine < -settings.max_against).tolist():
+        agreed = float(np.median(cosines([*updates[:row], *updates[row + 1 :]])))
+        if agreed >= AGREED:
+            text = (
+                f"the update points against the others, with cosine {cosine[row]:.2f} where they have {agreed:.2f} "
+                f"among themselves (deploy.max_against = {settings.max_against:g})"
+            )
+            refused.append((heard[row], MessageError(text, "direction", float(cosine[row]))))
     return refused
+
+
+def cosines(updates: Sequence[Vector]) -> Floats:
+    """The cosine of each update with the sum of the directions of the others; 0 for nothing.
+
+    With `u_k` of length 1 and `s` their sum, `u_k (s - u_k) / |s - u_k|`.
+
+    >>> cosines([np.array([2.0, 0.0]), np.array([3.0, 0.0]), np.array([-1.0, 0.0]), np.zeros(2)]).tolist()
+    [0.0, 0.0, -1.0, 0.0]
+    """
+
+    def unit(one: Vector) -> Floats:
+        wide = one.astype(np.float64)
+        return wide / (float(np.linalg.norm(wide)) or 1.0)
+
+    total = np.zeros(len(updates[0]))
+    for one in updates:
+        total += unit(one)
+    found = []
+    for one in updates:
+        rest = total - unit(one)
+        found.append(float(unit(one) @ rest) / (float(np.linalg.norm(rest)) or 1.0))
+    return np.array(found)
 
 
 def refuse_growth(settings: FederationConfig, counts: Ints, device: int, claimed: Ints) -> None:
@@ -176,6 +219,14 @@ def level(size: Floats, most: float) -> float:
 def left_out(settings: FederationConfig, watched: Watched) -> Bools:
     """Devices that were refused too often, `[n_devices]`."""
     return np.asarray(watched.strikes >= settings.strikes) & (settings.strikes > 0)
+
+
+def told_left_out(settings: FederationConfig, before: Watched, now: Watched) -> list[str]:
+    """A sentence for every device that is left out from now on."""
+    return [
+        f"device {device} is left out from now on: it was refused {settings.strikes} times in a row"
+        for device in np.flatnonzero(left_out(settings, now) & ~left_out(settings, before))
+    ]
 
 
 def after(watched: Watched, tasks: Sequence[Task], answers: Sequence[Answer]) -> Watched:

@@ -107,12 +107,14 @@ def run(
 class Notices:
     """What happens in a federation beside its rows: printed, and kept in the run folder once there is one."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path | None) -> None:
         self.folder, self._early = folder, list[str]()
 
     def say(self, text: str) -> None:
         """Print and keep a sentence."""
         print(f"fedcell: {text}", flush=True)
+        if self.folder is None:
+            return
         self._early.append(text)
         if self.folder.is_dir():
             with (self.folder / NOTICES).open("a", encoding="utf-8") as file:
@@ -121,7 +123,7 @@ class Notices:
 
     def note(self, refusal: Refusal) -> None:
         """Record an answer that was refused: one JSON line each."""
-        if self.folder.is_dir():
+        if self.folder is not None and self.folder.is_dir():
             with (self.folder / REFUSED).open("a", encoding="utf-8") as file:
                 file.write(json.dumps(plain(refusal._asdict())) + "\n")
 

@@ -30,7 +30,7 @@ from ..types import (
     at_once,
 )
 from .accepting import PATIENCE, Accepting, judge
-from .bounds import after, capped, held_back, left_out, shortened
+from .bounds import after, capped, held_back, left_out, shortened, told_left_out
 from .measuring import columns, joules, told_again
 from .remote import Remote, Reported, measured, tally
 from .settings import FederationConfig, robust_rule
@@ -171,12 +171,10 @@ def settle(federation: Federation, problem: Problem, state: WorldState, uplink: 
     for answer in remote(problem).answers:
         response_s[answer.device] = answer.response_s
     exchange, learner = federation.exchange, remote(problem)
-    roster, before = exchange.roster, left_out(federation.settings, exchange.watched)
-    exchange.watched = after(exchange.watched, learner.tasks, learner.answers)
-    for device in np.flatnonzero(left_out(federation.settings, exchange.watched) & ~before):
-        exchange.say(
-            f"device {device} is left out from now on: it was refused {federation.settings.strikes} times in a row"
-        )
+    roster, before = exchange.roster, exchange.watched
+    exchange.watched = after(before, learner.tasks, learner.answers)
+    for text in told_left_out(federation.settings, before, exchange.watched):
+        exchange.say(text)
     memory = Reported(roster.counts.copy(), response_s, roster.scores.copy(), exchange.watched)
     return world.settle(problem.world, state._replace(store=tally(memory.counts), memory=memory), uplink)
 

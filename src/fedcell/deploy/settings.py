@@ -71,6 +71,13 @@ class FederationConfig:
         least=1,
         infinite=True,
     )
+    max_against: float = option(
+        0.5,
+        "an update whose cosine with the sum of the directions of the others (three or more) is below minus this is "
+        "refused, if those have a median of 0.2 or more among themselves; 1: none is",
+        least=0,
+        most=1,
+    )
     max_growth: float = option(
         10.0,
         "a device that says it holds more than so many times what it said before, and what the median device holds, is "

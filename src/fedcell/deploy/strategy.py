@@ -27,13 +27,26 @@ from ..simulate import SIMULATED, begin
 from ..types import Decision, Observation, Outcome, Round, Snapshot, WorldState
 from . import wire
 from .accepting import Accepting, judge
-from .bounds import Watched, after, capped, held_back, left_out, nothing_seen, refuse_outliers, refuse_rise, shortened
+from .bounds import (
+    Watched,
+    after,
+    capped,
+    held_back,
+    left_out,
+    nothing_seen,
+    refuse_growth,
+    refuse_outliers,
+    refuse_rise,
+    shortened,
+    told_left_out,
+)
 from .flat import arrays_of, flat_problem, vector_of
+from .flower import Notices
 from .remote import reported_stream, tally
 from .rounds import asked_of, refuse_asynchronous, unforeseen
 from .settings import FederationConfig, robust_rule
 from .strategy_record import StrategyRecord, recording, row_of
-from .tasks import Answer, MessageError, Task
+from .tasks import Answer, MessageError, Refusal, Task
 
 UNFORESEEN = {"world.response": "exponential"}  # nobody knows how long nodes take
 Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]  # round, model -> metrics
@@ -100,6 +113,7 @@ class Strategy(FedAvg):
         self.before: Snapshot | None = None
         self.pending: Pending | None = None
         self.out = None if out is None else Path(out)
+        self.notices = Notices(self.out)
         self.record: StrategyRecord | None = None
         self.clock_s = self.begun_s = 0.0
 
@@ -195,7 +209,9 @@ class Strategy(FedAvg):
         sent = shortened(held_back(sent, list(tasks.values()), self.bounds.max_stretch), self.bounds.max_pull)
         sent = self._sound(before, sent, answers)
         params, state, uplink = aggregate(self.problem, self.method, before.params, before.method, sent)
-        self.watched = after(self.watched, list(tasks.values()), answers)
+        seen, self.watched = self.watched, after(self.watched, list(tasks.values()), answers)
+        for text in told_left_out(self.bounds, seen, self.watched):
+            self.notices.say(text)
         world = SIMULATED.settle(self.problem, pending.world, uplink)._replace(store=tally(self.counts))
         lasted_s = time.monotonic() - self.begun_s
         self.clock_s += lasted_s
@@ -219,6 +235,7 @@ class Strategy(FedAvg):
         n_devices = problem.world.n_devices
         self.counts = np.zeros((n_devices, 2), dtype=np.int64)
         self.counts[:, 0] = 1  # until they say how many
+        self.claimed = np.zeros_like(self.counts)
         self.problem = problem._replace(world=problem.world._replace(stream=reported_stream(n_devices, 2, each=1)))
         self.before = begin(self.problem, self.method)
         return self.before
@@ -262,7 +279,7 @@ class Strategy(FedAvg):
             up_message_bit=wire.message_bits(reply),
         )
         if reply.has_error():
-            print(f"fedcell: round {task.round}: device {task.device} failed ({reply.error.reason})", flush=True)
+            self.notices.say(f"round {task.round}: device {task.device} failed ({reply.error.reason})")
             return answer._replace(outcome=Outcome.INVALID)
         try:
             content = reply.content
@@ -274,10 +291,12 @@ class Strategy(FedAvg):
             size = metrics.get(self.weighted_by_key, 1)
             if not isinstance(size, int | float) or not 0 <= size <= 2**32:
                 raise MessageError(f"the answer says {size!r} samples", "samples")
+            claimed = np.array([max(int(size), 1), 0])
+            refuse_growth(self.bounds, self.claimed, task.device, claimed)
         except (MessageError, KeyError, ValueError, TypeError) as error:
             bad = error if isinstance(error, MessageError) else MessageError(f"the answer cannot be read ({error})")
             return self._refused(answer, bad)
-        self.counts[task.device, 0] = max(int(size), 1)
+        self.counts[task.device] = self.claimed[task.device] = claimed
         return answer._replace(update=update)
 
     def _silence(self, device: int) -> Answer:
@@ -288,7 +307,8 @@ class Strategy(FedAvg):
 
     def _refused(self, answer: Answer, error: MessageError) -> Answer:
         round = self.before.round if self.before else 0
-        print(f"fedcell: round {round}: device {answer.device} was turned away: {error}", flush=True)
+        self.notices.say(f"round {round}: device {answer.device} was turned away: {error}")
+        self.notices.note(Refusal(round, answer.device, error.kind, error.value, str(error)))
         return answer._replace(outcome=Outcome.INVALID, update=None, strike=True)
 
     def _sound(self, before: Snapshot, sent: Round, answers: list[Answer]) -> Round:
