@@ -5,7 +5,6 @@ import torch
 from torch import nn
 
 from fedcell import methods
-from fedcell.errors import BadInput
 from fedcell.simulate import simulate
 
 LOSSY = {"data.partition": "shards", "world.availability": "0.7"}
@@ -60,6 +59,7 @@ def test_a_loss_costs_a_number_and_a_forward_pass(small):
     assert fair.compute_joule == pytest.approx((per_sample * (trained + held / 3)).sum())
 
 
-def test_a_coding_is_refused(small):
-    with pytest.raises(BadInput, match="updates with a loss"):
-        run(small(), "qfedavg+topk")
+def test_behind_a_coding_the_loss_is_sent_as_it_is(small):
+    problem = small(rounds=1)
+    (plain, _), (fair, _) = (run(problem, f"{name}+topk:fraction=0.1")[0] for name in ("fedavg", "qfedavg"))
+    assert fair.uplink_bit == plain.uplink_bit + 32 * plain.n_selected

@@ -140,6 +140,7 @@ def test_rows_of_real_devices_are_not_thrown_away(runs):
     change_digit(folder / "rounds.jsonl")
     (damage,) = check.examine(folder).damage
     assert damage.fix == ""
+    assert "begin a federation in a new folder" in damage.what
     assert check.repair(check.examine(folder)) == []
 
 

@@ -90,9 +90,11 @@ def _row_damage(folder: Path, spec: Spec) -> list[Damage]:
         rows.read(folder)
     except FedcellError as error:
         n_left = _repairable(folder, spec)
-        fixes = {None: "", 0: "put aside; resuming makes all rows anew"}
-        fix = fixes.get(n_left, f"put aside but for its first {n_left} rows; resuming makes the others anew")
-        return [Damage(folder / ROWS, str(error), fix)]
+        if n_left is None:
+            lost = f"{error}; devices cannot train these rounds again, so begin a federation in a new folder"
+            return [Damage(folder / ROWS, lost)]
+        some = f"put aside but for its first {n_left} rows; resuming makes the others anew"
+        return [Damage(folder / ROWS, str(error), some if n_left else "put aside; resuming makes all rows anew")]
     return []
 
 
