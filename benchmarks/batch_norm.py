@@ -16,9 +16,10 @@ import torch
 from torch import nn
 
 from fedcell.learn.architecture import Architecture
-from fedcell.learn.learner import Learner, pick_device
+from fedcell.learn.learner import Learner
 from fedcell.learn.samples import Samples
 from fedcell.learn.settings import TrainConfig
+from fedcell.learn.setup import pick_device
 from fedcell.learn.work import Work
 from fedcell.types import Start, Store
 

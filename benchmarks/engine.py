@@ -29,9 +29,10 @@ from fedcell.learn import models
 from fedcell.learn.architecture import Architecture
 from fedcell.learn.engines.common import Batches, Job
 from fedcell.learn.engines.gpu.cuda_graphs import Replays
-from fedcell.learn.learner import Learner, initialise
+from fedcell.learn.learner import Learner
 from fedcell.learn.samples import Samples
 from fedcell.learn.settings import ModelConfig, TrainConfig
+from fedcell.learn.setup import initialise
 from fedcell.learn.work import Work
 from fedcell.types import Start, Store
 

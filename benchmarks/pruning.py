@@ -25,9 +25,10 @@ import torch
 from fedcell import methods
 from fedcell.learn import models
 from fedcell.learn.architecture import Architecture
-from fedcell.learn.learner import Learner, initialise
+from fedcell.learn.learner import Learner
 from fedcell.learn.samples import Samples
 from fedcell.learn.settings import ModelConfig, TrainConfig
+from fedcell.learn.setup import initialise
 from fedcell.learn.work import Work
 from fedcell.methods.pruning import submodels
 from fedcell.methods.pruning.units import Units, entry_masks, load, units_of

@@ -13,9 +13,9 @@ from fedcell import record, scenarios, sweeps
 from fedcell.cli import main
 from fedcell.errors import BadInput, FedcellError
 from fedcell.learn import models
-from fedcell.learn.learner import initialise
 from fedcell.learn.model_files import read_args
 from fedcell.learn.settings import ModelConfig
+from fedcell.learn.setup import initialise
 from fedcell.resolve import configure
 
 NET = """

@@ -15,7 +15,7 @@ from work import Stored, as_vector, network
 from fedcell import methods, world
 from fedcell.data import Dataset
 from fedcell.learn.batches import draw_batches
-from fedcell.learn.learner import initialise
+from fedcell.learn.setup import initialise
 from fedcell.methods.parts.defaults import work_of
 from fedcell.options import override
 from fedcell.scenarios import Config, build_problem

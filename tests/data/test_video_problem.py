@@ -14,8 +14,9 @@ from fedcell.data.video.problem import video_problem_parts
 from fedcell.errors import BadInput, ContractError
 from fedcell.learn import models
 from fedcell.learn.architecture import Architecture
-from fedcell.learn.learner import Learner, initialise
+from fedcell.learn.learner import Learner
 from fedcell.learn.settings import ModelConfig, TrainConfig
+from fedcell.learn.setup import initialise
 from fedcell.options import Law
 from fedcell.simulate import simulate
 from fedcell.types import Problem

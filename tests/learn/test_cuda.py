@@ -8,10 +8,11 @@ import torch
 
 from fedcell.learn import deferred
 from fedcell.learn.architecture import Architecture
-from fedcell.learn.learner import Learner, initialise
+from fedcell.learn.learner import Learner
 from fedcell.learn.models import build
 from fedcell.learn.samples import Samples
 from fedcell.learn.settings import ModelConfig, TrainConfig
+from fedcell.learn.setup import initialise
 from fedcell.learn.work import Work
 from fedcell.types import Start, Store, is_deferred
 

@@ -10,10 +10,11 @@ from fedcell.learn.engines import batched
 from fedcell.learn.engines.cpu.native import fused, lowering
 from fedcell.learn.engines.gpu import batchable
 from fedcell.learn.engines.gpu.cuda_graphs import train_rows
-from fedcell.learn.learner import Learner, initialise
+from fedcell.learn.learner import Learner
 from fedcell.learn.models import build
 from fedcell.learn.samples import Samples
 from fedcell.learn.settings import ModelConfig, TrainConfig
+from fedcell.learn.setup import initialise
 from fedcell.learn.work import Work
 from fedcell.types import Start, Store
 

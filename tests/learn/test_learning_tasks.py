@@ -13,10 +13,11 @@ from torch import nn
 from fedcell.errors import BadInput
 from fedcell.learn.architecture import Architecture
 from fedcell.learn.engines.gpu.objectives import signature
-from fedcell.learn.learner import Learner, check_fits, initialise
+from fedcell.learn.learner import Learner
 from fedcell.learn.models import build
 from fedcell.learn.samples import Samples
 from fedcell.learn.settings import ModelConfig, TrainConfig
+from fedcell.learn.setup import check_fits, initialise
 from fedcell.learn.tasks import LEARNED
 from fedcell.learn.work import Work
 from fedcell.metrics import TASKS

@@ -10,10 +10,10 @@ from torch import nn
 from fedcell.errors import BadInput
 from fedcell.learn import architecture
 from fedcell.learn.architecture import Architecture
-from fedcell.learn.learner import check_fits
 from fedcell.learn.models import build
 from fedcell.learn.samples import Samples
 from fedcell.learn.settings import ModelConfig
+from fedcell.learn.setup import check_fits
 
 MNIST, CIFAR, VIDEO = (1, 28, 28), (3, 32, 32), (3, 32, 33)
 COUNTS = {

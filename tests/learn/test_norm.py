@@ -8,11 +8,12 @@ from torch import nn
 from fedcell.errors import BadInput
 from fedcell.learn.architecture import Architecture
 from fedcell.learn.engines.gpu import vmap
-from fedcell.learn.learner import Learner, initialise
+from fedcell.learn.learner import Learner
 from fedcell.learn.models import build
 from fedcell.learn.norms import BatchNorm, batch_norms, counting, n_groups
 from fedcell.learn.samples import Samples
 from fedcell.learn.settings import ModelConfig, TrainConfig
+from fedcell.learn.setup import initialise
 from fedcell.learn.work import Work
 from fedcell.types import Start, Store
 

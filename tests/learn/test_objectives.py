@@ -8,10 +8,11 @@ from torch.nn import functional
 
 from fedcell.learn.architecture import Architecture
 from fedcell.learn.engines.gpu.objectives import signature
-from fedcell.learn.learner import Learner, initialise
+from fedcell.learn.learner import Learner
 from fedcell.learn.models import build
 from fedcell.learn.samples import Samples
 from fedcell.learn.settings import ModelConfig, TrainConfig
+from fedcell.learn.setup import initialise
 from fedcell.learn.work import Work
 from fedcell.types import Start, Store
 

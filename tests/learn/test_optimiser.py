@@ -11,11 +11,12 @@ from fedcell.learn.batches import draw_batches
 from fedcell.learn.engines import batched
 from fedcell.learn.engines.gpu import vmap
 from fedcell.learn.engines.update import clipped
-from fedcell.learn.learner import Learner, initialise
+from fedcell.learn.learner import Learner
 from fedcell.learn.models import build
 from fedcell.learn.optimiser import SCHEDULES, Adam, Optimiser, rate_factor
 from fedcell.learn.samples import Samples
 from fedcell.learn.settings import TrainConfig
+from fedcell.learn.setup import initialise
 from fedcell.types import Start
 
 N_ROWS = 6

@@ -12,9 +12,10 @@ from fedcell.learn.engines.common import Job
 from fedcell.learn.engines.cpu import kernels, planned, small_batch
 from fedcell.learn.engines.cpu import narrow_conv as windows
 from fedcell.learn.engines.gpu.cuda_graphs import Replays
-from fedcell.learn.learner import Learner, initialise
+from fedcell.learn.learner import Learner
 from fedcell.learn.samples import Samples
 from fedcell.learn.settings import TrainConfig
+from fedcell.learn.setup import initialise
 from fedcell.learn.work import Work
 from fedcell.types import Start, Store
 

@@ -10,9 +10,10 @@ from fedcell.learn.architecture import Architecture, trainable
 from fedcell.learn.batches import draw_batches
 from fedcell.learn.engines import batched
 from fedcell.learn.engines.gpu import vmap
-from fedcell.learn.learner import Learner, initialise
+from fedcell.learn.learner import Learner
 from fedcell.learn.models import build
 from fedcell.learn.settings import ModelConfig, TrainConfig
+from fedcell.learn.setup import initialise
 from fedcell.methods.pruning import submodels
 from fedcell.methods.pruning.units import entry_masks, units_of
 from fedcell.types import Start, is_deferred

@@ -17,9 +17,9 @@ from fedcell.learn.engines.common import Batches, Job
 from fedcell.learn.engines.cpu import native, per_client, traced
 from fedcell.learn.engines.cpu.steps import RowLayout
 from fedcell.learn.engines.gpu.cuda_graphs import Replays
-from fedcell.learn.learner import initialise
 from fedcell.learn.optimiser import Adam, Optimiser
 from fedcell.learn.samples import Samples
+from fedcell.learn.setup import initialise
 from fedcell.learn.tasks import LEARNED
 from fedcell.learn.work import Work
 from fedcell.types import Store

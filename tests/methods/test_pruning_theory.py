@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from fedcell.learn import models
 from fedcell.learn.architecture import Architecture
-from fedcell.learn.learner import initialise
 from fedcell.learn.settings import ModelConfig
+from fedcell.learn.setup import initialise
 from fedcell.methods.pruning import theory
 from fedcell.methods.pruning.theory import Constants
 from fedcell.methods.pruning.units import entry_masks, units_of

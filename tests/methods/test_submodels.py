@@ -9,11 +9,12 @@ from torch import nn
 
 from fedcell.errors import BadInput
 from fedcell.learn.architecture import Architecture
-from fedcell.learn.learner import Learner, initialise
+from fedcell.learn.learner import Learner
 from fedcell.learn.models import build
 from fedcell.learn.norms import BatchNorm
 from fedcell.learn.samples import Samples
 from fedcell.learn.settings import ModelConfig, TrainConfig
+from fedcell.learn.setup import initialise
 from fedcell.learn.work import Work
 from fedcell.methods.pruning import submodels
 from fedcell.methods.pruning.units import cut, entry_masks, importance, kept_units, load, units_of

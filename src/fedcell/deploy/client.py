@@ -22,11 +22,12 @@ from ..data.targets import Targets
 from ..errors import BadInput
 from ..learn import models
 from ..learn.architecture import Architecture, choose
-from ..learn.learner import Learner, check_fits, initialise, pick_device
+from ..learn.learner import Learner
 from ..learn.model_files import checksum, split
 from ..learn.optimiser import Optimiser
 from ..learn.samples import Samples
 from ..learn.settings import ModelConfig, TrainConfig, in_file
+from ..learn.setup import check_fits, initialise, pick_device
 from ..learn.statistics import Carried
 from ..learn.work import Work
 from ..options import from_dict

@@ -27,9 +27,6 @@ from .evaluation import mixed_batches, places, samples_at_once, spread_columns, 
 from .memory import keep_freed_memory
 from .samples import Samples
 from .settings import TrainConfig
-from .setup import check_fits as check_fits
-from .setup import initialise as initialise
-from .setup import pick_device as pick_device
 from .statistics import OwnRows
 from .statistics import places as kept_places
 from .tasks import LEARNED, LearningTask, refuse_without_labels

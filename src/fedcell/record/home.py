@@ -19,7 +19,7 @@ from ..data import Dataset
 from ..errors import BadInput, FedcellError
 from ..learn import models
 from ..learn.architecture import Architecture, choose
-from ..learn.learner import initialise
+from ..learn.setup import initialise
 from ..methods.parts.statistics import with_statistics
 from ..metrics import CLASSIFICATION
 from ..scenarios import Config, build_problem

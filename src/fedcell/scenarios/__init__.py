@@ -28,9 +28,10 @@ from ..data.video import VideoConfig
 from ..errors import BadInput, did_you_mean
 from ..learn import models
 from ..learn.architecture import Architecture, choose
-from ..learn.learner import Learner, check_fits, initialise, pick_device
+from ..learn.learner import Learner
 from ..learn.samples import Samples
 from ..learn.settings import ModelConfig, TrainConfig
+from ..learn.setup import check_fits, initialise, pick_device
 from ..learn.steadiness import check_steady
 from ..learn.tasks import LEARNED, refuse_without_labels
 from ..machine import cores
