@@ -264,9 +264,15 @@ def test_everything_kept_is_the_full_model():
     assert torch.equal(submodels.train(learner("cnn"), found, start, work(4)).delta, whole), "no mask, no surgery"
 
 
-def test_rounds_share_the_shapes_that_they_are_padded_to():
+@pytest.mark.parametrize(
+    ("size", "most", "widths"),
+    [(40, (20, 21, 22, 25), (20, 23, 25)), (128, (64, 66, 70, 90), (64, 96))],
+    ids=["sixteenths", "wide layers in multiples that convolutions are fast with"],
+)
+def test_rounds_share_the_shapes_that_they_are_padded_to(size, most, widths):
     """Recorded steps of a GPU serve again: similar sub-models are padded to one network."""
-    found = units_of(Architecture.of(initialise(lambda: nn.Sequential(nn.Linear(4, 64), nn.Linear(64, 2)), 1)), (4,))
+    layers = nn.Sequential(nn.Linear(4, size), nn.Linear(size, 2))
+    found = units_of(Architecture.of(initialise(lambda: layers, 1)), (4,))
     start = Start(torch.zeros(1, found.architecture.n_params), np.zeros(2, dtype=np.int64))
     some = Learner(
         [found.architecture],
@@ -274,13 +280,25 @@ def test_rounds_share_the_shapes_that_they_are_padded_to():
         TrainConfig(),
         1,
     )
-    for counts in ((30, 33), (36, 20), (35, 35), (37, 1)):
-        keep = np.arange(64) < np.array(counts)[:, None]
+    for count in most:
+        keep = np.arange(size) < np.array([[count], [count // 2]])
         job = work(2, mask=entry_masks(found, keep, CPU))
         submodels.train_padded(some, found, start, job, worth=1)
-    assert [small.n_params for small in some._others] == [36 * 5 + 2 * 36 + 2, 40 * 5 + 2 * 40 + 2]
-    submodels.train_padded(some, found, start, work(2, mask=entry_masks(found, np.arange(64) < [[60], [62]], CPU)))
-    assert len(some._others) == 2, "the full network with masks is as fast"
+    assert [small.n_params for small in some._others] == [width * 5 + 2 * width + 2 for width in widths]
+    nearly = work(2, mask=entry_masks(found, np.arange(size) < [[size - 4], [size - 2]], CPU))
+    submodels.train_padded(some, found, start, nearly)
+    assert len(some._others) == len(widths), "the full network with masks is as fast"
+
+
+def test_layers_share_one_share_of_their_units():
+    """One layer decides for all of them, so that few shapes are recorded."""
+    layers = nn.Sequential(nn.Linear(4, 32), nn.Linear(32, 48), nn.Linear(48, 2))
+    found = units_of(Architecture.of(initialise(lambda: layers, 1)), (4,))
+    keep = np.concatenate([np.arange(32) < 3, np.arange(48) < 24])[None]
+    widths, wide = submodels._widened(found, keep)
+    assert widths == (16, 24)
+    assert (wide | keep == wide).all()
+    assert wide.sum() == 40
 
 
 def test_nobody_trains():
