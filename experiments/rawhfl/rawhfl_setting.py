@@ -87,7 +87,8 @@ def case(stay: str, entry: str, quick: bool) -> Case:
             **own,
             **(CENTRAL[reading] if plain == "central" else {"inner": reading}),
         }
-    config = override(preset.config, {"video.stay": STAY[stay], "train.top": TOP, **(QUICK if quick else {})})
+    fixed = {"video.stay": STAY[stay], "train.top": TOP, "train.tf32": True}  # tf32 counts on a GPU alone
+    config = override(preset.config, {**fixed, **(QUICK if quick else {})})
     return Case(name, config, method, dict(own), seeds=ledger.SEEDS[:1] if quick else ledger.SEEDS)
 
 

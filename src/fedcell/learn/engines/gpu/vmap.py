@@ -106,7 +106,8 @@ class _Beside:
                 ):
                     room[row] = gradient
                 for room, value in zip(own, after, strict=True):
-                    room.copy_(value)  # moved in place, or new
+                    if value.data_ptr() != room.data_ptr():  # new, not moved in place
+                        room.copy_(value)
         for stream in self.streams:
             torch.cuda.current_stream().wait_stream(stream)
         return found
