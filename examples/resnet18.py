@@ -5,9 +5,10 @@ averaged with the parameters, kept on the devices (FedBN) or frozen, as `model.b
 CIFAR-10, 20 devices with skewed labels, 3 seeds:
 
     fedcell sweep fedavg --model examples/resnet18.py:resnet18 --grid model.buffers=average local --seeds 1..3 \\
-        --rounds 100 --set data.name=cifar10 --set data.scaling=standard --set data.partition=dirichlet \\
-        --set data.alpha=0.3 --set world.n_devices=20 --set world.deadline_s=inf --set train.epochs=1 \\
-        --set train.batch_size=64 --set train.lr=0.05 --set train.weight_decay=5e-4 --set train.augment=crop_flip
+        --rounds 50 --set data.name=cifar10 --set data.scaling=standard --set data.partition=dirichlet \\
+        --set data.alpha=0.3 --set world.n_devices=20 --set world.deadline_s=inf --set train.steps=8 \\
+        --set train.batch_size=32 --set train.lr=0.05 --set train.weight_decay=5e-4 --set train.augment=crop_flip \\
+        --set train.tf32=true --set eval_every=5 --out resnet
 
 An update has 358 Mbit, which no device of the scenario `cell` sends within its 2 s: hence `world.deadline_s=inf`.
 
