@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...labels import histogram
 from ...types import Floats, Ints, Observation, Problem, Store
+from ..parts.classes import held_classes
 from ..parts.defaults import rate, setting
 from ..parts.gradients import COHORT, client_losses, gradients, squares
 from . import theory
@@ -75,8 +75,7 @@ def measure(
         similarity, score: of every client.
     """
     alpha = np.full(len(score), 1 / len(score))
-    samples = problem.learner.train_samples
-    distance = theory.label_distance(histogram(observation.store, samples.labels, samples.n_labels))
+    distance = theory.label_distance(held_classes(problem, observation.store))
     found = estimate(config, problem, memory, params, observation, alpha * score)
     loss = float((alpha * score) @ client_losses(problem, params, observation.store))  # osafl Eq. (18)
     constants = theory.Constants(

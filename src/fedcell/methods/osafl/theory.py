@@ -122,7 +122,7 @@ def best_scores(
 
     `score_u = C_u lambda_u / (2 beta eta eta~ sigma^2 alpha_u^2 + C_u)` with
     `C_u = alpha_u beta^2 eta^2 (8 kappa sigma^2 + 64 Phi kappa^2 + 32 rho2 delta kappa^2 + 32 psi rho1 kappa^2)`.
-    Where both are zero every score is as good, and the similarity is taken.
+    If both are zero every score is as good, and the similarity is taken.
 
     Deviation: the paper drops `psi` in the last term of `C_u`.
 

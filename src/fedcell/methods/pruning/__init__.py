@@ -98,7 +98,7 @@ class Config(TrainingConfig):
 
 
 class State(NamedTuple):
-    """What is remembered between rounds; None where the settings have no use for it."""
+    """What is remembered between rounds; None if the settings have no use for it."""
 
     age: Ints  # [n_devices, n_regions], rounds since a device trained a unit; one region where nothing can be cut
     kept: Contributions | None  # last gradients, entry by entry
@@ -297,7 +297,7 @@ def compensated(lr: float, params: Tensor, state: State, played: Round, masks: T
 
 
 def heard_masks(played: Round) -> Tensor | None:
-    """The masks of the devices heard, `[n_rows, n_params]`; None where all were whole."""
+    """The masks of the devices heard, `[n_rows, n_params]`; None if all were whole."""
     masks = played.decision.mask
     if masks is None:
         return None
