@@ -86,7 +86,7 @@ def resume(
     period: Period = PERIOD,
     failed: Failed | None = None,
 ) -> list[Record]:
-    """Go on with a comparison or a single run; `methods`, `dataset` and `model` replace objects that were your own.
+    """Resume a comparison or a single run; `methods`, `dataset` and `model` replace objects that were your own.
 
     The end is bit-identical to that of a run that was never interrupted. Settings come from the record alone, but for
     `until`: a run that stopped at `accuracy=0.8` resumes to `accuracy=0.9`, or to its last round with `none`. Runs that

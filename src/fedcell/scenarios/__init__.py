@@ -195,7 +195,7 @@ def _architectures(config: Config, shape: tuple[int, ...], n_classes: int) -> li
 
 
 def _of_device(config: Config, n_architectures: int) -> Ints | None:
-    """The architecture that each device draws; None where there is one."""
+    """The architecture that each device draws; None if there is one."""
     if n_architectures == 1:
         return None
     return rng.stream(config.seed, rng.SETUP, "model.widths").integers(n_architectures, size=config.world.n_devices)

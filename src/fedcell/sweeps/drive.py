@@ -309,7 +309,7 @@ def _compare(plan: SweepPlan, infos: Sequence[RunInfo]) -> None:
 
 
 def _own_settings(task: SweepRun) -> Any:
-    """The settings of a task's method; None where a method file went or takes them no more, which its run will say."""
+    """The settings of a task's method; None if a method file went or takes them no more, which its run will say."""
     try:
         return options.from_dict(library.load(task.source).Config(), task.settings)
     except BadInput:

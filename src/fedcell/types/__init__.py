@@ -199,7 +199,7 @@ def at_once(problem: Problem, params: "Tensor", state: Any, sent: Round) -> tupl
 
 
 class Method(NamedTuple):
-    """A federated-learning method: seven pure functions around an explicit state.
+    """A federated-learning method: eight pure functions around an explicit state.
 
     Start from `fedcell.methods.parts.defaults.default(config)` and replace what the paper changes. The state is
     any tree of NamedTuples, tuples, lists and dicts with tensors, arrays, numbers, texts and None, so that a run can

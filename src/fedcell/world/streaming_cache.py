@@ -86,7 +86,7 @@ class StreamingCache:
         return own | {"samples": x, "labels": y, "slots": slots, "shadow": self._shadow.copy()}
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Go on from a saved state: later offers keep what they would have kept."""
+        """Continue from a saved state: later offers keep what they would have kept."""
         rule, capacity, seed, seen, offers, draws = (int(number) for number in state["numbers"])
         given, own = (capacity, list(RULES)[rule], float(state["theta"][0])), (self.capacity, self.rule, self.theta)
         if given != own:

@@ -42,7 +42,7 @@ class DenseLayer(NamedTuple):
 
 @lru_cache(maxsize=4)
 def chain(architecture: Architecture) -> list[DenseLayer] | None:
-    """The dense layers of a module, or None where it is not a plain chain of them."""
+    """The dense layers of a module, or None if it is not a plain chain of them."""
     module = architecture.module
     if not isinstance(module, nn.Sequential) or architecture.tail.n:
         return None
