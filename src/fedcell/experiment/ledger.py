@@ -108,7 +108,7 @@ def totals(rows: Sequence[LedgerRow]) -> Counter[str]:
 
 
 def read_paper(folder: Path) -> Paper:
-    """What is known about the paper of a folder; its name where there is no `paper.toml`."""
+    """What is known about the paper of a folder; its name if there is no `paper.toml`."""
     path = folder / PAPER
     if not path.is_file():
         return Paper(folder.name, folder.name)

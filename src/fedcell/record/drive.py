@@ -123,7 +123,7 @@ def run_one(
     Args:
         config: world, data, model, training, seed and rounds; those of the record where the run began before.
         method: text `NAME[:key=value,...]`.
-        folder: of this run; made with its parents where it is not there.
+        folder: of this run; made with its parents if it is not there.
         label: name of the run; empty: the method's text.
         defaults: settings by method name.
         watch: told after every round.
@@ -154,7 +154,7 @@ def run_real(
     Args:
         config: world, model, training, seed and rounds.
         method: one of fedcell's own.
-        folder: of this run; made with its parents where it is not there.
+        folder: of this run; made with its parents if it is not there.
         problem: of the same settings, without the data of devices.
         play: plays the rounds that are left.
         watch: told after every round.

@@ -48,7 +48,7 @@ class RunInfo(NamedTuple):
     settings: Mapping[str, Any]  # every option of the method
     config: Mapping[str, Any]  # every option of world, data, model and training
     clock: str = "simulated"  # or measured, on real devices
-    served: Mapping[str, float] = {}  # what edge servers brought, where there are any
+    served: Mapping[str, float] = {}  # what edge servers brought, if there are any
     task: str = CLASSIFICATION  # what was learned
     chance: float | None = None  # the leading metric of the best constant answer; None: not known
 

@@ -266,7 +266,7 @@ def build_stream(config: Config, dataset: Dataset) -> Stream:
 
 
 def _refuse_label_rules(config: Config, task: str) -> None:
-    """Refuse splits, streams and cache rules that look at class labels where there are none."""
+    """Refuse splits, streams and cache rules that look at class labels if there are none."""
     if config.stream.kind == "markov":
         refuse_without_labels(task, "stream.kind = 'markov'", "use static or binomial")
     elif config.data.partition in BY_LABEL:

@@ -74,7 +74,7 @@ def sweep(
         out: folder of the sweep; None: the next free one in `runs/`.
         workers: processes side by side; 0: as many as there are cores or runs. Cores are shared out among them.
         engine: who does the runs: `local`, processes on this machine, or `ray`, workers of a Ray cluster.
-        address: of the Ray cluster, `host:port` or `auto`; None: `RAY_ADDRESS` where it is set, else one of its own.
+        address: of the Ray cluster, `host:port` or `auto`; None: `RAY_ADDRESS` if it is set, else one of its own.
         log: `tensorboard=DIR` or `mlflow=URI`.
         watch: called with a `fedcell.record.Progress` whose label is the run's folder; of fast runs not every round.
 

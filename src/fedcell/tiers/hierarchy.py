@@ -217,7 +217,7 @@ def tier_weights(problem: Problem, observation: Observation) -> Floats:
 
 
 def average(params: Tensor, models: Sequence[Tensor], weights: Floats) -> Tensor:
-    """`sum_b a_b w_b`, taken as `w + sum_b a_b (w_b - w)`, which leaves `w` as it is where no cell moved.
+    """`sum_b a_b w_b`, taken as `w + sum_b a_b (w_b - w)`, which leaves `w` as it is if no cell moved.
 
     Reference: rawhfl, Eq. (17)
     """

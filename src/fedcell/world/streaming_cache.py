@@ -62,7 +62,7 @@ class StreamingCache:
         return self._samples[: len(self)].copy(), self._labels[: len(self)].copy()
 
     def sample(self, n: int) -> tuple[np.ndarray, Ints]:
-        """(samples, labels) of `n` different held samples at random, or of all where there are fewer."""
+        """(samples, labels) of `n` different held samples at random, or of all if there are fewer."""
         self._draws += 1
         at = stream(self.seed, self._draws, "cache.sample").permutation(len(self))[:n]
         return self._samples[at], self._labels[at]

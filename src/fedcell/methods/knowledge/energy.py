@@ -233,7 +233,7 @@ def _longest(offer: Offer, order: Ints, floor: Floats) -> int:
 
 
 def _first_stop(offer: Offer, queue: Floats, reward: Floats, order: Ints, doubtful: Ints, n: int, zero: str) -> int:
-    """The first of the doubtful newcomers that costs more than it brings in its own prefix; `n` where none does."""
+    """The first of the doubtful newcomers that costs more than it brings in its own prefix; `n` if none does."""
     for place in doubtful:
         grant = allocate(offer, queue, order[: place + 1], zero)
         assert grant is not None, "the band holds it"

@@ -144,7 +144,7 @@ def label_distance(problem: Problem, observation: Observation) -> Floats:
 
 
 def evaluate(problem: Problem, params: Tensor, state: State) -> Mapping[str, float]:
-    """Accuracy and loss, the scores of the clients heard so far, and the terms of the bound where they are recorded."""
+    """Accuracy and loss, the scores of the clients heard so far, and the terms of the bound if they are recorded."""
     seen = state.kept.seen
     columns = {"never_seen": float((~seen).sum())}
     if seen.any():

@@ -97,7 +97,7 @@ def measure(
 def bound_columns(
     constants: theory.Constants, terms: theory.Bound, found: OsaflEstimates, holds: bool
 ) -> dict[str, float]:
-    """Columns of a row; `bound_loss_change` is that from the round before, `bound` is left out where it is void."""
+    """Columns of a row; `bound_loss_change` is that from the round before, `bound` is left out if it is void."""
     columns = {f"bound_{name}": float(value[0]) for name, value in terms._asdict().items()}
     columns |= {
         "bound_void": float(terms.void),

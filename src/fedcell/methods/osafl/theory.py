@@ -50,7 +50,7 @@ class Bound(NamedTuple):
 
     @property
     def total(self) -> float:
-        """The bound on the mean squared gradient norm, infinite where it is void."""
+        """The bound on the mean squared gradient norm, infinite if it is void."""
         if self.void:
             return float("inf")
         bracket = self.loss_change + self.noise + self.shift + self.heterogeneity

@@ -26,7 +26,7 @@ class Cells(NamedTuple):
 
 
 def select(value: Floats, cells: Cells) -> Bools:
-    """The selection of the largest total value, `[n]`: `z` per cell, or all that are eligible where they are fewer.
+    """The selection of the largest total value, `[n]`: `z` per cell, or all that are eligible if they are fewer.
 
     A cell that cannot have `z` within the overlap limit is freed from it. Ties go to fewer repetitions, then to the
     lower index.

@@ -47,7 +47,7 @@ class Bound(NamedTuple):
 
     @property
     def total(self) -> float:
-        """The bound on the mean squared gradient norm, infinite where it is void."""
+        """The bound on the mean squared gradient norm, infinite if it is void."""
         return float(sum(np.mean(term) for term in self)) if not self.void else np.inf
 
 
