@@ -156,7 +156,7 @@ print(function_of(Call({name!r}, ()), torch.device("cpu")).func.__name__)
 
 
 @pytest.mark.parametrize(
-    "name", ["antigravity.loss", "fedcell.methods.later.loss", "fedcell.methods..loss", "fedcell.cli.main"]
+    "name", ["wave.loss", "fedcell.methods.later.loss", "fedcell.methods..loss", "fedcell.cli.main"]
 )
 def test_a_device_loads_nothing_but_methods(name):
     before = {*sys.modules}
