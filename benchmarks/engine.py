@@ -4,13 +4,15 @@ Five workloads: 100 clients with 1 to 5 ragged steps of 32 samples (FCN, LeNet, 
 clients with 5 steps of 10 (logistic regression). Both sides train the same clients from the same
 model on the same batches and keep one flat update per client; their updates are compared at the end.
 
-    python benchmarks/engine.py [--rounds 5] [--only lenet] [--device cuda]
+    python benchmarks/engine.py [--rounds 5] [--only lenet] [--device cuda] [--before ../old]
 
+With `--before` the engine of another checkout stands in for the plain loop: what a change did to speed.
 Read the ratios: they were taken in turn on one machine, whose load moves both sides alike.
 """
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
@@ -134,14 +136,34 @@ def side(way: str, load: Load, device: str, link: Connection) -> None:
         link.send(once(ways[way], torch.device(device)))
 
 
-def compare(name: str, load: Load, device: str, rounds: int) -> None:
-    """Alternate engine and plain loop, each in a process of its own, and print the best of each and their ratio."""
-    links: dict[str, Connection] = {}
-    for way in ("engine", "plain"):
-        links[way], far = get_context("spawn").Pipe()
-        get_context("spawn").Process(target=side, args=(way, load, device, far), daemon=True).start()
-    engine, plain = (links[way].recv() for way in ("engine", "plain"))
-    apart = float(np.linalg.norm(engine - plain) / np.linalg.norm(plain))
+def here(way: str, load: Load, device: str) -> Connection:
+    """A link to `side` in a process of its own."""
+    near, far = get_context("spawn").Pipe()
+    get_context("spawn").Process(target=side, args=(way, load, device, far), daemon=True).start()
+    return near
+
+
+def elsewhere(tree: Path, name: str, device: str) -> Connection:
+    """A link to `side` of another checkout: its own benchmark on its own sources."""
+    near, far = get_context("spawn").Pipe()
+    code = (
+        "import sys; from multiprocessing.connection import Connection; sys.path.insert(0, sys.argv[1])\n"
+        "import engine; engine.side('engine', engine.LOADS[sys.argv[2]], sys.argv[3], Connection(int(sys.argv[4])))"
+    )
+    command = [sys.executable, "-c", code, str(tree / "benchmarks"), name, device, str(far.fileno())]
+    subprocess.Popen(command, pass_fds=[far.fileno()], env=os.environ | {"PYTHONPATH": str(tree / "src")})
+    return near
+
+
+def compare(name: str, load: Load, device: str, rounds: int, before: Path | None) -> None:
+    """Alternate the engine and the plain loop, or a former engine, and print the best of each and their ratio."""
+    other = "plain loop" if before is None else "before"
+    links = {
+        "engine": here("engine", load, device),
+        other: here("plain", load, device) if before is None else elsewhere(before.resolve(), name, device),
+    }
+    mine, theirs = (link.recv() for link in links.values())
+    apart = float(np.linalg.norm(mine - theirs) / np.linalg.norm(theirs))
     times: dict[str, list[float]] = {way: [] for way in links}
     for _ in range(rounds):
         for way, link in links.items():
@@ -150,12 +172,12 @@ def compare(name: str, load: Load, device: str, rounds: int) -> None:
     for link in links.values():
         link.send(False)
     best = {way: min(seconds) * 1e3 for way, seconds in times.items()}
-    ratio = best["plain"] / best["engine"]
-    middle = float(np.median(times["plain"]) / np.median(times["engine"]))
-    verdict = "holds" if ratio >= load.bar else "MISSED"
+    ratio = best[other] / best["engine"]
+    middle = float(np.median(times[other]) / np.median(times["engine"]))
+    verdict = "" if before is not None else f"; bar {load.bar:g}: {'holds' if ratio >= load.bar else 'MISSED'}"
     print(
-        f"{name:10s} engine {best['engine']:8.1f} ms   plain loop {best['plain']:8.1f} ms   ratio {ratio:5.2f} "
-        f"(medians {middle:5.2f}; bar {load.bar:g}: {verdict})   updates differ by {apart:.1e}",
+        f"{name:10s} engine {best['engine']:8.1f} ms   {other} {best[other]:8.1f} ms   ratio {ratio:5.2f} "
+        f"(medians {middle:5.2f}{verdict})   updates differ by {apart:.1e}",
         flush=True,
     )
 
@@ -212,6 +234,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", choices=list(LOADS), action="append")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--before", metavar="TREE", type=Path, help="another checkout, in place of the plain loop")
     parser.add_argument("--memory", choices=list(LOADS), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.memory:
@@ -220,7 +243,9 @@ def main() -> None:
     device = torch.device(options.device)
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {options.device}, best of {options.rounds}")
     for name in options.only or LOADS:
-        compare(name, LOADS[name], options.device, options.rounds)
+        compare(name, LOADS[name], options.device, options.rounds, options.before)
+    if options.before:
+        return
     growth(options.rounds, device)
     if options.device == "cpu":
         for name in options.only or LOADS:

@@ -51,7 +51,7 @@ def run(
             `{"accuracy": 0.9, "joules": 50}`; the same as `settings["until"]`.
         log: `tensorboard=DIR` or `mlflow=URI_OR_DIR`, or several of them.
         watch: called after every round with a `fedcell.record.Progress`; without one, Jupyter shows bars.
-        say: called with a sentence for every setting that changes nothing; None: warns.
+        say: called with a message for every setting that changes nothing; None: warns.
         checkpoint_s: wall time between checkpoints.
         failed: called with the label and the exception of every run that failed; None: the first such exception is
             raised, once the other methods have run. Either way its traceback is in the folder of the run.

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from .errors import BadInput
 
-SEEDS, QUICK_SEEDS = 5, 2  # of every case, where nobody says
+SEEDS, QUICK_SEEDS = 5, 2  # of every case, if nobody says otherwise
 
 
 class Effort(NamedTuple):

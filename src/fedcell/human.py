@@ -18,7 +18,7 @@ def scale(value: float, units: Units) -> tuple[float, str]:
 
 
 def human(value: float, units: Units) -> str:
-    """A value in the unit it fills, with three digits, or a dash where there is none.
+    """A value in the unit it fills, with three digits, or a dash if there is none.
 
     >>> human(123456.0, JOULES), human(0.0, BITS), human(0.0125, TIMES), human(float("nan"), JOULES)
     ('123 kJ', '0', '12.5 ms', '-')

@@ -86,7 +86,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def require_ray(what: str) -> None:
-    """Refuse what needs Ray where it is not installed."""
+    """Refuse what needs Ray if it is not installed."""
     if find_spec("ray") is None:
         raise BadInput(f"{what} needs Ray: pip install 'fedcell[ray]'")
 
@@ -101,7 +101,7 @@ def connect(address: str | None, cpus: int, store_bytes: int | None = None) -> C
     """Connect this process to a Ray cluster; call what is returned to let go of it.
 
     Args:
-        address: `host:port` of a cluster to join, `auto` for the one of this machine; None: `RAY_ADDRESS` where it is
+        address: `host:port` of a cluster to join, `auto` for the one of this machine; None: `RAY_ADDRESS` if it is
             set, else a cluster of this process alone, without dashboard or usage reports, on the loopback interface.
         cpus: that a cluster of our own counts.
         store_bytes: shared memory of a cluster of our own; None: as Ray chooses.

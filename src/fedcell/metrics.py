@@ -45,7 +45,7 @@ class Metric(NamedTuple):
         return values >= target if self.rises else values <= target
 
     def shown(self, value: float) -> str:
-        """A value for people, or a dash where there is none.
+        """A value for people, or a dash if there is none.
 
         >>> leading("classification").shown(0.9137), leading("regression").shown(53.2), leading("regression").shown(nan)
         ('91.4', '53.2', '-')

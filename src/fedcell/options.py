@@ -253,7 +253,7 @@ def _convert(hint: Any, value: Any) -> Any:
 
 
 def _whole(value: Any) -> int:
-    """A whole number with all its digits, also where it is written `1e3` or `1000.0`."""
+    """A whole number with all its digits, also if it is written `1e3` or `1000.0`."""
     if isinstance(value, bool):
         raise ValueError
     try:

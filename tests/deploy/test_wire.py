@@ -1,5 +1,7 @@
 """What travels: tasks and answers come back as they went, and answers that make no sense are turned away."""
 
+import subprocess
+import sys
 from functools import partial
 
 import numpy as np
@@ -14,7 +16,8 @@ from fedcell.deploy.calls import Call, call_of, function_of
 from fedcell.deploy.tasks import Task
 from fedcell.deploy.wire import Facts, MessageError
 from fedcell.errors import BadInput
-from fedcell.learn.features import class_means, flat_class_means, pulled_loss
+from fedcell.learn.work import full_name
+from fedcell.methods.knowledge.means import class_means, flat_class_means, pulled_loss
 
 
 def task(n_params=6, mask=None, start=None):
@@ -71,7 +74,8 @@ def test_reports_and_losses_travel_by_name_without_a_model():
     calls = {"objective": call_of(loss, "loss"), "report": call_of(partial(flat_class_means, 3), "report")}
     sent = task(start=np.empty(0, np.float32))._replace(n_reported=6, **calls)
     got = wire.unpack_task(wire.pack_task(sent))
-    assert (got.n_reported, len(got.start), got.report) == (6, 0, ("flat_class_means", (3,)))
+    assert (got.n_reported, len(got.start)) == (6, 0)
+    assert got.report == ("fedcell.methods.knowledge.means.flat_class_means", (3,))
     found = function_of(got.objective, torch.device("cpu"))
     assert found.func is pulled_loss
     for one, two in zip(found.args, loss.args, strict=True):
@@ -135,6 +139,30 @@ def test_a_device_claims_no_more_than_sums_can_hold(counts):
 def test_a_function_that_devices_do_not_have_is_refused(function):
     with pytest.raises(BadInput, match="trains with a loss of its own, which devices do not have"):
         call_of(function, "trains with a loss")
+
+
+def test_a_device_loads_the_method_whose_function_it_needs():
+    name = full_name(pulled_loss)
+    code = f"""
+import sys, torch
+from fedcell.deploy.calls import Call, function_of
+assert "fedcell.methods.knowledge" not in sys.modules
+print(function_of(Call({name!r}, ()), torch.device("cpu")).func.__name__)
+"""
+    assert (
+        subprocess.run([sys.executable, "-c", code], check=True, text=True, capture_output=True).stdout
+        == "pulled_loss\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["wave.loss", "fedcell.methods.later.loss", "fedcell.methods..loss", "fedcell.cli.main"]
+)
+def test_a_device_loads_nothing_but_methods(name):
+    before = {*sys.modules}
+    with pytest.raises(BadInput, match="knows no"):
+        function_of(Call(name, ()), torch.device("cpu"))
+    assert {*sys.modules} == before
 
 
 def test_a_device_of_another_fedcell_says_what_it_lacks():

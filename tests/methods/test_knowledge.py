@@ -12,10 +12,11 @@ from torch import nn
 
 from fedcell import methods
 from fedcell.errors import BadInput
-from fedcell.learn.features import class_means, features, pulled_loss
+from fedcell.learn.features import features
 from fedcell.methods import knowledge
-from fedcell.methods.knowledge import held, targets
-from fedcell.methods.knowledge.means import means_of, merged, payload_bit, pull_strength
+from fedcell.methods.knowledge import targets
+from fedcell.methods.knowledge.means import class_means, means_of, merged, payload_bit, pull_strength, pulled_loss
+from fedcell.methods.parts.classes import held_classes
 from fedcell.methods.parts.contributions import matrix
 from fedcell.methods.parts.personal import models_of
 from fedcell.options import from_dict, to_dict
@@ -225,7 +226,7 @@ def test_everyone_heard_gives_the_mean_over_all_samples(small):
     device, params = np.arange(6), problem.learner.initial()
     means = means_of(problem, params.expand(6, -1), device, observation)
     zero = torch.zeros(10, 8)
-    found, _ = merged(means, held(problem, observation), zero, np.zeros(10, bool))
+    found, _ = merged(means, held_classes(problem, observation.store), zero, np.zeros(10, bool))
     items = np.concatenate([observation.store.items[k, : observation.store.size[k]] for k in device])
     pooled, _ = class_means(net_of(problem, 0, params), *problem.learner.train_samples.take(items), 10)
     torch.testing.assert_close(found, pooled, rtol=1e-4, atol=1e-6)

@@ -16,7 +16,6 @@ from fedcell.methods.parts.client_planning.problem import (
     energy_tangent,
     least_clock_hz,
     least_power_watt,
-    least_upload_joule,
     most_steps,
     objective,
     power_for,
@@ -140,9 +139,11 @@ def test_power_for_a_time_takes_that_time(seed):
 
 
 def test_energy_of_sending_falls_to_its_floor():
+    """`S ln2 / (omega a)` as the power goes to zero."""
     client = clients(3)
-    np.testing.assert_allclose(upload(client, 1e-9 / client.snr_per_watt)[1], least_upload_joule(client), rtol=1e-6)
-    assert (upload(client, client.power_watt)[1] > least_upload_joule(client)).all()
+    least = client.payload_bit * np.log(2) / (client.bandwidth_hz * client.snr_per_watt)
+    np.testing.assert_allclose(upload(client, 1e-9 / client.snr_per_watt)[1], least, rtol=1e-6)
+    assert (upload(client, client.power_watt)[1] > least).all()
 
 
 # ---------------------------------------------------------------- tangents and SCA

@@ -15,7 +15,7 @@ from .run import add_flags, print_notice
 
 
 def show(args: Namespace) -> int:
-    """Print the label histogram of every device, or how many samples it holds where there are no labels."""
+    """Print the label histogram of every device, or how many samples it holds if there are no labels."""
     settings = read_pairs(args.set, "--set")
     add_flags(settings, args, "seed")
     asked = resolve(scenarios.get(args.scenario), (), settings)

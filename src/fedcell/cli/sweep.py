@@ -50,7 +50,7 @@ def flags(sub: ArgumentParser) -> None:
     sub.add_argument(
         "--address",
         metavar="HOST:PORT",
-        help="Ray cluster to join, or auto for this machine's (default: RAY_ADDRESS where set, else one of its own)",
+        help="Ray cluster to join, or auto for this machine's (default: RAY_ADDRESS if set, else one of its own)",
     )
     sub.add_argument("--dry-run", action="store_true", help="list the runs and how far they are; write nothing")
     sub.set_defaults(command=sweep)
@@ -138,5 +138,5 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _top(plan: "SweepPlan", first: Path) -> Path:
-    """The folder of the sweep, also where it was chosen by the sweep itself."""
+    """The folder of the sweep, also if it was chosen by the sweep itself."""
     return plan.folder or first.parent.parent

@@ -78,7 +78,7 @@ def _digits_table() -> NDArray[np.float64]:
 def _table(name: str, delimiter: str | None) -> NDArray[np.float64] | None:
     """A table of scikit-learn, read from its file: importing scikit-learn takes longer than a short run.
 
-    None where the file does not lie as usual.
+    None if the file does not lie as usual.
     """
     package = find_spec("sklearn")
     for folder in (package and package.submodule_search_locations) or ():

@@ -28,14 +28,14 @@ def partition(
       concentration `alpha`; all samples. A device left empty is then given one random sample of the
       device that has most at that moment, so that every device holds at least one.
     - `shards`: classes are cut into `shards_per_device * n_devices` near-equal shards of one label, dealt
-      at random; all samples, where there are at least as many shards as classes.
+      at random; all samples, if there are at least as many shards as classes.
     - `classes`: `classes_per_device` different classes on each device, held by near-equally many devices,
       each class divided near-equally among its holders; all samples of the classes that are held.
     - `counts`: `counts[k]` random samples on device `k`.
     - `dirichlet-device`: near-equal random sizes; each device draws the shares of its labels from a Dirichlet law
       around those of the data, with concentration `alpha`; all samples.
     - `quantity`: sizes by the law `sizes`, labels at random; all samples.
-    - `given`: all samples of an owner on a device of its own; owners are drawn where there are more of them.
+    - `given`: all samples of an owner on a device of its own; owners are drawn if there are more of them.
 
     Args:
         settings: The rule and its numbers.

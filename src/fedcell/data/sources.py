@@ -123,7 +123,7 @@ def read_tar(archive: IO[bytes], members: Members) -> Files:
 
 
 def tool(name: str) -> str:
-    """The path of a program, or SourceError where it is not installed."""
+    """The path of a program, or SourceError if it is not installed."""
     path = shutil.which(name)
     if path is None:
         raise SourceError(f"{name} is not installed")

@@ -1,7 +1,9 @@
 """Functions that travel by name: a device has them, and gets what they are given first. Needs no Flower."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,8 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import BadInput
-from ..learn import features  # noqa: F401 - enters its functions into KNOWN
-from ..learn.work import KNOWN
+from ..learn.work import KNOWN, full_name
+
+METHODS = "fedcell.methods."  # modules that a device may load for a function of theirs
 
 
 class Call(NamedTuple):
@@ -23,7 +26,7 @@ class Call(NamedTuple):
 
 def call_of(function: Callable[..., Tensor], what: str) -> Call:
     """What a device gets of a function; raises BadInput, with `what` it is, if devices do not have it."""
-    name = getattr(getattr(function, "func", None), "__name__", "")
+    name = full_name(function.func) if isinstance(function, partial) else ""
     if not isinstance(function, partial) or KNOWN.get(name) is not function.func or function.keywords:
         raise BadInput(f"this method {what} of its own, which devices do not have: choose another one")
     given = (one.detach().cpu().numpy() if isinstance(one, Tensor) else one for one in function.args)
@@ -34,6 +37,10 @@ def function_of(call: Call | None, device: torch.device) -> Any:
     """The function on a device; None without one."""
     if call is None:
         return None
+    module = call.name.rpartition(".")[0]
+    if call.name not in KNOWN and module.startswith(METHODS) and all(part.isidentifier() for part in module.split(".")):
+        with suppress(ModuleNotFoundError):
+            import_module(module)
     if call.name not in KNOWN:
         raise BadInput(f"this device knows no {call.name!r}: install the fedcell of the server")
     given = (torch.from_numpy(one.copy()).to(device) if isinstance(one, np.ndarray) else one for one in call.given)

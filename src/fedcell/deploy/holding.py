@@ -59,7 +59,7 @@ def device_of(context: Context) -> int:
 
 
 def state_folder(context: Context) -> Path | None:
-    """Where this device keeps what must survive a restart; None where the node configuration has no `state-dir`."""
+    """Where this device keeps what must survive a restart; None if the node configuration has no `state-dir`."""
     place = context.node_config.get("state-dir")
     return Path(str(place)).expanduser() if place else None
 

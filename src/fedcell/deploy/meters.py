@@ -20,7 +20,7 @@ ASK = ("nvidia-smi", "--query-gpu=power.draw", "--format=csv,noheader,nounits")
 
 
 class Joules(NamedTuple):
-    """What was used, and what says so; 0 and nothing where there is no meter."""
+    """What was used, and what says so; 0 and nothing if there is no meter."""
 
     joule: float
     meter: str

@@ -18,7 +18,7 @@ from .settings import FederationRequest
 def deployable(
     asked: FederationRequest, dataset: Dataset | None = None, model: nn.Module | None = None
 ) -> tuple[Problem, Choice]:
-    """The problem of a server and its method; raises BadInput where they cannot be deployed.
+    """The problem of a server and its method; raises BadInput if they cannot be deployed.
 
     Args:
         asked: settings and method.

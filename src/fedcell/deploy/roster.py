@@ -47,7 +47,7 @@ class Roster:
         return here
 
     def node_of(self, device: int) -> int:
-        """The node of a device, 0 where it has none."""
+        """The node of a device, 0 if it has none."""
         member = self.members.get(device)
         return member.node if member else 0
 
@@ -96,7 +96,7 @@ class Roster:
         self.say(f"device {device} is {'back' if again else 'here'} (node {node}, {facts.counts.sum()} samples)")
 
     def learn(self, facts: Facts) -> None:
-        """Note what a device holds now, and how good its own model is where it has one."""
+        """Note what a device holds now, and how good its own model is if it has one."""
         self.counts[facts.device] = facts.counts
         if facts.tested:
             self.scores[facts.device] = facts.right, facts.tested

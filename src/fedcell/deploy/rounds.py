@@ -76,7 +76,7 @@ def remote(problem: Problem) -> Remote:
 
 
 def told_scores(federation: Federation, problem: Problem, params: Tensor, state: Any) -> Mapping[str, float]:
-    """Accuracy of the models that devices keep, as they said; nothing where none has test samples."""
+    """Accuracy of the models that devices keep, as they said; nothing if none has test samples."""
     right, tested = federation.exchange.roster.scores.sum(axis=0)
     return {"accuracy": float(right / tested), "tested": float(tested)} if tested else {}
 
@@ -140,7 +140,7 @@ def carry_out(
 
 
 def accepted(federation: Federation, problem: Problem, method: Method, before: Snapshot, sent: Round) -> Round:
-    """The round with shares capped, without those that break the model; each of them is named."""
+    """The round with shares capped, without the updates that break the model, each of which it names."""
     learner, exchange, settings = remote(problem), federation.exchange, federation.settings
     held = capped(sent.observation.store, sent.heard(), settings.max_share)
     sent = sent._replace(observation=sent.observation._replace(store=held))

@@ -68,7 +68,7 @@ class Answer(NamedTuple):
     outcome: Outcome
     update: Vector | None  # [n_params] of one that was delivered
     compute_s: float
-    response_s: float  # from sending the task to having the answer; the time waited where there is none
+    response_s: float  # from sending the task to having the answer; the time waited if there is none
     down_bit: float  # of the arrays of the task
     up_bit: float  # and of the answer
     strike: bool = False  # refused for what it sent

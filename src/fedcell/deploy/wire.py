@@ -35,7 +35,7 @@ class Facts(NamedTuple):
     round: int
     counts: Ints  # [n_classes], samples that it holds of each label
     compute_s: float
-    identity: str  # the same after a restart; empty where nothing is kept on disk
+    identity: str  # the same after a restart; empty if nothing is kept on disk
     right: int = 0  # test samples that its own model has right
     tested: int = 0  # of so many
     joule: float = 0.0  # that training used
@@ -132,7 +132,7 @@ def pack_facts(
 
 
 def unpack_facts(content: RecordDict, n_classes: int) -> Facts:
-    """What a device said of itself; raises MessageError with the reason where it makes no sense."""
+    """What a device said of itself; raises MessageError with the reason if it makes no sense."""
     values = _record(content, "facts")
     try:
         counts = np.asarray(values["counts"], dtype=np.int64).reshape(-1)
@@ -168,7 +168,7 @@ def unpack_facts(content: RecordDict, n_classes: int) -> Facts:
 def unpack_update(content: RecordDict, task: Task) -> Vector:
     """The update of an answer `[n_params]`, or its class means, flat.
 
-    Raises MessageError with the reason where it cannot be used.
+    Raises MessageError with the reason if it cannot be used.
     """
     record = content.array_records.get("arrays")
     if record is None or not (task.coding or "update" in record):
@@ -248,7 +248,7 @@ def _part(vector: Vector, mask: Bools | None) -> Vector:
 
 
 def _whole(values: NDArray[Any], mask: Bools | None, n_params: int, name: str) -> Vector:
-    """A full vector of the values of its entries; raises MessageError where they do not fit."""
+    """A full vector of the values of its entries; raises MessageError if they do not fit."""
     wanted = n_params if mask is None else int(mask.sum())
     if values.dtype != np.float32 or values.shape != (wanted,):
         raise MessageError(f"the {name} is {values.dtype} {list(values.shape)}, not float32 [{wanted}]")
@@ -260,7 +260,7 @@ def _whole(values: NDArray[Any], mask: Bools | None, n_params: int, name: str) -
 
 
 def _scaling(kind: str, arrays: ArrayRecord) -> Scaling:
-    """How the server scales its test samples; raises MessageError where that makes no sense."""
+    """How the server scales its test samples; raises MessageError if that makes no sense."""
     if kind == "unit":
         return UNIT
     if kind not in SCALINGS or not {"input_shift", "input_scale"} <= set(arrays):

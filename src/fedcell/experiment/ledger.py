@@ -61,12 +61,12 @@ class LedgerRow(NamedTuple):
     key: str
     claim: str
     printed: str  # the numbers of the paper
-    ours: str  # what was measured, with its spread over seeds; empty where nothing was
-    seeds: tuple[int, ...]  # of the runs behind the result; empty where none were needed or made
+    ours: str  # what was measured, with its spread over seeds; empty if nothing was
+    seeds: tuple[int, ...]  # of the runs behind the result; empty if none were needed or made
     verdict: str  # one of VERDICTS
     reason: str
     kind: str  # claim; check: of our own settings or code; beyond: a question of ours or a second reading
-    n: int | None  # seeds behind this claim; None where nothing random is, or nothing was run
+    n: int | None  # seeds behind this claim; None if nothing random is, or nothing was run
     parts: tuple[Part, ...]  # its comparisons
     made_by: tuple[str, ...]  # versions and device behind the result
     result: Path | None  # the stored result; the figure lies beside it as .png
@@ -108,7 +108,7 @@ def totals(rows: Sequence[LedgerRow]) -> Counter[str]:
 
 
 def read_paper(folder: Path) -> Paper:
-    """What is known about the paper of a folder; its name where there is no `paper.toml`."""
+    """What is known about the paper of a folder; its name if there is no `paper.toml`."""
     path = folder / PAPER
     if not path.is_file():
         return Paper(folder.name, folder.name)

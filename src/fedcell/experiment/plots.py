@@ -13,7 +13,7 @@ from .stores import Row
 
 
 def panels(n: int = 1, columns: int = 2, height: float = 4.0) -> tuple[Figure, list[Axes]]:
-    """A figure with `n` panels, one where there is nothing to show, in lines of `columns`."""
+    """A figure with `n` panels, one if there is nothing to show, in lines of `columns`."""
     columns = min(max(n, 1), columns)
     lines = -(-max(n, 1) // columns)
     figure = Figure(figsize=(5.4 * columns if columns > 1 else 7.0, height * lines), layout="constrained")

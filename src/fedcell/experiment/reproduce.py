@@ -139,7 +139,7 @@ def _carry_out(entry: ExperimentFile, effort: Effort, out: Path | None, tell: _C
 
 
 def _richer(old: Mapping[str, Any], rows: Sequence[Row]) -> str:
-    """Why the result on file stays; empty where it may be replaced, as one by older rules may."""
+    """Why the result on file stays; empty if it may be replaced, as one by older rules may."""
     if rows and old.get("rules") != RULES:
         return ""
     for word, had, has in (

@@ -1,7 +1,7 @@
 """Large float32 matrices that are used again instead of being asked from the system every round.
 
 Touching fresh memory can cost more than training on it: the updates of 100 clients of a 2-million
-parameter model are 850 MiB a round. Where memory is short they lie in a mapped file.
+parameter model are 850 MiB a round. If memory is short they lie in a mapped file.
 """
 
 import sys

@@ -61,7 +61,7 @@ class Deferred:
         return self._matrix
 
     def finite(self) -> Bools:
-        """Which rows hold finite numbers alone, `[n_rows]`; trains them where nobody has."""
+        """Which rows hold finite numbers alone, `[n_rows]`; trains them if nobody has."""
         if self._finite is None:
             self.visit(lambda rows, delta: None)
         assert self._finite is not None

@@ -111,7 +111,7 @@ class Learner(Carrier):
         return np.zeros(len(device), np.int64) if self.of_device is None else self.of_device[device]
 
     def train(self, start: Start, work: Work) -> Updates:
-        """Local SGD of every row from its start point; one flat update per row, later where all need much memory.
+        """Local SGD of every row from its start point; one flat update per row, later if all need much memory.
 
         With a `work.report`, rows are the reports of the trained models, which devices keep.
         """

@@ -30,7 +30,7 @@ MMAP_BYTES = 32 << 20  # the most that glibc takes: larger blocks still come str
 
 @cache
 def keep_freed_memory() -> bool:
-    """Ask the C library once to hold on to freed memory; False where it cannot be asked."""
+    """Ask the C library once to hold on to freed memory; False if it cannot be asked."""
     if not sys.platform.startswith("linux"):
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # absent from other C libraries

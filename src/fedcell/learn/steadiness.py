@@ -1,4 +1,4 @@
-"""Models that change while they are used: found before the first round, and refused in one sentence each."""
+"""Find models that change while they are used before the first round, and refuse each with a message."""
 
 import numpy as np
 import torch

@@ -46,14 +46,22 @@ class Work(NamedTuple):
         return self.momentum == 0 and self.prox == 0 and self.optimiser == Optimiser() and not changed
 
 
-KNOWN: dict[str, Callable[..., Tensor]] = {}  # functions for objectives and reports that every device has, by name
+KNOWN: dict[str, Callable[..., Tensor]] = {}  # functions for objectives and reports that devices have, by full name
 Function = TypeVar("Function", bound=Callable[..., Tensor])
 
 
 def known_to_devices(function: Function) -> Function:
-    """Let methods whose objective or report is a `partial` of this function train on real devices, too."""
-    KNOWN[function.__name__] = function
+    """Let methods whose objective or report is a `partial` of this function train on real devices, too.
+
+    Devices load the module of a method of fedcell by its name; a module of your own must be imported there.
+    """
+    KNOWN[full_name(function)] = function
     return function
+
+
+def full_name(function: Callable[..., Tensor]) -> str:
+    """The module and the name of a function, as `KNOWN` has it; empty for what has neither."""
+    return f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}".strip(".")
 
 
 def cross_entropy(module: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, weight: Tensor | None) -> Tensor:

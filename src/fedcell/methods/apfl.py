@@ -24,7 +24,6 @@ from torch.func import functional_call
 from torch.nn.utils import vector_to_parameters
 
 from ..errors import BadInput
-from ..labels import histogram
 from ..learn.architecture import Architecture, trainable
 from ..learn.prediction import probabilities
 from ..learn.work import cross_entropy
@@ -33,9 +32,10 @@ from ..rng import SETUP, stream
 from ..types import Decision, Floats, Ints, Method, Observation, Problem, Round, Start, Updates
 from . import fedavg
 from .parts import defaults
+from .parts.classes import held_classes, n_classes_of
 from .parts.contributions import Contributions, nothing, rows_of
 from .parts.defaults import mean_update, work_of
-from .parts.personal import chance, judge, remembered
+from .parts.personal import chance, dearer, judge, remembered
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class State(NamedTuple):
 def build(config: Config) -> Method:
     return Method(
         init=init,
-        decide=partial(decide, config),
+        decide=partial(dearer, config),
         broadcast=defaults.broadcast,
         local=partial(local, config),
         aggregate=partial(aggregate, config),
@@ -84,15 +84,8 @@ def init(problem: Problem, params: Tensor) -> State:
             f"train.clip = {problem.train.clip:g} does not go with apfl, whose steps move two networks at once: set "
             "train.clip=0"
         )
-    n_classes = problem.learner.train_samples.n_labels
     n = problem.world.n_devices
-    return State(nothing(n, len(params)), params, np.zeros((n, n_classes), dtype=np.int64))
-
-
-def decide(config: Config, problem: Problem, state: State, observation: Observation) -> Decision:
-    """FedAvg's choice; every step costs `cost` times as much."""
-    decision = defaults.decide(config, problem, state, observation)
-    return decision._replace(samples_per_step=decision.samples_per_step * config.cost)
+    return State(nothing(n, len(params)), params, np.zeros((n, n_classes_of(problem)), dtype=np.int64))
 
 
 # ---------------------------------------------------------------- local
@@ -151,7 +144,7 @@ def aggregate(config: Config, problem: Problem, params: Tensor, state: State, pl
     """Average the shared models that arrived; own models are kept by their devices, heard or not."""
     weights = config.server_lr * fedavg.shares(config.weights, played.observation, played.heard())
     params = mean_update(params, weights, played)
-    labels = histogram(played.observation.store, problem.learner.train_samples.labels, state.labels.shape[1])
+    labels = held_classes(problem, played.observation.store)
     return params, state._replace(own=remembered(state.own, played), labels=labels)
 
 

@@ -21,15 +21,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..labels import histogram
 from ..learn.prediction import probabilities
 from ..options import option
 from ..types import Decision, Floats, Ints, Method, Observation, Problem, Round, Start, Updates
 from . import fedavg
-from .parts import defaults
+from .parts.classes import held_classes, n_classes_of
 from .parts.contributions import Contributions, nothing
 from .parts.defaults import work_of
-from .parts.personal import judge_own, models_of, n_classes_of, own_models, remembered
+from .parts.personal import dearer, judge_own, models_of, own_models, remembered
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class State(NamedTuple):
 def build(config: Config) -> Method:
     return fedavg.build(config)._replace(
         init=init,
-        decide=partial(decide, config),
+        decide=partial(dearer, config),
         local=partial(local, config),
         aggregate=partial(aggregate, config),
         evaluate=partial(evaluate, config),
@@ -72,12 +71,6 @@ def build(config: Config) -> Method:
 def init(problem: Problem, params: Tensor) -> State:
     n = problem.world.n_devices
     return State(nothing(n, len(params)), params[None], np.zeros((n, n_classes_of(problem)), dtype=np.int64))
-
-
-def decide(config: Config, problem: Problem, state: State, observation: Observation) -> Decision:
-    """FedAvg's choice; every step costs `cost` times as much."""
-    decision = defaults.decide(config, problem, state, observation)
-    return decision._replace(samples_per_step=decision.samples_per_step * config.cost)
 
 
 def local(
@@ -98,7 +91,7 @@ def local(
 def aggregate(config: Config, problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
     """Average the global models that arrived; own models are kept by their devices, heard or not."""
     params, _ = fedavg.aggregate(config, problem, params, None, played)
-    labels = histogram(played.observation.store, problem.learner.train_samples.labels, state.labels.shape[1])
+    labels = held_classes(problem, played.observation.store)
     return params, state._replace(own=remembered(state.own, played), labels=labels)
 
 

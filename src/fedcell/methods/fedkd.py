@@ -16,15 +16,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..labels import histogram
 from ..learn.work import Work
 from ..options import option
 from ..rng import SETUP, stream
 from ..types import Decision, Ints, Method, Observation, Problem, Round, Start, Store, Updates
 from .parts import defaults
+from .parts.classes import held_classes, n_classes_of
 from .parts.contributions import Contributions, nothing
 from .parts.defaults import LocalConfig, work_of
-from .parts.personal import judge_own, n_classes_of, own_models, own_starts, remembered, starts
+from .parts.personal import judge_own, own_models, own_starts, remembered, starts
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def aggregate(problem: Problem, params: Tensor, state: State, played: Round) -> 
         own=remembered(state.own, played),
         scores=scores,
         agreed=state.agreed or len(device) > 0,
-        labels=histogram(store, problem.learner.train_samples.labels, state.labels.shape[1]),
+        labels=held_classes(problem, store),
     )
 
 

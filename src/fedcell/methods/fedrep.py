@@ -16,16 +16,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..labels import histogram
 from ..learn.architecture import Architecture
 from ..learn.features import head_entries
 from ..options import option
 from ..types import Decision, Ints, Method, Observation, Problem, Round, Start, Updates
 from . import fedavg
-from .parts import defaults
+from .parts.classes import held_classes, n_classes_of
 from .parts.contributions import Contributions, nothing
 from .parts.defaults import mean_update, work_of
-from .parts.personal import judge, models_of, n_classes_of, remembered
+from .parts.personal import dearer, judge, models_of, remembered
 
 
 @dataclass(frozen=True)
@@ -76,12 +75,9 @@ def _head(config: Config, problem: Problem) -> Tensor:
 
 def decide(config: Config, problem: Problem, state: State, observation: Observation) -> Decision:
     """FedAvg's choice; every step costs `cost` times as much, and the body alone is sent."""
-    decision = defaults.decide(config, problem, state, observation)
     n_shared = problem.learner.n_sent - int(_head(config, problem).sum())
     bits = np.full(problem.world.n_devices, n_shared * problem.world.settings.bits_per_parameter)  # both ways
-    return decision._replace(
-        samples_per_step=decision.samples_per_step * config.cost, payload_bit=bits, download_bit=bits
-    )
+    return dearer(config, problem, state, observation)._replace(payload_bit=bits, download_bit=bits)
 
 
 def personal(config: Config, problem: Problem, params: Tensor, state: State, device: Ints) -> Tensor:
@@ -115,7 +111,7 @@ def aggregate(config: Config, problem: Problem, params: Tensor, state: State, pl
     body, after = ~_head(config, problem), params.clone()
     weights = config.server_lr * fedavg.weights_of(config, problem, played)
     after[body] = mean_update(params[body], weights, played)
-    labels = histogram(played.observation.store, problem.learner.train_samples.labels, state.labels.shape[1])
+    labels = held_classes(problem, played.observation.store)
     return after, state._replace(heads=remembered(state.heads, played), labels=labels)
 
 

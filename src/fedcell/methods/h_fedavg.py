@@ -3,7 +3,7 @@
 At its highest clock and power a device can do `L_u = floor(min(L, (e_bd - e_up) / e_step, (t_th - t_up) / t_step))`
 local steps, `L` being `steps`. Of all who are there,
 
-- `m1`: everyone does the least of these numbers; where it is 0, the whole round is left out.
+- `m1`: everyone does the least of these numbers; if it is 0, the whole round is left out.
 - `m2`: those who can do no step stay out, the others do their least.
 - `ub`: everyone does `L` steps, whatever deadline and energy budget say: an upper bound that no network reaches.
 - `relay`: as `ub` without edge models: base stations relay to one server, and devices train and send in the last of

@@ -1,6 +1,6 @@
 """M-FedDisco: M-FedAvg with weights that fall with the discrepancy of a client's labels from uniform.
 
-`w <- sum_u a_u w[u]`, `a_u` proportional to `max(p_u - a disco_u + b, 0)`, `p_u` the share of data; `p_u` itself where
+`w <- sum_u a_u w[u]`, `a_u` proportional to `max(p_u - a disco_u + b, 0)`, `p_u` the share of data; `p_u` itself if
 all of these are zero. `disco_u` is the distance of the label shares from the uniform law when `u` was last heard.
 
 Reference: osafl, Algorithm 10 and Eq. (83)
@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor
 
-from ..labels import histogram
 from ..options import option
 from ..types import Floats, Ints, Method, Problem, Round
 from . import m_fedavg
 from .m_fedavg import average, with_models
+from .parts.classes import held_classes
 from .parts.client_planning.plan import data_shares
 from .parts.contributions import Contributions
 
@@ -47,8 +47,7 @@ def init(problem: Problem, params: Tensor) -> State:
 
 def aggregate(config: Config, problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
     kept = with_models(state.kept, params, played)
-    samples = problem.learner.train_samples
-    counts = histogram(played.observation.store, samples.labels, samples.n_labels)
+    counts = held_classes(problem, played.observation.store)
     discrepancy = state.discrepancy.copy()
     heard = played.received()[0]
     discrepancy[heard] = from_uniform(counts[heard])

@@ -30,10 +30,9 @@ from ..learn.features import features, features_and_scores, split
 from ..options import option
 from ..types import Decision, Method, Observation, Problem, Round, Start, Updates
 from . import fedavg
-from .parts import defaults
 from .parts.contributions import Contributions, nothing
 from .parts.defaults import work_of
-from .parts.personal import models_of, remembered
+from .parts.personal import dearer, models_of, remembered
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class State(NamedTuple):
 def build(config: Config) -> Method:
     return fedavg.build(config)._replace(
         init=init,
-        decide=partial(decide, config),
+        decide=partial(dearer, config),
         local=partial(local, config),
         aggregate=partial(aggregate, config),
         statistics="refused",
@@ -67,12 +66,6 @@ def build(config: Config) -> Method:
 def init(problem: Problem, params: Tensor) -> State:
     split(problem.learner.architectures[0].module)  # refuses networks that have no features
     return State(nothing(problem.world.n_devices, len(params)), params[None])
-
-
-def decide(config: Config, problem: Problem, state: State, observation: Observation) -> Decision:
-    """FedAvg's choice; every step costs `cost` times as much."""
-    decision = defaults.decide(config, problem, state, observation)
-    return decision._replace(samples_per_step=decision.samples_per_step * config.cost)
 
 
 class Trio(nn.Module):

@@ -26,7 +26,7 @@ CAPPED_ROWS = [[*LEAST].index(name) for name in CAPPED]
 
 
 def as_decision(found: object) -> Decision:
-    """What decide() returned; raises ContractError where it is something else."""
+    """What decide() returned; raises ContractError if it is something else."""
     if isinstance(found, Decision):
         return found
     raise ContractError(f"decide() returned {str(found)[:50]!r}: return a fedcell.Decision")

@@ -108,7 +108,7 @@ def room(world: World, observation: Observation, decision: Decision) -> Room:
 
     Charge that standing by will take until the deadline is left in the battery.
 
-    Where the world draws answer times, they hold the way down as well.
+    If the world draws answer times, they hold the way down as well.
     """
     down, budget = download(world, observation, decision), budget_joule(observation)
     idle = observation.devices.idle_watt
@@ -124,7 +124,7 @@ def most_steps(world: World, observation: Observation, decision: Decision) -> In
     """The most local steps with which a device still meets the deadline and its energy budget.
 
     `min((T - t_up) / t_step, (E - e_up) / e_step)`, rounded down, with the clocks, powers and bands of
-    the decision; `T` and `E` are what the way down leaves. Where the world draws answer times, work takes no part in
+    the decision; `T` and `E` are what the way down leaves. If the world draws answer times, work takes no part in
     the deadline. With `link = nr` it assumes the mean number of attempts; with `access = tdma` that a device waits for
     all that its cell selects.
 

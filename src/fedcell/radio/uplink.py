@@ -292,7 +292,7 @@ def _stop_at_budget(work: Spent, budget: Floats) -> tuple[Spent, Bools]:
 
 
 def _share(part: Floats, whole: Floats) -> Floats:
-    """`part / whole`, and 0 where there is nothing to share."""
+    """`part / whole`, and 0 if there is nothing to share."""
     return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
 
 

@@ -86,7 +86,7 @@ def resume(
     period: Period = PERIOD,
     failed: Failed | None = None,
 ) -> list[Record]:
-    """Go on with a comparison or a single run; `methods`, `dataset` and `model` replace objects that were your own.
+    """Resume a comparison or a single run; `methods`, `dataset` and `model` replace objects that were your own.
 
     The end is bit-identical to that of a run that was never interrupted. Settings come from the record alone, but for
     `until`: a run that stopped at `accuracy=0.8` resumes to `accuracy=0.9`, or to its last round with `none`. Runs that
@@ -123,7 +123,7 @@ def run_one(
     Args:
         config: world, data, model, training, seed and rounds; those of the record where the run began before.
         method: text `NAME[:key=value,...]`.
-        folder: of this run; made with its parents where it is not there.
+        folder: of this run; made with its parents if it is not there.
         label: name of the run; empty: the method's text.
         defaults: settings by method name.
         watch: told after every round.
@@ -154,7 +154,7 @@ def run_real(
     Args:
         config: world, model, training, seed and rounds.
         method: one of fedcell's own.
-        folder: of this run; made with its parents where it is not there.
+        folder: of this run; made with its parents if it is not there.
         problem: of the same settings, without the data of devices.
         play: plays the rounds that are left.
         watch: told after every round.

@@ -150,7 +150,7 @@ def refuse_folder(path: Path) -> None:
 
 
 def write_asked(path: Path, data: bytes, remains: str) -> Path:
-    """Write a file where the user wants it, and its folder where there is none; `remains` as of `explained`."""
+    """Write a file where the user wants it, and its folder if there is none; `remains` as of `explained`."""
     refuse_folder(path)
     refuse_file(path.parent)
     with explained(path.parent, remains):

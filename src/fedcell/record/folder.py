@@ -94,7 +94,7 @@ def begun(folder: Path) -> bool:
 
 
 def versioned(path: Path) -> dict[str, Any]:
-    """A JSON file of ours, refused with a sentence when another fedcell wrote it."""
+    """A JSON file of ours, refused with a message when another fedcell wrote it."""
     values = read_json(path)
     found = values.get("format") if isinstance(values, dict) else None
     if found != FORMAT:
@@ -141,7 +141,7 @@ def read_status(folder: Path, total: int) -> Status:
 
 
 def shortage(folder: Path, status: Status, n_rows: int) -> str:
-    """What is wrong with a run that ended and has fewer rows than it had then; empty where nothing is."""
+    """What is wrong with a run that ended and has fewer rows than it had then; empty if nothing is."""
     if status.state not in ENDED or n_rows >= status.rounds:
         return ""
     rows = f"{n_rows} of {status.rounds} rows"

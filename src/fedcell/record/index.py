@@ -1,7 +1,7 @@
 """Many runs at a glance: every run below a folder with its state and totals, without decoding its rows.
 
 A run that ended has its totals in `status.json`, together with size and checksum of the `rounds.jsonl` they were
-made from. Where the size differs, or a run was killed or is still going on, they are made from the rows.
+made from. If the size differs, or a run was killed or is still running, they are made from the rows.
 """
 
 import os
@@ -48,7 +48,7 @@ class RunInfo(NamedTuple):
     settings: Mapping[str, Any]  # every option of the method
     config: Mapping[str, Any]  # every option of world, data, model and training
     clock: str = "simulated"  # or measured, on real devices
-    served: Mapping[str, float] = {}  # what edge servers brought, where there are any
+    served: Mapping[str, float] = {}  # what edge servers brought, if there are any
     task: str = CLASSIFICATION  # what was learned
     chance: float | None = None  # the leading metric of the best constant answer; None: not known
 

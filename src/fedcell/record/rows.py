@@ -91,7 +91,7 @@ def read(folder: Path) -> tuple[list[bytes], int]:
 
 
 def _verify(folder: Path, data: bytes) -> None:
-    """Hold whole lines against the checksum in the status, where there is one."""
+    """Hold whole lines against the checksum in the status, if there is one."""
     if kept := rows_sum(folder):
         kept.check(data, folder / ROWS)
 
@@ -136,7 +136,7 @@ def _bytes(path: Path) -> bytes:
 
 
 def _lines(data: bytes, path: Path) -> tuple[list[bytes], int]:
-    """The whole lines of a journal, the last one dropped where it is damaged, and the bytes that follow them."""
+    """The whole lines of a journal, the last one dropped if it is damaged, and the bytes that follow them."""
     end = data.rfind(b"\n") + 1
     lines = data[:end].splitlines(keepends=True)
     if lines and not sound(lines[-1], len(lines) - 1):

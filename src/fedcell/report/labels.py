@@ -20,7 +20,7 @@ Varied = Mapping[str, Any]
 
 
 def full_names(firsts: Sequence[Record], varied: Sequence[Varied]) -> list[str]:
-    """The method's text, then what differs in the world, then the method's settings where needed."""
+    """The method's text, then what differs in the world, then the method's settings if needed."""
     shown = _shown(varied)
     labels = [
         " ".join([one.label, *(f"{key}={written(values[key])}" for key in shown)])

@@ -21,7 +21,7 @@ class Estimate(NamedTuple):
 class Difference(NamedTuple):
     """A mean of paired differences, its interval, and the p-value of the paired t-test.
 
-    `p` is NaN with fewer than two pairs, and where all pairs differ by the same, so that no spread is left to test
+    `p` is NaN with fewer than two pairs, and if all pairs differ by the same, so that no spread is left to test
     against.
     """
 

@@ -33,7 +33,7 @@ class Quantity(NamedTuple):
 
 
 class Value(NamedTuple):
-    """A number of one run. `value` is NaN where it does not exist; it is `least` or more where that is known."""
+    """A number of one run. `value` is NaN if it does not exist; it is `least` or more if that is known."""
 
     value: float
     least: float

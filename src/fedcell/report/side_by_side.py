@@ -124,7 +124,7 @@ def comparison_json(comparison: "Comparison") -> dict[str, Any]:
 
 
 def comparison_csv(comparison: "Comparison") -> str:
-    """One line per group and quantity, in SI units; empty where there is no number."""
+    """One line per group and quantity, in SI units; empty if there is no number."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(CSV_HEADER)

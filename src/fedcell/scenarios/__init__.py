@@ -195,7 +195,7 @@ def _architectures(config: Config, shape: tuple[int, ...], n_classes: int) -> li
 
 
 def _of_device(config: Config, n_architectures: int) -> Ints | None:
-    """The architecture that each device draws; None where there is one."""
+    """The architecture that each device draws; None if there is one."""
     if n_architectures == 1:
         return None
     return rng.stream(config.seed, rng.SETUP, "model.widths").integers(n_architectures, size=config.world.n_devices)
@@ -266,7 +266,7 @@ def build_stream(config: Config, dataset: Dataset) -> Stream:
 
 
 def _refuse_label_rules(config: Config, task: str) -> None:
-    """Refuse splits, streams and cache rules that look at class labels where there are none."""
+    """Refuse splits, streams and cache rules that look at class labels if there are none."""
     if config.stream.kind == "markov":
         refuse_without_labels(task, "stream.kind = 'markov'", "use static or binomial")
     elif config.data.partition in BY_LABEL:

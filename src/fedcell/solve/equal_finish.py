@@ -151,7 +151,7 @@ def earliest(fixed: Floats, full: Floats, n: int, ends: Ends = together) -> Ints
 
     Args:
         fixed, full: `[n_jobs]`, as above.
-        n: how many; all where there are fewer.
+        n: how many; all if there are fewer.
         ends: when a set ends; no later with a job that needs less in one part and no more in the other.
 
     Returns: `[n]`, in the order in which they joined.

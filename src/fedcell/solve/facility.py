@@ -46,7 +46,7 @@ def greedy(distance: Floats, n: int) -> Ints:
 
     Lazy: gains only fall, so a site whose gain was brought up to date and still leads needs no other to be looked at.
 
-    Returns: `[n]`, in the order of choice; all sites where there are fewer.
+    Returns: `[n]`, in the order of choice; all sites if there are fewer.
 
     Reference: chen-ch3, section 4.6
     """
@@ -104,7 +104,7 @@ class Cover:
         return rows, *self._among(rows, rest)
 
     def _among(self, rows: Ints, member: Bools) -> tuple[Ints, Floats]:
-        """The nearest member of some points and its distance; -1 and the farthest site's where there is none."""
+        """The nearest member of some points and its distance; -1 and the farthest site's if there is none."""
         part = np.where(member, self._distance[rows], np.inf)
         place = part.argmin(axis=1)
         least = part[np.arange(len(rows)), place]

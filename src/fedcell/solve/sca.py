@@ -59,7 +59,7 @@ def successive_linear(
 def _interval(
     value: Floats, slope: Floats, x: Floats, budget: Floats, low: Floats, high: Floats
 ) -> tuple[Floats, Floats]:
-    """Ends of `{z in [low, high] : value + slope (z - x) <= budget}`; left above right where it is empty."""
+    """Ends of `{z in [low, high] : value + slope (z - x) <= budget}`; left above right if it is empty."""
     with np.errstate(divide="ignore", invalid="ignore"):
         bend = x + (budget - value) / slope
     right = np.where(slope > 0, np.minimum(high, bend), high)

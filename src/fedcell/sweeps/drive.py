@@ -74,7 +74,7 @@ def sweep(
         out: folder of the sweep; None: the next free one in `runs/`.
         workers: processes side by side; 0: as many as there are cores or runs. Cores are shared out among them.
         engine: who does the runs: `local`, processes on this machine, or `ray`, workers of a Ray cluster.
-        address: of the Ray cluster, `host:port` or `auto`; None: `RAY_ADDRESS` where it is set, else one of its own.
+        address: of the Ray cluster, `host:port` or `auto`; None: `RAY_ADDRESS` if it is set, else one of its own.
         log: `tensorboard=DIR` or `mlflow=URI`.
         watch: called with a `fedcell.record.Progress` whose label is the run's folder; of fast runs not every round.
 
@@ -309,7 +309,7 @@ def _compare(plan: SweepPlan, infos: Sequence[RunInfo]) -> None:
 
 
 def _own_settings(task: SweepRun) -> Any:
-    """The settings of a task's method; None where a method file went or takes them no more, which its run will say."""
+    """The settings of a task's method; None if a method file went or takes them no more, which its run will say."""
     try:
         return options.from_dict(library.load(task.source).Config(), task.settings)
     except BadInput:

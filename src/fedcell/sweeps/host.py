@@ -17,7 +17,7 @@ class Node(NamedTuple):
 
     name: str
     version: str  # of fedcell
-    token: str  # that it read from the folder of the sweep; empty where it cannot
+    token: str  # that it read from the folder of the sweep; empty if it cannot
     pid: int
 
 

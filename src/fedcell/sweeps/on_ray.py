@@ -94,7 +94,7 @@ def _token(folder: Path) -> Iterator[Path]:
 
 
 class _Hand:
-    """A thread that feeds tasks to an actor of its own, and engages another where one is lost."""
+    """A thread that feeds tasks to an actor of its own, and engages another if one is lost."""
 
     def __init__(self, sweep: _Sweep) -> None:
         self.sweep = sweep

@@ -281,7 +281,7 @@ def _common(name: str, decisions: Sequence[Decision]) -> Any:
 
 
 def _merged_mask(cells: Sequence[Cell], decisions: Sequence[Decision]) -> Tensor | None:
-    """One row per selected device of the network where any cell masks anything."""
+    """One row per selected device of the network if any cell masks anything."""
     given = next((part.mask for part in decisions if part.mask is not None), None)
     if given is None:
         return None

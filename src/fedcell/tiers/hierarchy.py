@@ -49,7 +49,7 @@ class Edges(NamedTuple):
 
 
 def over_edges(problem: Problem, method: Method) -> Method:
-    """The method as the world's tiers have it: lifted over the edges, or itself where it sees one server alone."""
+    """The method as the world's tiers have it: lifted over the edges, or itself if it sees one server alone."""
     if method.scope not in SCOPES:
         raise ContractError(f"scope of the method is {method.scope!r}: use one of {', '.join(SCOPES)}")
     if len(problem.learner.architectures) > 1 and not method.own_networks:
@@ -217,7 +217,7 @@ def tier_weights(problem: Problem, observation: Observation) -> Floats:
 
 
 def average(params: Tensor, models: Sequence[Tensor], weights: Floats) -> Tensor:
-    """`sum_b a_b w_b`, taken as `w + sum_b a_b (w_b - w)`, which leaves `w` as it is where no cell moved.
+    """`sum_b a_b w_b`, taken as `w + sum_b a_b (w_b - w)`, which leaves `w` as it is if no cell moved.
 
     Reference: rawhfl, Eq. (17)
     """

@@ -107,7 +107,7 @@ def tune(
         engine: `local` or `ray`.
         address: of the Ray cluster.
         watch: called with the progress of every run.
-        say: called with a sentence after every batch.
+        say: called with a message after every batch.
     """
     require_optuna()
     goal = _goal(until)
@@ -129,7 +129,7 @@ def tune(
 
 
 def resume(folder: str | Path, **given: Any) -> Tuning:
-    """Go on with the search of a folder; `trials`, if given, is the new number of them."""
+    """Continue the search of a folder; `trials`, if given, is the new number of them."""
     request = on_file(Path(folder))
     return tune(
         **{**request._asdict(), **{key: value for key, value in given.items() if value is not None}}, out=folder

@@ -72,7 +72,7 @@ class Observation(NamedTuple):
     mean_gain: Floats  # [n_devices], the same averaged over the fading, which outage is computed from
     interference_watt: Floats  # [n_blocks]; if devices make it, what is foreseen, [n_devices, n_blocks or 1]
     available: Bools  # [n_devices], switched on and with charge left
-    response_s: Floats | None  # [n_devices], time to answer where the world draws it instead of computing it
+    response_s: Floats | None  # [n_devices], time to answer if the world draws it instead of computing it
     devices: Devices  # this round's limits
     topology: Topology  # this round's places
     store: Store
@@ -199,13 +199,13 @@ def at_once(problem: Problem, params: "Tensor", state: Any, sent: Round) -> tupl
 
 
 class Method(NamedTuple):
-    """A federated-learning method: seven pure functions around an explicit state.
+    """A federated-learning method: eight pure functions around an explicit state.
 
     Start from `fedcell.methods.parts.defaults.default(config)` and replace what the paper changes. The state is
     any tree of NamedTuples, tuples, lists and dicts with tensors, arrays, numbers, texts and None, so that a run can
     be saved and resumed.
 
-    `scope` says what one server is where every base station keeps an edge model (`world.edge_rounds`):
+    `scope` says what one server is if every base station keeps an edge model (`world.edge_rounds`):
     `cell`: each cell is a network of its own, with its own state; `network`: `decide` sees all cells at
     once and gets the tuple of their states, everything else is done cell by cell; `server`: there are no
     edge models, base stations relay to the one server.

@@ -49,7 +49,7 @@ class Stream(NamedTuple):
 
     start: Callable[[int], tuple[Store, Any]]  # seed -> store, memory
     arrive: Callable[[int, int, Store, Any], tuple[Store, Any]]  # seed, round, store, memory -> both
-    law: Any = None  # the long-term label law where there is one
+    law: Any = None  # the long-term label law if there is one
     serve: Callable[[Arrived], tuple[Any, Mapping[str, float]]] | None = None  # -> memory, columns of the row
     at: "Callable[[Topology], Stream] | None" = None  # the stream of devices at these places, if places matter
 

@@ -14,7 +14,7 @@ from ..world.channel import mean_gain
 from ..world.devices import draw_devices
 from ..world.settings import WorldConfig
 
-GAIN_ROUNDS = 50  # that gains are averaged over, where they are drawn in every round
+GAIN_ROUNDS = 50  # that gains are averaged over, if they are drawn in every round
 
 
 def draw(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def bind(port: int) -> socket.socket:
 
 
 def bind_near(port: int) -> socket.socket:
-    """The same with a port that is usual, or a free one where that is taken."""
+    """The same with a port that is usual, or a free one if that is taken."""
     try:
         return bind(port)
     except FedcellError:

@@ -16,7 +16,7 @@ COLUMN = "seconds"
 
 
 def response_s(settings: WorldConfig, trace_s: Floats | None, seed: int, round: int) -> Floats | None:
-    """Seconds each device takes to answer in this round; None where work and channel decide.
+    """Seconds each device takes to answer in this round; None if work and channel decide.
 
     Args:
         settings: the kind of answer, the law of its rates (drawn once per device), and how many answer at once.

@@ -62,7 +62,7 @@ class StreamingCache:
         return self._samples[: len(self)].copy(), self._labels[: len(self)].copy()
 
     def sample(self, n: int) -> tuple[np.ndarray, Ints]:
-        """(samples, labels) of `n` different held samples at random, or of all where there are fewer."""
+        """(samples, labels) of `n` different held samples at random, or of all if there are fewer."""
         self._draws += 1
         at = stream(self.seed, self._draws, "cache.sample").permutation(len(self))[:n]
         return self._samples[at], self._labels[at]
@@ -86,7 +86,7 @@ class StreamingCache:
         return own | {"samples": x, "labels": y, "slots": slots, "shadow": self._shadow.copy()}
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Go on from a saved state: later offers keep what they would have kept."""
+        """Continue from a saved state: later offers keep what they would have kept."""
         rule, capacity, seed, seen, offers, draws = (int(number) for number in state["numbers"])
         given, own = (capacity, list(RULES)[rule], float(state["theta"][0])), (self.capacity, self.rule, self.theta)
         if given != own:

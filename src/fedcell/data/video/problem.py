@@ -57,7 +57,7 @@ def video_problem_parts(
         log = draw_requests(catalogue, profiles, lead + n_samples, seed, purpose)
         return _samples(settings, catalogue, profiles, log, lead, device)
 
-    # Nobody can take a batch of nothing: where no sample ever arrives there is one that no store holds.
+    # Nobody can take a batch of nothing: if no sample ever arrives there is one that no store holds.
     train = samples(max(per_user, 1), settings.lead, "train")
     test = samples(settings.test_samples, max(settings.test_warm_up, settings.lead), "test")
     capacity = np.minimum(profiles.capacity, train.per_user).astype(np.int64)

@@ -51,7 +51,7 @@ def draw_profiles(settings: VideoConfig, n_users: int, seed: int) -> Profiles:
 def draw_preferences(alpha: float, n_users: int, n_genres: int, seed: int) -> Floats:
     """Symmetric Dirichlet rows `[n_users, n_genres]`, each from numbers of its own user alone.
 
-    A Dirichlet vector is a vector of independent Gamma(alpha) numbers over its sum. Where all of them underflow,
+    A Dirichlet vector is a vector of independent Gamma(alpha) numbers over its sum. If all of them underflow,
     the row is its limit for small `alpha`: everything on one genre.
     """
     from scipy.special import gammaincinv  # slow to import, and few runs need it
@@ -65,7 +65,7 @@ def draw_preferences(alpha: float, n_users: int, n_genres: int, seed: int) -> Fl
 def leave_law(preference: Floats) -> Floats:
     """Where a user goes who leaves genre `g`: `p_g' / (1 - p_g)` for `g' != g`, `[n_users, n_genres, n_genres]`.
 
-    Where nothing is left of the preference (one entry numerically 1), the other genres are equally probable.
+    If nothing is left of the preference (one entry numerically 1), the other genres are equally probable.
 
     >>> leave_law(np.array([[0.5, 0.25, 0.25]]))[0].round(2).tolist()
     [[0.0, 0.5, 0.5], [0.67, 0.0, 0.33], [0.67, 0.33, 0.0]]

@@ -42,7 +42,7 @@ class DenseLayer(NamedTuple):
 
 @lru_cache(maxsize=4)
 def chain(architecture: Architecture) -> list[DenseLayer] | None:
-    """The dense layers of a module, or None where it is not a plain chain of them."""
+    """The dense layers of a module, or None if it is not a plain chain of them."""
     module = architecture.module
     if not isinstance(module, nn.Sequential) or architecture.tail.n:
         return None
@@ -177,7 +177,7 @@ def _labelled(y: Tensor, weight: Tensor, n_out: int, rate: float = 1.0) -> tuple
 def _step(
     layers: list[DenseLayer], views: Views, x: Tensor, labels: Tensor, weight: Tensor, gradient: Views | None
 ) -> None:
-    """One gradient of the weighted cross-entropy; subtracted at once, or written to `gradient` where given.
+    """One gradient of the weighted cross-entropy; subtracted at once, or written to `gradient` if given.
 
     Between the layers a sample is a column, `[n_rows, n_out, width]`: a softmax over columns is many times as fast on a
     CPU as one over short rows.

@@ -58,7 +58,7 @@ class Feed(NamedTuple):
 class Batches:
     """The samples of every step of every row, as indices.
 
-    Where samples are known to share inputs, a batch holds each input once, with the shares of its labels as `y`: the
+    If samples are known to share inputs, a batch holds each input once, with the shares of its labels as `y`: the
     same gradient for a fraction of the work.
     """
 
@@ -112,7 +112,7 @@ class Batches:
     def drawn(self, rows: Ints, n_steps: int) -> Batch | None:
         """As `gather` for all steps at once: numbers for `inputs` instead of x, and y, both `[n_steps, n_rows, width]`.
 
-        None where every step takes the whole store, or each input once.
+        None if every step takes the whole store, or each input once.
         """
         if self.full or self._inputs is not None:
             return None

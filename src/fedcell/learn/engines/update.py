@@ -2,6 +2,9 @@
 
 Weights, gradients and what acts on them are lists of tensors of equal length: one flat vector, the parameters of a
 client, or those of many clients with an axis of rows in front.
+
+One step needs no rule: a plain one (`Work.plain`), `w <- w - lr gradient`, which dense layers may take inside their
+backward pass, `W -= lr (a @ b)`, so that the gradient of a wide layer is never written out.
 """
 
 from math import sqrt

@@ -26,14 +26,14 @@ import torch
 from torch import Tensor
 
 from ...errors import BadInput
-from ...learn.features import pulled_loss
 from ...options import option
 from ...types import Bools, Decision, Floats, Ints, Method, Observation, Problem, Round, Start, Updates
+from ..parts.classes import held_classes, n_classes_of
 from ..parts.contributions import Contributions, nothing
 from ..parts.defaults import LocalConfig, setting, work_of
-from ..parts.personal import judge_own, models_of, n_classes_of, own_models, own_starts, remembered, starts
+from ..parts.personal import judge_own, models_of, own_models, own_starts, remembered, starts
 from ..parts.schedulers import SCHEDULERS
-from .means import class_mean_report, held, knowledge_width, means_of, merged, pull_strength
+from .means import class_mean_report, knowledge_width, means_of, merged, pull_strength, pulled_loss
 from .schedule import COUNTS, ENERGY, WEIGHTS, budget_joule, decide
 
 
@@ -185,7 +185,7 @@ def targets(config: Config, problem: Problem, state: State, observation: Observa
         return state.knowledge, state.known
     everyone = np.flatnonzero(observation.store.size)
     means = means_of(problem, models_of(problem, state.own, state.origin, everyone), everyone, observation)
-    return merged(means, held(problem, observation)[everyone], state.knowledge, state.known)
+    return merged(means, held_classes(problem, observation.store)[everyone], state.knowledge, state.known)
 
 
 # ---------------------------------------------------------------- aggregate, evaluate
@@ -193,7 +193,7 @@ def targets(config: Config, problem: Problem, state: State, observation: Observa
 
 def aggregate(config: Config, problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
     """Average the class means that arrived; devices keep their models, heard or not; queues take what was spent."""
-    counts = held(problem, played.observation)
+    counts = held_classes(problem, played.observation.store)
     knowledge, known = targets(config, problem, state, played.observation)
     device, rows = played.received()
     if len(device):

@@ -3,7 +3,7 @@
 Sending slower costs less, so a device uses all the time that computing leaves, `T_k = T_max - T_k^L`, and needs the
 power `(s B N0 / h) (2^(Q / (T_k s B)) - 1)` for a share `s` of the band. Shares are those of least weighted energy.
 
-Where a cell sends in turn, all slots lie in the time `W` that is left once everyone chosen has computed. A slot of
+If a cell sends in turn, all slots lie in the time `W` that is left once everyone chosen has computed. A slot of
 `s W` on the whole band costs what a share `s` of the band costs over all of `W`, with the power `(B N0 / h)
 (2^(Q / (W s B)) - 1)`, so the same shares cost least. `W` begins when a share of the cell's devices has computed: that
 of `STARTS` which is worth most. Not a method itself: it has no `build`.
@@ -135,7 +135,7 @@ def cost_joule(offer: Offer, share: float | Floats, device: Ints | None = None) 
 
 
 def allocate(offer: Offer, weight: Floats, device: Ints, zero: str = "shared") -> Grant | None:
-    """Band and power of a set of devices that cost least; None where the band is too small for them.
+    """Band and power of a set of devices that cost least; None if the band is too small for them.
 
     Args:
         offer: of the devices.
@@ -233,7 +233,7 @@ def _longest(offer: Offer, order: Ints, floor: Floats) -> int:
 
 
 def _first_stop(offer: Offer, queue: Floats, reward: Floats, order: Ints, doubtful: Ints, n: int, zero: str) -> int:
-    """The first of the doubtful newcomers that costs more than it brings in its own prefix; `n` where none does."""
+    """The first of the doubtful newcomers that costs more than it brings in its own prefix; `n` if none does."""
     for place in doubtful:
         grant = allocate(offer, queue, order[: place + 1], zero)
         assert grant is not None, "the band holds it"

@@ -1,4 +1,4 @@
-"""What devices with different networks share: the mean features of each class.
+"""What devices with different networks share: the mean features of each class, and the loss that they pull on.
 
 Not a method itself: it has no `build`.
 
@@ -9,14 +9,14 @@ from functools import partial
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 
 from ...errors import BadInput
-from ...labels import histogram
-from ...learn.features import feature_width, flat_class_means
-from ...learn.work import Report
+from ...learn.features import feature_width, features, features_and_scores
+from ...learn.work import Report, known_to_devices
 from ...types import Bools, Ints, Observation, Problem
-from ..parts.personal import n_classes_of
+from ..parts.classes import n_classes_of
 
 
 def knowledge_width(problem: Problem) -> int:
@@ -50,6 +50,47 @@ def pull_strength(pull: float, scale: str, n_features: int) -> float:
     return pull * {"sum": 1.0, "mean": 2.0 / n_features}[scale]
 
 
+@torch.no_grad()
+def class_means(module: nn.Module, x: Tensor, y: Tensor, n_classes: int) -> tuple[Tensor, Tensor]:
+    """Mean features of the samples of each class, and how many there are.
+
+    `Omega_c = (1 / D_c) sum h(x)` over the samples of class `c`; zero for a class without samples.
+
+    Args:
+        module: a network that `split` takes.
+        x, y: samples and their labels, `[n_samples, ...]` and `[n_samples]`.
+        n_classes: labels are below it.
+
+    Returns: `[n_classes, n_features]` and `[n_classes]`.
+
+    Reference: chen-ch4, Eq. (4.4)
+    """
+    h = features(module, x)
+    of_class = (y == torch.arange(n_classes, device=y.device)[:, None]).to(h.dtype)  # a product is the same every time
+    count = of_class.sum(1)
+    return of_class @ h / count.clamp(min=1)[:, None], count
+
+
+@known_to_devices
+def flat_class_means(n_classes: int, module: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    """`class_means` of a network as one row, `[n_classes * n_features]`."""
+    return class_means(module, x, y, n_classes)[0].flatten()
+
+
+@known_to_devices
+def pulled_loss(
+    pull: float, knowledge: Tensor, known: Tensor, module: nn.Module, x: Tensor, y: Tensor, weight: Tensor | None
+) -> Tensor:
+    """`F_k + lambda L_k`, with samples of classes never heard of left out of `L_k`.
+
+    Reference: chen-ch4, Eqs. (4.6)-(4.8)
+    """
+    h, scores = features_and_scores(module, x)
+    away = 0.5 * (h - knowledge[y]).square().sum(1) * known[y]
+    each = functional.cross_entropy(scores, y, reduction="none") + pull * away
+    return each.mean() if weight is None else (each * weight).sum()
+
+
 def class_mean_report(problem: Problem) -> Report:
     """What a device says of its model: the class means on what it holds, flat."""
     return partial(flat_class_means, n_classes_of(problem))
@@ -60,11 +101,6 @@ def means_of(problem: Problem, models: Tensor, device: Ints, observation: Observ
     store = observation.store.of(device)
     rows = problem.learner.reports(class_mean_report(problem), models, device, store)
     return rows.view(len(device), n_classes_of(problem), knowledge_width(problem))
-
-
-def held(problem: Problem, observation: Observation) -> Ints:
-    """`D_kc`, samples of each class on each device, `[n_devices, n_classes]`."""
-    return histogram(observation.store, problem.learner.train_samples.labels, n_classes_of(problem))
 
 
 def merged(means: Tensor, counts: Ints, before: Tensor, known: Bools) -> tuple[Tensor, Bools]:

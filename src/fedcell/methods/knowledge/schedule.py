@@ -13,11 +13,12 @@ import numpy as np
 
 from ... import radio
 from ...types import Decision, Floats, Ints, Observation, Problem
+from ..parts.classes import held_classes
 from ..parts.defaults import setting, steps_of
 from ..parts.resources import plan
 from ..parts.schedulers import schedule
 from . import energy
-from .means import held, missed_knowledge, payload_bit
+from .means import missed_knowledge, payload_bit
 
 if TYPE_CHECKING:
     from . import Config, State
@@ -40,7 +41,7 @@ COUNTS: dict[str, Callable[[int, int, int], int]] = {  # devices of round t, fro
 def decide(config: "Config", problem: Problem, state: "State", observation: Observation) -> Decision:
     """Choose devices, and give them band and power."""
     decision = _decided(config, problem, state, observation)
-    missed = missed_knowledge(held(problem, observation), decision.selected)
+    missed = missed_knowledge(held_classes(problem, observation.store), decision.selected)
     return decision._replace(info={**decision.info, "missed_knowledge": missed})
 
 

@@ -21,9 +21,9 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor
 
-from ...labels import histogram
 from ...options import option
 from ...types import Floats, Method, Observation, Problem, Round
+from ..parts.classes import held_classes
 from ..parts.client_planning.plan import ClientConfig, check_world, planned
 from ..parts.contributions import Contributions, cosines, nothing, remember, weighted_sum
 from ..parts.defaults import needs_sgd, rate
@@ -140,12 +140,11 @@ def scores(
 
 def label_distance(problem: Problem, observation: Observation) -> Floats:
     """`delta_u` of the present stores, `[n_devices]`."""
-    samples = problem.learner.train_samples
-    return theory.label_distance(histogram(observation.store, samples.labels, samples.n_labels))
+    return theory.label_distance(held_classes(problem, observation.store))
 
 
 def evaluate(problem: Problem, params: Tensor, state: State) -> Mapping[str, float]:
-    """Accuracy and loss, the scores of the clients heard so far, and the terms of the bound where they are recorded."""
+    """Accuracy and loss, the scores of the clients heard so far, and the terms of the bound if they are recorded."""
     seen = state.kept.seen
     columns = {"never_seen": float((~seen).sum())}
     if seen.any():

@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...labels import histogram
 from ...types import Floats, Ints, Observation, Problem, Store
+from ..parts.classes import held_classes
 from ..parts.defaults import rate, setting
 from ..parts.gradients import COHORT, client_losses, gradients, squares
 from . import theory
@@ -75,8 +75,7 @@ def measure(
         similarity, score: of every client.
     """
     alpha = np.full(len(score), 1 / len(score))
-    samples = problem.learner.train_samples
-    distance = theory.label_distance(histogram(observation.store, samples.labels, samples.n_labels))
+    distance = theory.label_distance(held_classes(problem, observation.store))
     found = estimate(config, problem, memory, params, observation, alpha * score)
     loss = float((alpha * score) @ client_losses(problem, params, observation.store))  # osafl Eq. (18)
     constants = theory.Constants(
@@ -98,7 +97,7 @@ def measure(
 def bound_columns(
     constants: theory.Constants, terms: theory.Bound, found: OsaflEstimates, holds: bool
 ) -> dict[str, float]:
-    """Columns of a row; `bound_loss_change` is that from the round before, `bound` is left out where it is void."""
+    """Columns of a row; `bound_loss_change` is that from the round before, `bound` is left out if it is void."""
     columns = {f"bound_{name}": float(value[0]) for name, value in terms._asdict().items()}
     columns |= {
         "bound_void": float(terms.void),

@@ -50,7 +50,7 @@ class Bound(NamedTuple):
 
     @property
     def total(self) -> float:
-        """The bound on the mean squared gradient norm, infinite where it is void."""
+        """The bound on the mean squared gradient norm, infinite if it is void."""
         if self.void:
             return float("inf")
         bracket = self.loss_change + self.noise + self.shift + self.heterogeneity
@@ -106,37 +106,7 @@ def slack(constants: Constants, alpha: Floats, steps: ArrayLike, b: Floats) -> F
     return np.asarray(1 - 16 * constants.rho1 * be**2 * (alpha * np.asarray(steps) ** 2 * b).sum(axis=-1))
 
 
-def fedavg_terms(constants: Constants, alpha: Floats, steps: float, shift: ArrayLike) -> Floats:
-    """Noise and shift where all do the same number of steps on like data, `A^t` taken as 1, per round.
-
-    `beta eta sigma^2 sum alpha_u (eta~ alpha_u + 4 beta eta kappa) + 32 beta^2 eta^2 kappa^2 sum alpha_u Phi_u`
-
-    Reference: osafl, Eq. (26)
-    """
-    c, be = constants, constants.smoothness * constants.lr
-    noise = be * c.noise * (alpha * (c.server_lr * alpha + 4 * be * steps)).sum()
-    return np.asarray(noise + 32 * be**2 * steps**2 * (alpha * np.asarray(shift)).sum(axis=-1))
-
-
 # ---------------------------------------------------------------- scores
-
-
-def round_objective(
-    constants: Constants,
-    alpha: Floats,
-    steps: ArrayLike,
-    score: ArrayLike,
-    similarity: ArrayLike,
-    shift: ArrayLike,
-    heterogeneity: ArrayLike,
-    psi: float = 1.0,
-) -> float:
-    """What good scores make small in one round, arrays `[n_clients]`: the bracket of the bound less `psi A^t`.
-
-    Reference: osafl, Eq. (31)
-    """
-    terms = bound(constants, alpha, steps, score, similarity, shift, heterogeneity, np.zeros(2))
-    return float(np.squeeze(terms.noise + terms.shift + terms.heterogeneity - psi * terms.slack))
 
 
 def best_scores(
@@ -148,14 +118,15 @@ def best_scores(
     heterogeneity: ArrayLike,
     psi: float = 1.0,
 ) -> Floats:
-    """The scores that minimise `round_objective`: `C_u lambda_u / (2 beta eta eta~ sigma^2 alpha_u^2 + C_u)`.
+    """The scores that minimise the bracket of the bound less `psi A^t` in one round, arrays `[n_clients]`.
 
+    `score_u = C_u lambda_u / (2 beta eta eta~ sigma^2 alpha_u^2 + C_u)` with
     `C_u = alpha_u beta^2 eta^2 (8 kappa sigma^2 + 64 Phi kappa^2 + 32 rho2 delta kappa^2 + 32 psi rho1 kappa^2)`.
-    Where both are zero every score is as good, and the similarity is taken.
+    If both are zero every score is as good, and the similarity is taken.
 
     Deviation: the paper drops `psi` in the last term of `C_u`.
 
-    Reference: osafl, Eqs. (33)-(34)
+    Reference: osafl, Eqs. (31), (33)-(34)
     """
     c, kappa = constants, np.asarray(steps, dtype=np.float64)
     per_square = 64 * np.asarray(shift) + 32 * c.rho2 * np.asarray(heterogeneity) + 32 * psi * c.rho1

@@ -3,7 +3,7 @@
 One float32 row per device, `[n_devices, n_params]` in all, cut into pages. A page is never written to after it was
 made: a round replaces the pages of the devices it heard and shares the others, so a snapshot taken before stays whole
 and a round costs the memory of the pages that changed. Large models have one row to a page; of very many devices, of
-whom a round hears few, pages are small; a page nobody was heard of takes no memory. Where all rows together would not
+whom a round hears few, pages are small; a page nobody was heard of takes no memory. If all rows together would not
 fit into memory, new pages lie in mapped files. Not a method itself: it has no `build`.
 """
 

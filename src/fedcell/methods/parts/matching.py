@@ -44,7 +44,7 @@ def pairs(problem: Problem, observation: Observation, draft: Decision) -> Pairs:
     """Power, feasibility and success of every pair for the work of `draft`, sending as strongly as the budget allows.
 
     More power is faster and survives more often, so the highest that energy allows is best, and a pair that is late
-    with it is late with any. Where the world draws answer times, work takes no part in the deadline.
+    with it is late with any. If the world draws answer times, work takes no part in the deadline.
 
     Reference: chen-ch5, Eqs. (5.15a), (5.15b), (5.30)
     """

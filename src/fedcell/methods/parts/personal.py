@@ -18,15 +18,11 @@ from torch.nn import functional
 
 from ...learn.evaluation import places, top_columns
 from ...rng import SETUP, stream
-from ...types import Bools, Decision, Ints, Problem, Round, Start, finite_rows
+from ...types import Bools, Decision, Ints, Observation, Problem, Round, Start, finite_rows
+from . import defaults
 from .contributions import Contributions, remember, row_of, rows_of
 
 NOBODY = -1
-
-
-def n_classes_of(problem: Problem) -> int:
-    """Classes that the training labels name."""
-    return problem.learner.train_samples.n_labels
 
 
 def starts(problem: Problem) -> Tensor:
@@ -53,13 +49,19 @@ def own_starts(problem: Problem, own: Contributions, origin: Tensor, decision: D
     return Start(models_of(problem, own, origin, device), np.arange(len(device)))
 
 
-def remembered(own: Contributions, played: Round) -> Contributions:
-    """What devices own after a round: `updates.kept` of all that trained, heard or not, as far as it is finite."""
-    kept: Tensor = played.updates.kept
+def dearer(config: Any, problem: Problem, state: Any, observation: Observation) -> Decision:
+    """FedAvg's choice of devices, with every step at `config.cost` times the computing."""
+    decision = defaults.decide(config, problem, state, observation)
+    return decision._replace(samples_per_step=decision.samples_per_step * config.cost)
+
+
+def remembered(own: Contributions, played: Round, rows: Tensor | None = None) -> Contributions:
+    """What devices own after a round: `updates.kept`, or `rows`, of all that trained, heard or not, if it is finite."""
+    kept: Tensor = played.updates.kept if rows is None else rows
     fine = finite_rows(kept)
     device = played.updates.device[fine]
-    rows = kept if fine.all() else kept[torch.from_numpy(fine).to(kept.device)]
-    return remember(own, device, rows, played.decision.steps[device], np.ones(len(device)))
+    finite = kept if fine.all() else kept[torch.from_numpy(fine).to(kept.device)]
+    return remember(own, device, finite, played.decision.steps[device], np.ones(len(device)))
 
 
 # ---------------------------------------------------------------- evaluation

@@ -79,7 +79,7 @@ class Config(TrainingConfig):
         needs="cache!=on",
     )
     row_overwrite: bool = option(False, "a kept unit replaces its whole row, with 0 where its inputs were pruned")
-    min_one_unit: bool = option(False, "keep one unit in layers that would lose all, even where that is late")
+    min_one_unit: bool = option(False, "keep one unit in layers that would lose all, even if that is late")
     memory: str = option(
         "server",
         "who keeps the gradients: the server; or devices, and the server their mean",
@@ -98,9 +98,9 @@ class Config(TrainingConfig):
 
 
 class State(NamedTuple):
-    """What is remembered between rounds; None where the settings have no use for it."""
+    """What is remembered between rounds; None if the settings have no use for it."""
 
-    age: Ints  # [n_devices, n_regions], rounds since a device trained a unit; one region where nothing can be cut
+    age: Ints  # [n_devices, n_regions], rounds since a device trained a unit; one region if nothing can be cut
     kept: Contributions | None  # last gradients, entry by entry
     mean: Tensor | None  # [n_params], their mean at the server (memory=device)
     score: Floats | None  # [n_units], importance of each in the present model
@@ -297,7 +297,7 @@ def compensated(lr: float, params: Tensor, state: State, played: Round, masks: T
 
 
 def heard_masks(played: Round) -> Tensor | None:
-    """The masks of the devices heard, `[n_rows, n_params]`; None where all were whole."""
+    """The masks of the devices heard, `[n_rows, n_params]`; None if all were whole."""
     masks = played.decision.mask
     if masks is None:
         return None

@@ -51,7 +51,7 @@ def offers(
         draft: the full model's work, payload, band and deadline.
         sizes: units of every layer.
         keep: a fixed keep ratio; None: as the deadline allows.
-        min_one_unit: keep a unit in layers that would lose all; without a fixed ratio even where that is late.
+        min_one_unit: keep a unit in layers that would lose all; without a fixed ratio even if that is late.
     """
     rate_bps = bands.rate_bps(problem.world, observation, draft.power_watt, draft.bandwidth_hz)
     full_s = times(problem.world, observation, draft)[0][:, None] + cost.upload_s(draft.payload_bit[:, None], rate_bps)

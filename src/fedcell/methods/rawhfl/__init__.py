@@ -155,7 +155,7 @@ def solve(
     config: Config, problem: Problem, observation: Observation, client: Client, cells: Cells
 ) -> tuple[Allocation, dict[str, float]]:
     """The allocation as the settings say, and columns of its solver."""
-    # Deviation: the problem knows no outage, so where there is any nobody saves power.
+    # Deviation: the problem knows no outage, so if there is any nobody saves power.
     lossy = problem.world.settings.outage_threshold_db is not None
     least_power = 1.0 if lossy else config.least_power
     interference = _on_bands(problem, observation, client)
@@ -223,6 +223,6 @@ def aggregate(config: Config, problem: Problem, params: Tensor, state: State, pl
 
 
 def evaluate(problem: Problem, params: Tensor, state: State) -> Mapping[str, float]:
-    """Accuracy and loss, and the terms of the bound where they are recorded."""
+    """Accuracy and loss, and the terms of the bound if they are recorded."""
     columns = {} if state.memory is None else state.memory.columns
     return {**problem.learner.evaluate(params), **columns}

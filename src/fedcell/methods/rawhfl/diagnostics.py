@@ -5,7 +5,7 @@
     eps_0^2   largest over the cells of sum_u alpha_u |grad f_u - grad f_b|^2
     eps_1^2   sum_b alpha_b |sum_u alpha_u L_u grad f_u - the same over all cells|^2
 
-Every round counts as a global one of a single edge round. Where base stations keep edge models (`world.edge_rounds`)
+Every round counts as a global one of a single edge round. If base stations keep edge models (`world.edge_rounds`)
 a cell is a network of its own, and the columns are means over the cells. Not a method itself: it has no `build`.
 
 Reference: rawhfl, section 4.1

@@ -1,7 +1,7 @@
 """Who of every cell trains: the best `z`, of whom at most `psi` were chosen the last time.
 
 Given how many stay from the last time, the best of those and the best of the others are optimal; so all numbers are
-tried. Where resource blocks differ it is a matching of clients and blocks. Not a method itself: it has no `build`.
+tried. If resource blocks differ it is a matching of clients and blocks. Not a method itself: it has no `build`.
 
 Reference: rawhfl, Eqs. (28b), (28c); section 4.4
 """
@@ -26,7 +26,7 @@ class Cells(NamedTuple):
 
 
 def select(value: Floats, cells: Cells) -> Bools:
-    """The selection of the largest total value, `[n]`: `z` per cell, or all that are eligible where they are fewer.
+    """The selection of the largest total value, `[n]`: `z` per cell, or all that are eligible if they are fewer.
 
     A cell that cannot have `z` within the overlap limit is freed from it. Ties go to fewer repetitions, then to the
     lower index.

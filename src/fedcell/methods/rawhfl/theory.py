@@ -1,11 +1,11 @@
-"""RawHFL's convergence bound term by term, its special case, and the learning rate that it asks for.
+"""RawHFL's convergence bound term by term, and the learning rate that it asks for.
 
 Arrays over rounds and clients are `[n_rounds, n_edge_rounds, n_clients]`, global rounds first. A client that is not
 selected has weight 0; the weights of a cell sum to 1. `L` is the most local steps, `L_u` those taken, `E` the edge
 rounds of a global round, `q_u` the probability that an upload arrives.
 
 Reference: rawhfl (Pervej, Molisch: Resource-Aware Hierarchical Federated Learning in Wireless Video Caching Networks),
-Theorem 1 (Eq. (21)), Corollary 1 (Eq. (26)), Remark 3 (Eq. (27))
+Theorem 1 (Eq. (21))
 """
 
 from math import sqrt
@@ -47,7 +47,7 @@ class Bound(NamedTuple):
 
     @property
     def total(self) -> float:
-        """The bound on the mean squared gradient norm, infinite where it is void."""
+        """The bound on the mean squared gradient norm, infinite if it is void."""
         return float(sum(np.mean(term) for term in self)) if not self.void else np.inf
 
 
@@ -106,72 +106,13 @@ def heard_factor(constants: Constants, most_steps: float, n_edge_rounds: int, we
     return np.asarray(n_edge + 3 * be * most_steps + 4 * be * n_edge * (weight + 15 * n_edge * be**2 * most_steps**3))
 
 
-def equal_steps(
-    constants: Constants, most_steps: float, n_edge_rounds: int, n_rounds: int, loss_drop: float, noise_factors: Floats
-) -> float:
-    """The bound where all take `L` steps and every upload arrives.
-
-    `2 F / (eta E K L) + 2 beta eta sigma^2 / (E K) sum_k N_1^k + 18 (beta eta L eps_0)^2 N_2 + 20 (beta eta E eps_1)^2`
-
-    Args:
-        constants: rate and assumptions.
-        most_steps: `L`.
-        n_edge_rounds: `E`.
-        n_rounds: `K`.
-        loss_drop: `F = f(w^0) - f(w^K)`.
-        noise_factors: `N_1^k`, `[n_rounds]`.
-
-    Reference: rawhfl, Corollary 1, Eq. (26)
-    """
-    c, n_edge, most = constants, n_edge_rounds, most_steps
-    be = c.smoothness * c.lr
-    return float(
-        2 * loss_drop / (c.lr * n_edge * n_rounds * most)
-        + 2 * be * c.noise / (n_edge * n_rounds) * np.sum(noise_factors)
-        + 18 * be**2 * c.edge_divergence * most**2 * (1 + 20 * (be * n_edge * most) ** 2)
-        + 20 * be**2 * c.global_divergence * n_edge**2
-    )
-
-
-# ---------------------------------------------------------------- rates
-
-
-def best_lr(
-    loss_drop: float,
-    n_rounds: int,
-    n_edge_rounds: int,
-    most_steps: float,
-    smoothness: float,
-    noise: float,
-    n_clients: float,
-) -> float:
-    """`sqrt(B U F / (E K L beta sigma^2))`: balances progress and noise, for `B U` clients of equal weight in all.
-
-    The bound then falls as `1 / sqrt(E K L B U)`: linearly faster with more clients.
-
-    Args:
-        loss_drop: `F`.
-        n_rounds, n_edge_rounds, most_steps: `K`, `E`, `L`.
-        smoothness, noise: `beta`, `sigma^2`.
-        n_clients: `B U`, or `1 / (sum alpha_b^2 sum alpha_u^2)` where weights differ.
-
-    Reference: rawhfl, Remark 3, Eq. (27)
-    """
-    return sqrt(n_clients * loss_drop / (n_edge_rounds * n_rounds * most_steps * smoothness * noise))
-
-
 def most_lr(smoothness: float, most_steps: float, n_edge_rounds: int) -> float:
     """`1 / (2 sqrt(5) beta E L)`, below which the proof holds; infinite for a loss of no curvature.
 
-    Deviation: the theorem states the larger `printed_most_lr`; its proof needs this one.
+    Deviation: the theorem states the larger `min(1 / (2 sqrt(5) beta L), 1 / (beta E L))`; its proof needs this one.
     """
     load = smoothness * n_edge_rounds * most_steps
     return 1 / (2 * sqrt(5) * load) if load > 0 else np.inf
-
-
-def printed_most_lr(smoothness: float, most_steps: float, n_edge_rounds: int) -> float:
-    """`min(1 / (2 sqrt(5) beta L), 1 / (beta E L))`. Reference: rawhfl, Theorem 1"""
-    return min(most_lr(smoothness, most_steps, 1), 2 * sqrt(5) * most_lr(smoothness, most_steps, n_edge_rounds))
 
 
 def _over(value: ArrayLike, by: ArrayLike) -> Floats:

@@ -68,7 +68,7 @@ class Config(LocalConfig):
 
 
 class State(NamedTuple):
-    """What is remembered between rounds; None where the settings have no use for it."""
+    """What is remembered between rounds; None if the settings have no use for it."""
 
     staleness: Ints  # [n_devices], rounds since a device was heard
     norm: Floats  # [n_devices], of the last gradient received, 0 before the first

@@ -118,7 +118,7 @@ class Config(TrainingConfig):
 
 
 class State(NamedTuple):
-    """What is remembered between rounds; None where the settings have no use for it."""
+    """What is remembered between rounds; None if the settings have no use for it."""
 
     memory: Memory | None
     model: Tensor | None  # [n_params], the present one

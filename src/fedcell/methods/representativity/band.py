@@ -31,7 +31,7 @@ class Alone(NamedTuple):
 def alone(problem: Problem, observation: Observation, work: Decision) -> Alone:
     """Times of everyone for the work given with the whole band.
 
-    Where devices do not share a band (`own_band`, `block`), nothing that one gets is missed by another: their whole
+    If devices do not share a band (`own_band`, `block`), nothing that one gets is missed by another: their whole
     time is fixed. In turns (`tdma`) each sends with the whole band. Deviation: where noise grows with the band, a
     narrower band has a better SINR than reckoned here; policies see the upper bound, and the division of the band is
     exact.

@@ -76,12 +76,6 @@ def compute_joule(client: Client, steps: Ints | Floats | float, cpu_hz: Floats) 
     return cost.compute_joule(client.cycles_per_step * steps, cpu_hz, client.capacitance)
 
 
-def least_upload_joule(client: Client) -> Floats:
-    """`S ln2 / (omega a)`, what sending costs as the power goes to zero: nobody with less can ever take part."""
-    with np.errstate(divide="ignore"):
-        return np.asarray(client.payload_bit * LN2 / (client.bandwidth_hz * client.snr_per_watt))
-
-
 def objective(client: Client, steps: Ints, cpu_hz: Floats, power_watt: Floats, epsilon: float) -> Floats:
     """What is maximised. Reference: osafl, Eq. (5)"""
     computing = steps / (client.capacitance * client.cycles_per_step * cpu_hz**2)

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ....labels import histogram
 from ....learn.statistics import Carried
 from ....types import (
     Decision,
@@ -21,10 +20,10 @@ from ....types import (
     Start,
     Updates,
     as_is,
-    finite_rows,
 )
-from ..contributions import Contributions, nothing, remember, rows_of
-from ..personal import judge
+from ..classes import held_classes, n_classes_of
+from ..contributions import Contributions, nothing, rows_of
+from ..personal import judge, remembered
 from .averaged import training_of
 
 
@@ -79,7 +78,7 @@ def bound(problem: Problem, whole: Tensor, state: StatisticsState) -> tuple[Prob
 
 def init(method: Method, problem: Problem, whole: Tensor) -> StatisticsState:
     n, learner = problem.world.n_devices, problem.learner
-    labels = np.zeros((n, learner.train_samples.n_labels), dtype=np.int64)
+    labels = np.zeros((n, n_classes_of(problem)), dtype=np.int64)
     before = StatisticsState(None, nothing(n, learner.n_own), labels)
     return before._replace(own=method.init(*bound(problem, whole, before)))
 
@@ -148,14 +147,9 @@ def aggregate(
     here, params = bound(problem, whole, state)
     updates, rows = _apart(played.updates)
     after, own = method.aggregate(here, params, state.own, played._replace(updates=updates))
-    remembered = state.kept
-    if rows is not None:
-        fine = finite_rows(rows)
-        device = updates.device[fine]
-        finite = rows[torch.from_numpy(fine).to(rows.device)]
-        remembered = remember(remembered, device, finite, played.decision.steps[device], np.ones(len(device)))
-    labels = histogram(played.observation.store, problem.learner.train_samples.labels, state.labels.shape[1])
-    return torch.cat([after, whole[len(params) :]]), StatisticsState(own, remembered, labels)
+    kept = state.kept if rows is None else remembered(state.kept, played, rows)
+    labels = held_classes(problem, played.observation.store)
+    return torch.cat([after, whole[len(params) :]]), StatisticsState(own, kept, labels)
 
 
 def evaluate(method: Method, problem: Problem, whole: Tensor, state: StatisticsState) -> Mapping[str, float]:
