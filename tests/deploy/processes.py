@@ -204,12 +204,12 @@ class Federation:
     def connection_file(self):
         return self.connection["root-certificates"]
 
-    def start_node(self, device, *flags, name=None):
-        """A device."""
+    def start_node(self, device, *flags, name=None, knows=""):
+        """A device; `knows` is more of its node configuration."""
         name, port = name or f"node{device}", self.spare.pop()
         state = self.folder / f"device{device}"
         own = ["--isolation", "process", "--superlink", f"127.0.0.1:{self.way}", "--port", port]
-        about = ["--node-config", f'partition-id={device} state-dir="{state}"']
+        about = ["--node-config", f'partition-id={device} state-dir="{state}" {knows}'.strip()]
         node = self.start(name, "node", "--poll-s", self.poll_s, *(flags or self.node_flags), *own, *about)
         self.start(
             f"{name}-exec", "prefork", "--insecure", "--runtime-api-address", f"127.0.0.1:{port}", "--parent-pid", node

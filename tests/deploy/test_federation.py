@@ -11,7 +11,7 @@ from processes import Commands, Federation, children, consecutive_ports, finishe
 
 from fedcell import report
 from fedcell.cli import main
-from fedcell.deploy import example, flower, settings
+from fedcell.deploy import example, flower, sealed, settings
 from fedcell.resolve import choose
 from fedcell.scenarios import build_problem
 from fedcell.simulate import simulate
@@ -254,7 +254,10 @@ def node_key(folder, name):
 
 
 def test_nodes_with_known_keys_train_over_tls_and_an_unknown_one_is_refused(tmp_path):
+    """Answers are sealed for the server besides: with another key it cannot read them."""
     ca, certificate, key = authority(tmp_path)
+    sealing = f'server-key="{sealed.write_key(tmp_path / "ours.key")}"'
+    sealed.write_key(tmp_path / "other.key")
     link = ["--ssl-ca-certfile", ca, "--ssl-certfile", certificate, "--ssl-keyfile", key, "--enable-supernode-auth"]
     trust = ["--root-certificates", ca]
     made = Federation(tmp_path / "here", app_in(tmp_path / "app"), (link, trust, {"root-certificates": str(ca)}))
@@ -267,16 +270,19 @@ def test_nodes_with_known_keys_train_over_tls_and_an_unknown_one_is_refused(tmp_
             (node,) = set(re.findall(r"\d{12,}", made.log(f"register{device}")))
             with (tmp_path / "nodes").open("a") as file:
                 file.write(f"{device} {node}\n")
-            made.start_node(device, *trust, "--auth-supernode-private-key", secret)
+            made.start_node(device, *trust, "--auth-supernode-private-key", secret, knows=sealing)
         stranger = node_key(tmp_path, "stranger")
         made.start_node(2, *trust, "--auth-supernode-private-key", stranger)
         made.start_node(3, "--insecure", "--max-retries", "0")
-        asked = config(tmp_path / "run", rounds=1)
-        made.run(**asked, **{"min-devices": 2, "known-nodes": str(tmp_path / "nodes")})
-        found = finished(tmp_path / "run")
+        asked = {"min-devices": 2, "known-nodes": str(tmp_path / "nodes")}
+        made.run(**config(tmp_path / "run-ours", rounds=1), **asked, **{"seal-key": str(tmp_path / "ours.key")})
+        found = finished(tmp_path / "run-ours")
         assert found.status.state == "finished"
         assert found.columns["outcome"] == ["DD.."]
-        told = (tmp_path / "run" / flower.NOTICES).read_text()
+        asked["join-s"] = 3.0
+        made.run(**config(tmp_path / "run-other", rounds=1), **asked, **{"seal-key": str(tmp_path / "other.key")})
+        assert "0 of 2 devices" in finished(tmp_path / "run-other").status.message
+        told = (tmp_path / "run-ours" / flower.NOTICES).read_text()
         assert "device 2" not in told
         assert "device 3" not in told
         assert "Failed to initialize the connection" in made.log("node2")

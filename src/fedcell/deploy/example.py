@@ -39,6 +39,7 @@ join-s = 120.0
 patience-s = 120.0
 wait = "quorum"
 known-nodes = ""
+seal-key = ""
 max-share = 0.5
 # "krum" leaves out the update that is farthest from the others: for ten devices or more that you do not trust
 robust = ""
