@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from ...learn.architecture import Architecture
-from ...learn.engines.gpu.vmap import BUSY
 from ...learn.learner import Learner, precision
 from ...learn.work import Work, rows_of
 from ...machine import for_each
@@ -21,9 +20,7 @@ from ...types import Bools, Ints, Start, Updates
 from .units import Units, cut, entry_masks, kept_units, load
 
 SHARES = 16  # of its units that a layer is padded to: sixteenths, the same for all layers, so that shapes are few
-WIDE, GRAIN = 64, 32  # layers of so many units have a multiple of GRAIN: a GPU's fast convolutions need it
 WORTH = 1 / 3  # of the FLOPs, up to which a GPU trains padded networks at least as fast as full ones with masks (H200)
-WORTH_BUSY = 0.9  # the same where the convolutions of one device fill the GPU, so that time goes with FLOPs
 
 
 def train(learner: Learner, units: Units, start: Start, work: Work, form: str = "extract") -> Updates:
@@ -47,21 +44,17 @@ def train(learner: Learner, units: Units, start: Start, work: Work, form: str = 
 # ---------------------------------------------------------------- one shape for all rows
 
 
-def train_padded(learner: Learner, units: Units, start: Start, work: Work, worth: float | None = None) -> Updates:
+def train_padded(learner: Learner, units: Units, start: Start, work: Work, worth: float = WORTH) -> Updates:
     """Sub-models of one shape, wide enough for each; units that only fill them up are zero and stay so.
 
-    If that shape has more than the share `worth` of all FLOPs (None: as measured), the full network with masks is as
-    good.
+    If that shape has more than the share `worth` of all FLOPs, the full network with masks is as good.
     """
     assert work.mask is not None
     masks = work.mask
     if not len(masks):
         return Updates(work.device, torch.zeros(masks.shape, device=masks.device))
     widths, wide = _widened(units, kept_units(units, masks))
-    all_flops = float(load(units, np.array(units.sizes))[1])
-    if worth is None:
-        worth = WORTH_BUSY if all_flops * work.batch_size >= BUSY else WORTH
-    if load(units, np.array(widths))[1] > worth * all_flops:
+    if load(units, np.array(widths))[1] > worth * load(units, np.array(units.sizes))[1]:
         return learner.train_parts(start, work)
     place = entry_masks(units, wide, masks.device).flatten().nonzero().squeeze(1)  # of all rows, each as many
     points = start.points[torch.from_numpy(start.of_row).to(masks.device)] * masks
@@ -82,8 +75,7 @@ def _widened(units: Units, keep: Bools) -> tuple[tuple[int, ...], Bools]:
     share = max((-(-n * SHARES // size) for n, size in zip(most, units.sizes, strict=True)), default=0)
     widths, parts = [], [np.zeros((len(keep), 0), dtype=bool)]
     for size, part in zip(units.sizes, kept, strict=True):
-        width = -(-size * share // SHARES)
-        widths.append(min(size, -(-width // GRAIN) * GRAIN if size >= WIDE else width))
+        widths.append(-(-size * share // SHARES))
         place = np.argsort(np.argsort(~part, axis=1, kind="stable"), axis=1)
         parts.append(place < widths[-1])
     return tuple(widths), np.concatenate(parts, axis=1)
