@@ -16,7 +16,7 @@ from fedcell.cli.progress import TimeLeft
 from fedcell.errors import BadInput
 from fedcell.methods.parts.resources import plan as full_speed
 from fedcell.plan import reach
-from fedcell.plan.cell import LEARNT, MOST_TRAINED, Training, plan
+from fedcell.plan.cell import LEARNT, Training, plan
 from fedcell.plan.drawing import LINK, LOOKS, draw, who_can
 from fedcell.plan.looking import looks_at_updates
 from fedcell.plan.show import as_json, save, text
@@ -140,19 +140,16 @@ def test_ranks_that_made_up_losses_leave_alone_are_found(method):
     assert looks_at_updates(build_problem(found.config), found.methods[0].build())
 
 
-def test_one_method_that_trains_limits_the_rounds_of_all():
+def test_only_what_has_to_is_trained_and_all_of_it_is_counted():
     told, asked = [], ["fedavg", "oort:n_selected=2"]
     few = {"world.n_devices": 6, "model.name": "logistic", "train.steps": 1}
-    both = plan(asked, "cell", few, {"world.deadline_s": [1, 2]}, watch=told.append)
-    assert {one.rounds for one in both} == {MOST_TRAINED}
+    both = plan(asked, "cell", few, {"world.deadline_s": [1, 2]}, seeds=[1, 2], rounds=6, watch=told.append)
     assert [one.trained for one in both] == [False, True, False, True]
     assert f"only {asked[1]} trained" in text(both)
     assert {one.label for one in told} == {asked[1]}
-    assert {one.total for one in told} == {2 * MOST_TRAINED}  # of both worlds, as soon as the first is known
+    assert {one.total for one in told} == {2 * 2 * 6}  # of both worlds, as soon as the first is known
     assert told[0].done == 0
     assert told[-1].done == told[-1].total
-    (alone,) = plan(asked[1], "cell", few, train=False)
-    assert alone.rounds == scenarios.get("cell").config.rounds
 
 
 def test_rounds_that_nobody_asked_for_are_the_first_of_the_scenario():

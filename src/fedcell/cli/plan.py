@@ -77,7 +77,7 @@ def cell_flags(sub: ArgumentParser) -> None:
         "--rounds",
         metavar="N",
         type=int,
-        help="plan runs of so many rounds (default: the scenario's; the first 100 are drawn, or 20 if a method trains)",
+        help="plan runs of so many rounds (default: the first 100 of the scenario's)",
     )
     sub.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="a setting; repeatable")
     grid_flag(sub, "planned")

@@ -26,7 +26,6 @@ from . import reach
 from .drawing import DrawnRounds, assumed, draw, guessed, who_can
 
 MOST_ROUNDS = 100  # drawn of those of the scenario if nobody says how many
-MOST_TRAINED = 20  # if some method trains
 LEARNT = "what its rounds cost depends on what devices learn, so they were played with training"
 
 
@@ -95,7 +94,7 @@ def plan(
         grid: keys with several, such as `{"world.bandwidth_hz": [1e6, 5e6]}`: all combinations.
         seeds: each is a world of its own; None: the scenario's.
         rounds: of the run that is planned, all of which are drawn on every seed; None: the scenario's, of which the
-            first 100 are drawn, or the first 20 of all methods if one of them trains.
+            first 100 are drawn.
         samples: that every device holds, so that there may be more devices than the data has samples; 0: the split.
         train: play the rounds with training; None: of methods whose costs depend on what devices learn. False: of
             none, so that those are a guess.
@@ -150,9 +149,7 @@ def _in_world(
     methods = [_method(tasks[0]) for tasks in asked]
     guesses = [() if train else guessed(problems[0], method) for method in methods]
     trained = [bool(guess) if train is None else train for guess in guesses]
-    rounds = problems[0].n_rounds
-    if not whole:
-        rounds = min(rounds, MOST_TRAINED if any(trained) else MOST_ROUNDS)
+    rounds = problems[0].n_rounds if whole else min(problems[0].n_rounds, MOST_ROUNDS)
     counted.begin(sum(trained) * len(problems) * rounds)
     same = None if _by_the_clock(problems[0].world.settings) else [who_can(problem, rounds) for problem in problems]
     for tasks, method, guess, trains in zip(asked, methods, guesses, trained, strict=True):

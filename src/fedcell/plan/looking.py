@@ -15,7 +15,7 @@ import torch
 from ..types import Decision, Method, Observation, Problem
 from .untrained import SCALES, play
 
-PROBED_ROUNDS = 30  # losses are known once devices have had a turn
+PROBED_ROUNDS = 10  # losses are known once devices have had a turn
 Path = tuple[int, ...]  # to a part of a state, by position in every tuple on the way
 COSTLY = (
     "selected",
