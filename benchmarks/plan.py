@@ -32,13 +32,15 @@ from fedcell.types import Method, Problem, Row
 
 NETWORK = {"model.name": "mlp", "model.hidden": "32", "model.norm": "none"}
 NARROW = {"model.channels": "4,4", "model.hidden": "16,16"}
-SMALLER: dict[str, dict[str, Any]] = {  # networks that take a minute or more a round on a CPU
+SMALLER: dict[str, dict[str, Any]] = {  # networks of which a few rounds take minutes on a CPU
+    "osafl": {"model.hidden": "16"},
     "osafl_cnn": {"model.channels": "4,4", "model.hidden": "16"},
     "osafl_lstm": {"model.width": "16", "model.layers": "1"},
     "osafl_squeezenet": NETWORK,
     "pruning_vgg": NETWORK,
     "recycling_vgg": NETWORK,
     "recycling_vgg_printed": NETWORK,
+    "rawhfl": {"model.hidden": "16,16"},
     "representativity": NARROW,
 }
 MORE = {  # methods and worlds that no scenario compares, but whose costs depend on what devices learn
@@ -115,7 +117,7 @@ def cells(values: np.ndarray, between: str = " | ") -> str:
 
 def show_plans(names: Sequence[str], rounds: int, seconds: float) -> None:
     """The table of all scenarios, row by row."""
-    print("| scenario | methods | rounds | seconds | joules | bits | without training |")
+    print("| scenario | methods | rounds | seconds | joules | bits | guess of `--no-train`: seconds, joules, bits |")
     print("|---|---|---|---|---|---|---|", flush=True)
     chosen = list(names) or [*scenarios.names(), "cell: more", "cell over the air"]
     for name in chosen:

@@ -19,7 +19,7 @@ ROOMS = {  # module -> what it is for
     "fedcell.plan.cafe": "Quorum and deadline of CAFe.",
 }
 NAMES = {  # of modules without a list of what is public
-    "fedcell.plan.cell": ["plan", "CellPlan", "Spread", "Training"],
+    "fedcell.plan.cell": ["plan", "CellPlan", "Spread", "TrainingProgress"],
     "fedcell.plan.show": ["text", "as_json", "save"],
     "fedcell.plan.forecast": ["forecast", "Forecast", "Expected"],
     "fedcell.plan.cafe": ["plan", "CafePlan"],

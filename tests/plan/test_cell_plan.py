@@ -16,7 +16,7 @@ from fedcell.cli.progress import TimeLeft
 from fedcell.errors import BadInput
 from fedcell.methods.parts.resources import plan as full_speed
 from fedcell.plan import reach
-from fedcell.plan.cell import LEARNT, Training, plan
+from fedcell.plan.cell import LEARNT, TrainingProgress, plan
 from fedcell.plan.drawing import LINK, LOOKS, draw, who_can
 from fedcell.plan.looking import looks_at_updates
 from fedcell.plan.show import as_json, save, text
@@ -183,7 +183,7 @@ def test_time_left_is_that_of_rounds_like_those_before(capsys):
     seconds = iter([100.0, 110.0, 112.0, 120.0, 130.0])
     tell = TimeLeft(asked=False, clock=lambda: next(seconds))
     for done in range(5):
-        tell(Training("oort", done, 4))
+        tell(TrainingProgress("oort", done, 4))
     lines = capsys.readouterr().err.splitlines()[1:]
     assert lines == ["oort: 1 of 4 rounds trained, about 30.0 s left", "oort: 3 of 4 rounds trained, about 6.67 s left"]
 

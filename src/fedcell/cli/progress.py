@@ -15,7 +15,7 @@ from ..types import Row
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
-    from ..plan.cell import Training
+    from ..plan.cell import TrainingProgress
 
 LINE_EVERY_S = 5.0
 Watcher = TypeVar("Watcher", bound="Quiet")
@@ -138,7 +138,7 @@ class TimeLeft:
     def __init__(self, asked: bool, clock: Callable[[], float] = time.monotonic) -> None:
         self.asked, self.clock, self.began_s, self.next_s = asked, clock, 0.0, 0.0
 
-    def __call__(self, training: "Training") -> None:
+    def __call__(self, training: "TrainingProgress") -> None:
         done, total, now = training.done, training.total, self.clock()
         if not done and not self.began_s:
             self.began_s = now

@@ -65,7 +65,7 @@ class CellPlan(NamedTuple):
     idle_joule: float = 0.0  # the part for standing by
 
 
-class Training(NamedTuple):
+class TrainingProgress(NamedTuple):
     """How far a plan is with the rounds that it trains, over all methods, seeds and settings."""
 
     label: str  # the method at hand
@@ -83,7 +83,7 @@ def plan(
     rounds: int | None = None,
     samples: int = 0,
     train: bool | None = None,
-    watch: Callable[[Training], None] = lambda training: None,
+    watch: Callable[[TrainingProgress], None] = lambda training: None,
 ) -> list[CellPlan]:
     """Plan methods in a scenario for every combination of a grid; nothing is written.
 
@@ -112,17 +112,17 @@ def plan(
     for task in tasks:
         config = {key: value for key, value in task.config.items() if key != "seed"}
         worlds.setdefault(repr(config), {}).setdefault(task.label, []).append(task)
-    counted = _Counted(len(worlds), watch)
+    counted = _TrainedRounds(len(worlds), watch)
     in_world = partial(_in_world, keys=list(values), samples=samples, whole=rounds is not None, train=train)
     return [found for labels in worlds.values() for found in in_world([*labels.values()], counted=counted)]
 
 
 @dataclass
-class _Counted:
+class _TrainedRounds:
     """Counts the rounds that are trained in all worlds, and tells a watcher."""
 
     n_worlds: int
-    watch: Callable[[Training], None]
+    watch: Callable[[TrainingProgress], None]
     begun: int = 0  # worlds
     known: int = 0  # rounds to train in those
     done: int = 0
@@ -133,7 +133,7 @@ class _Counted:
 
     def tell(self, label: str, played: int = 0) -> None:
         self.done += played
-        self.watch(Training(label, self.done, round(self.known * self.n_worlds / self.begun)))
+        self.watch(TrainingProgress(label, self.done, round(self.known * self.n_worlds / self.begun)))
 
 
 def _in_world(
@@ -142,7 +142,7 @@ def _in_world(
     samples: int,
     whole: bool,
     train: bool | None,
-    counted: _Counted,
+    counted: _TrainedRounds,
 ) -> Iterator[CellPlan]:
     """The plans of all methods in one world, which is built once for every seed; `whole`: draw all rounds of a run."""
     problems = [build_problem(_config(task), samples_each=samples) for task in asked[0]]

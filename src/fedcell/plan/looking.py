@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..types import Decision, Method, Observation, Problem
+from ..types import Decision, Method, Observation, Problem, Row
 from .untrained import SCALES, play
 
 PROBED_ROUNDS = 10  # losses are known once devices have had a turn
@@ -34,16 +34,20 @@ COSTLY = (
 
 
 def looks_at_updates(problem: Problem, method: Method, rounds: int = PROBED_ROUNDS) -> bool:
-    """Whether costs or choices of a method depend on what devices send, seen in the first rounds."""
+    """Whether costs or choices of a method depend on what devices send, seen in the first rounds.
+
+    One kind of update after the other, since states can be large.
+    """
     spies = [_Spy(method) for _ in SCALES]
     spies[-1].others = spies[:-1]
-    played = [play(problem, spy.method(), purpose) for spy, purpose in zip(spies, SCALES, strict=True)]
-    for together in islice(zip(*played, strict=True), rounds):
+    first: list[Row] = []
+    for spy, purpose in zip(spies, SCALES, strict=True):
+        rows = islice((row for row, _ in play(problem, spy.method(), purpose)), rounds)
+        if not first:
+            first = list(rows)
         # All of a row but its metrics, which are last.
-        if len({row[:-1] for row, _ in together}) > 1 or spies[-1].looks:
+        elif any(row[:-1] != before[:-1] or spy.looks for row, before in zip(rows, first, strict=True)):
             return True
-        for spy in spies:
-            spy.seen.clear()
     return False
 
 
@@ -52,7 +56,7 @@ class _Spy:
 
     def __init__(self, method: Method) -> None:
         self.plain = method
-        self.seen: list[dict[Path, np.ndarray[Any, Any]]] = []  # at every decision of a round, one for each edge
+        self.seen: list[dict[Path, np.ndarray[Any, Any]]] = []  # at every decision
         self.others: list[_Spy] = []
         self.looks = False
 
