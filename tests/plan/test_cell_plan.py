@@ -135,7 +135,7 @@ def test_others_are_not_trained(method, scenario):
 
 @pytest.mark.parametrize("method", ["oort", "power_of_choice"])
 def test_ranks_that_made_up_losses_leave_alone_are_found(method):
-    """In the scenario as it is, no made-up update changes who is asked on seed 1, but training does."""
+    """In the scenario as it is, no made-up update changes whom Oort asks on seed 1, but training does."""
     found = resolve(scenarios.get("cell"), [method], {})
     assert looks_at_updates(build_problem(found.config), found.methods[0].build())
 
