@@ -13,13 +13,13 @@ ROOMS = {  # module -> what it is for
     "fedcell": "What most scripts need: `import fedcell` costs nothing, names are loaded on first use.",
     "fedcell.record": "Recorded runs: read them, find them, resume them.",
     "fedcell.report": "Tables, comparisons and figures from records.",
-    "fedcell.plan.cell": "What rounds cost and who takes part, without training: [plan.md](plan.md).",
+    "fedcell.plan.cell": "What rounds cost and who takes part: [plan.md](plan.md).",
     "fedcell.plan.show": "Plans as a table, as plain values, and as a figure over a knob.",
     "fedcell.plan.forecast": "What a target will cost a run that has begun.",
     "fedcell.plan.cafe": "Quorum and deadline of CAFe.",
 }
 NAMES = {  # of modules without a list of what is public
-    "fedcell.plan.cell": ["plan", "CellPlan", "Spread"],
+    "fedcell.plan.cell": ["plan", "CellPlan", "Spread", "TrainingProgress"],
     "fedcell.plan.show": ["text", "as_json", "save"],
     "fedcell.plan.forecast": ["forecast", "Forecast", "Expected"],
     "fedcell.plan.cafe": ["plan", "CafePlan"],

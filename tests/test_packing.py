@@ -13,8 +13,10 @@ from test_reproduce import clone, whole
 
 from fedcell.cli import main
 from fedcell.errors import BadInput
-from fedcell.experiment import packing, runs, stores, times
+from fedcell.experiment import packing, reproduce, runs, stores, times
+from fedcell.experiment.catalogue import ExperimentFile
 from fedcell.experiment.ledger import ledger
+from fedcell.options import override
 
 clone = clone  # the fixture
 
@@ -180,23 +182,63 @@ def test_five_digits_stay(number):
 # ---------------------------------------------------------------- time
 
 
-def timed(device, case, seconds, store="tables"):
-    return Path(store), {"machine_s": seconds, "row": {"case": case, "made_by": {"device": device}}}
+def key(case, rounds=100, seed=1, **network):
+    """What a run of a case depends on, as in a store."""
+    config = override(SMALL, {"rounds": rounds, **{f"model.{name}": value for name, value in network.items()}})
+    return runs._key(runs.Case(case, config, "fedavg"), seed)
 
 
-def test_time_is_that_of_the_case_or_of_its_store_or_of_the_other_device():
+def timed(device, case, seconds, store="tables", trained=True, **settings):
+    row = {"case": case, "made_by": {"device": device}} | ({"accuracy": [0.5]} if trained else {})
+    return Path(store), {"machine_s": seconds, "key": key(case, **settings), "row": row}
+
+
+def to_do(case, store="tables", trained=True, seed=1, **settings):
+    text = key(case, seed=seed, **settings)
+    return times.Run(Path(store), stores.lasting(text), case, *times.likeness(text, trained))
+
+
+def test_time_is_that_of_the_case_or_of_runs_like_it_or_of_the_other_device():
     clock = times.clock(
-        [timed("cpu", "a", 10.0), timed("cpu", "a", 20.0), timed("cuda", "a", 3.0), timed("cuda", "b", 4.0, "other")]
+        [
+            timed("cpu", "a", 10.0),
+            timed("cpu", "a", 20.0),
+            timed("cpu", "drop", 0.1, trained=False),
+            timed("cuda", "a", 3.0),
+            timed("cuda", "b", 4.0, "other"),
+        ]
     )
-
-    def expected(device, case, store="tables"):
-        return clock.expected_s(device, (Path(store), "", case))
-
-    assert expected("cpu", "a") == 15
-    assert expected("cpu", "new") == 15, "as others of its store"
+    assert clock.expected_s("cpu", to_do("a")) == 15
+    assert clock.expected_s("cpu", to_do("a", rounds=300)) == 15, "a case is timed as it is"
+    assert clock.expected_s("cpu", to_do("new", rounds=300)) == pytest.approx(45), (
+        "as long per round as others of its store"
+    )
+    assert clock.expected_s("cpu", to_do("new", name="mlp")) is None, "another network"
+    assert clock.expected_s("cpu", to_do("new", trained=False)) == 0.1
     assert clock.ratio == 5
-    assert expected("cpu", "b", "other") == 20, "the time on a GPU, times the ratio"
-    assert expected("cuda", "c", "nowhere") is None
+    assert clock.expected_s("cpu", to_do("b", "other")) == 20, "the time on a GPU, times the ratio"
+    assert clock.expected_s("cuda", to_do("c", "nowhere")) is None
+
+
+def test_times_of_what_was_computed_foretell_nothing_of_training(monkeypatch):
+    """Runs of half an hour must not be called a matter of seconds because some others need no training."""
+    entry = ExperimentFile("first", "fig1", Path("/clone/first/fig1.py"))
+    quick, slow = to_do("drop", trained=False), [to_do("trained", seed=seed) for seed in (1, 2, 3)]
+    todo = dict.fromkeys([quick, *slow], entry)
+    clock, said = times.clock([timed("cpu", "drop", 0.1, trained=False)]), []
+    now = iter([0.0, 0.2, 1800.2, 3600.2, 5400.2])
+    monkeypatch.setattr(reproduce.time, "monotonic", lambda: next(now))
+    monkeypatch.setattr(reproduce.torch.cuda, "is_available", lambda: False)
+    counted = reproduce._Counted(times.Workload(todo, todo, clock), said.append)
+    assert said.pop() == "4 runs to do, about 100 ms one by one on this kind of device and 3 runs that nobody timed"
+    counted.run(entry, "[1/4] drop, seed 1: computed")
+    assert "(run 1 of 4, 3 left that nobody timed)" in said[-1]
+    counted.run(entry, "[2/4] trained, seed 2: accuracy 0.500")
+    assert "(run 2 of 4, about 1.00 h left)" in said[-1]
+    counted.run(entry, "[3/4] trained, seed 1: accuracy 0.500")
+    assert "(run 3 of 4, about 30.0 min left)" in said[-1]
+    counted.run(entry, "[4/4] trained, seed 3: accuracy 0.500")
+    assert said[-1].endswith("(run 4 of 4)")
 
 
 def test_the_list_says_what_all_runs_take(clone, capsys):

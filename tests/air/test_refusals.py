@@ -9,7 +9,8 @@ from torch import nn
 from fedcell.deploy.remote import federated_problem
 from fedcell.errors import BadInput
 from fedcell.options import override
-from fedcell.plan.cell import LENGTHS, plan
+from fedcell.plan.cell import LEARNT, plan
+from fedcell.plan.drawing import LENGTHS
 from fedcell.scenarios import build_problem, get
 from fedcell.simulate import begin, simulate
 
@@ -91,9 +92,10 @@ def test_a_federation_is_refused():
         federated_problem(override(SMALL, AIR))
 
 
-def test_a_plan_has_the_seconds_of_the_run_and_says_that_joules_are_a_guess():
+def test_a_plan_is_the_run_and_says_that_joules_are_a_guess_without_training():
     settings = {"world.access": "air", "world.n_devices": 6, "world.fading": "exponential", "world.air_threshold": 0.5}
-    (found,) = plan("fedavg", settings=settings, seeds=[1], rounds=5)
+    (exact,) = plan("fedavg", settings=settings, seeds=[1], rounds=5)
+    (found,) = plan("fedavg", settings=settings, seeds=[1], rounds=5, train=False)
     config = override(get("cell").config, {**settings, "rounds": 5, "seed": 1})
     rows = [row for row, _ in simulate(build_problem(config), fedavg())]
     assert found.notes == (LENGTHS,)
@@ -101,7 +103,11 @@ def test_a_plan_has_the_seconds_of_the_run_and_says_that_joules_are_a_guess():
     assert found.delivered_share == np.mean([row.n_delivered / 6 for row in rows]) < 1
     assert found.able == 6
     assert found.round_bit.mean == 0
+    assert exact.notes == (LEARNT,)
+    assert exact.round_s == found.round_s
+    assert exact.round_joule.mean == np.mean([row.joule for row in rows])
     assert found.round_joule.mean > 0
+    assert found.round_joule != exact.round_joule
 
 
 def test_a_plan_says_who_can_never_be_heard():

@@ -13,7 +13,8 @@ from fedcell import methods, radio, record, world
 from fedcell.errors import BadInput, Diverged
 from fedcell.methods.parts import parcels
 from fedcell.options import override
-from fedcell.plan.untrained import looks_at_updates, play
+from fedcell.plan.looking import looks_at_updates
+from fedcell.plan.untrained import play
 from fedcell.record import checkpoint
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
 

@@ -14,7 +14,7 @@ from fedcell.methods.parts.coded import coded
 from fedcell.methods.parts.sampling import sampling
 from fedcell.methods.parts.schedulers import schedule
 from fedcell.options import override
-from fedcell.plan.untrained import looks_at_updates
+from fedcell.plan.looking import looks_at_updates
 from fedcell.scenarios import build_problem
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
 

@@ -12,12 +12,15 @@ from torch import nn
 import fedcell
 from fedcell import radio, scenarios, world
 from fedcell.cli import main
+from fedcell.cli.progress import TimeLeft
 from fedcell.errors import BadInput
 from fedcell.methods.parts.resources import plan as full_speed
 from fedcell.plan import reach
-from fedcell.plan.cell import LINK, LOOKS, draw, plan, who_can
+from fedcell.plan.cell import LEARNT, TrainingProgress, plan
+from fedcell.plan.drawing import LINK, LOOKS, draw, who_can
+from fedcell.plan.looking import looks_at_updates
 from fedcell.plan.show import as_json, save, text
-from fedcell.plan.untrained import MadeUp, looks_at_updates
+from fedcell.plan.untrained import MadeUp
 from fedcell.record import read, read_all
 from fedcell.resolve import resolve
 from fedcell.scenarios import build_problem
@@ -86,34 +89,103 @@ def test_the_plan_of_every_scenario_is_its_simulation(scenario):
 DIGITS = {"data.name": "digits", "data.scaling": "unit", "model.name": "logistic", "train.batch_size": 8}
 
 
+def rows_of(method, scenario, settings):
+    found = resolve(scenarios.get(scenario), [method], settings)
+    return [row for row, _ in simulate(build_problem(found.config), found.methods[0].build())]
+
+
 @pytest.mark.parametrize(
     ("method", "scenario"),
     [
         ("recycling:scheduler=gradient", "recycling"),
         ("representativity:policy=gradient_norm", "representativity"),
+        ("representativity:policy=both", "representativity"),
         ("power_of_choice", "cell"),
         ("oort", "cell"),
         ("fedavg+qsgd", "cell"),
     ],
 )
-def test_a_method_that_looks_at_updates_says_so_and_can_be_trained(method, scenario):
+def test_a_method_that_looks_at_updates_is_trained_or_says_that_it_guesses(method, scenario):
     settings = DIGITS | {"world.n_devices": 30}
-    (guess,) = plan(method, scenario, settings, rounds=12)
-    assert guess.notes == (LOOKS,)
-    assert "--train" in text([guess])
-    (exact,) = plan(method, scenario, settings, rounds=12, train=True)
-    found = resolve(scenarios.get(scenario), [method], settings | {"rounds": 12})
-    real = [row for row, _ in simulate(build_problem(found.config), found.methods[0].build())]
+    (exact,) = plan(method, scenario, settings, rounds=12)
+    real = rows_of(method, scenario, settings | {"rounds": 12})
     assert exact.round_s.mean == np.mean([row.round_s for row in real])
     assert exact.round_joule.mean == np.mean([row.joule for row in real])
     assert exact.round_bit.mean == np.mean([row.uplink_bit for row in real])
-    assert not exact.notes
+    assert exact.trained
+    assert exact.notes == (LEARNT,)
+    assert "--no-train" in text([exact])
+    (guess,) = plan(method, scenario, settings, rounds=12, train=False)
+    assert guess.notes == (LOOKS,)
+    assert "--train" in text([guess])
+    assert not guess.trained
     assert (guess.round_joule, guess.round_bit) != (exact.round_joule, exact.round_bit)
 
 
 @pytest.mark.parametrize(("method", "scenario"), [("recycling", "recycling"), ("qfedavg", "cell")])
-def test_others_do_not(method, scenario):
-    assert not plan(method, scenario, DIGITS, rounds=4)[0].notes
+def test_others_are_not_trained(method, scenario):
+    (one,) = plan(method, scenario, DIGITS, rounds=4)
+    assert not one.notes
+    assert not one.trained
+    (asked,) = plan(method, scenario, DIGITS, rounds=4, train=True)
+    assert asked.trained
+    assert not asked.notes
+    assert asked.round_joule == one.round_joule
+
+
+@pytest.mark.parametrize("method", ["oort", "power_of_choice"])
+def test_ranks_that_made_up_losses_leave_alone_are_found(method):
+    """In the scenario as it is, no made-up update changes whom Oort asks on seed 1, but training does."""
+    found = resolve(scenarios.get("cell"), [method], {})
+    assert looks_at_updates(build_problem(found.config), found.methods[0].build())
+
+
+def test_only_what_has_to_is_trained_and_all_of_it_is_counted():
+    told, asked = [], ["fedavg", "oort:n_selected=2"]
+    few = {"world.n_devices": 6, "model.name": "logistic", "train.steps": 1}
+    both = plan(asked, "cell", few, {"world.deadline_s": [1, 2]}, seeds=[1, 2], rounds=6, watch=told.append)
+    assert [one.trained for one in both] == [False, True, False, True]
+    assert f"only {asked[1]} trained" in text(both)
+    assert {one.label for one in told} == {asked[1]}
+    assert {one.total for one in told} == {2 * 2 * 6}  # of both worlds, as soon as the first is known
+    assert told[0].done == 0
+    assert told[-1].done == told[-1].total
+
+
+def test_rounds_that_nobody_asked_for_are_the_first_of_the_scenario():
+    """A method may look at how many rounds a run has, so that the first ones are not those of a shorter run."""
+    method = "knowledge:scheduler=rotation,n_selected=2,pattern=ascend,hard_budget=no"
+    few = DIGITS | {"world.n_devices": 6, "model.name": "mlp", "model.hidden": "8", "model.widths": ""}
+    (first,) = plan(method, "knowledge", few, {"rounds": [150]})
+    (whole,), (short,) = (plan(method, "knowledge", few, rounds=rounds) for rounds in (150, 100))
+    assert (first.rounds, whole.rounds, short.rounds) == (100, 150, 100)
+    assert first.selected < short.selected == whole.selected
+
+
+def test_the_command_says_why_it_trains_and_how_long_it_takes(capsys):
+    words = ["plan", "oort", "fedavg", *SHORT]
+    assert main(words) == 0
+    shown = capsys.readouterr()
+    assert "oort: what its rounds cost depends on what devices learn: training 3 rounds" in shown.err
+    assert "oort: 1 of 3 rounds trained, about " in shown.err
+    assert "only oort trained" in shown.out
+    assert main([*words, "--no-train"]) == 0
+    shown = capsys.readouterr()
+    assert not shown.err
+    assert "nothing trained" in shown.out
+    assert main([*words, "--train"]) == 0
+    shown = capsys.readouterr()
+    assert "training 6 rounds" in shown.err
+    assert "all trained" in shown.out
+
+
+def test_time_left_is_that_of_rounds_like_those_before(capsys):
+    seconds = iter([100.0, 110.0, 112.0, 120.0, 130.0])
+    tell = TimeLeft(asked=False, clock=lambda: next(seconds))
+    for done in range(5):
+        tell(TrainingProgress("oort", done, 4))
+    lines = capsys.readouterr().err.splitlines()[1:]
+    assert lines == ["oort: 1 of 4 rounds trained, about 30.0 s left", "oort: 3 of 4 rounds trained, about 6.67 s left"]
 
 
 @pytest.mark.parametrize("buffers", ["average", "local", "frozen"])
@@ -200,7 +272,9 @@ def test_nobody_is_heard_who_cannot_take_part():
             if "pruning" in label:  # parts of a model are smaller than an update
                 continue
             drawn = draw(problem, method)
-            able = who_can(problem, drawn.begun_s).able if able is None else able  # rounds of a city last equally long
+            able = (
+                who_can(problem, begun_s=drawn.begun_s).able if able is None else able
+            )  # rounds of a city last equally long
             heard = (drawn.fate == ord("D")).any(axis=0)
             assert not (heard & ~able).any(), (scenario, label)
 

@@ -90,7 +90,7 @@ def parser() -> ArgumentParser:
         ("dashboard", "follow running and finished runs in a browser", pages.dashboard_flags),
         ("check", "verify the files of recorded runs, and repair what can be", check.flags),
         ("list", "methods, scenarios, models, data sets and settings", _list_flags),
-        ("plan", "who takes part and what rounds cost, without training", plan.flags),
+        ("plan", "who takes part and what rounds cost, trained only if it must be", plan.flags),
         ("forecast", "what a target will cost a run that has begun", forecast.flags),
         ("tune", "search settings for the least cost to a target", tune.flags),
         ("reproduce", "run the experiments of the papers, and see which claims hold", reproduce.flags),

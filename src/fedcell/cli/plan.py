@@ -1,9 +1,9 @@
-"""`fedcell plan`: what rounds cost and who takes part, and parameters from closed forms; nothing is trained."""
+"""`fedcell plan`: what rounds cost and who takes part, and parameters from closed forms."""
 
 import json
 import shlex
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
@@ -64,15 +64,21 @@ def flags(sub: ArgumentParser) -> None:
 def cell_flags(sub: ArgumentParser) -> None:
     """The flags of the planner of cells, which those of a sweep are like."""
     sub.description = (
-        "Play rounds of any method without training: who can take part and why others cannot, seconds, joules and bits "
-        "of a round, batteries. `fedcell plan METHOD ...` is short for `fedcell plan cell METHOD ...`."
+        "Play rounds of any method: who can take part and why others cannot, seconds, joules and bits of a round, "
+        "batteries. Methods are trained only if their costs depend on what devices learn. `fedcell plan METHOD ...` is "
+        "short for `fedcell plan cell METHOD ...`."
     )
     sub.add_argument(
         "methods", metavar="METHOD", nargs="*", help="NAME[:key=value,...] or a .py file (default: the scenario's)"
     )
     sub.add_argument("--scenario", metavar="NAME", default="cell", help="the preset to start from (default: cell)")
     sub.add_argument("--seeds", metavar="N", nargs="+", help="worlds such as 1..5 (default: the scenario's seed)")
-    sub.add_argument("--rounds", metavar="N", type=int, default=100, help="rounds to draw on each (default: 100)")
+    sub.add_argument(
+        "--rounds",
+        metavar="N",
+        type=int,
+        help="plan runs of so many rounds (default: the first 100 of the scenario's)",
+    )
     sub.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="a setting; repeatable")
     grid_flag(sub, "planned")
     sub.add_argument(
@@ -83,7 +89,10 @@ def cell_flags(sub: ArgumentParser) -> None:
         help="every device holds so many, so that there may be more devices than samples (default: the data's split)",
     )
     sub.add_argument(
-        "--train", action="store_true", help="play the rounds with training: exact where a plan says that it guesses"
+        "--train",
+        action=BooleanOptionalAction,
+        help="train all methods, or none: fast, and a guess where costs depend on what devices learn (default: train "
+        "those)",
     )
     sub.add_argument("--json", action="store_true", help="the result as JSON on stdout")
     sub.add_argument(
@@ -101,18 +110,28 @@ def run_cell(args: Namespace) -> int:
     from ..report.figure import check_figure
     from ..resolve import read_pairs
     from ..sweeps.grid import read_seeds
+    from .progress import TimeLeft
     from .sweep import read_grid
 
     check_figure(args.figure)
     if args.figure and not args.grid:
         raise BadInput("a figure of a plan is drawn over a knob: give one several values with --grid KEY=VALUE VALUE")
-    for name, least in (("rounds", 1), ("samples", 0)):
-        if getattr(args, name) < least:
-            raise BadInput(f"--{name} {getattr(args, name)} is too few: give {least} or more")
+    for name, value, least in (("rounds", args.rounds, 1), ("samples", args.samples, 0)):
+        if value is not None and value < least:
+            raise BadInput(f"--{name} {value} is too few: give {least} or more")
     seeds = None if args.seeds is None else read_seeds(args.seeds)
     settings, grid = read_pairs(args.set, "--set"), read_grid(args.grid)
-    drawn = {"seeds": seeds, "rounds": args.rounds, "samples": args.samples, "train": args.train}
-    plans = plan(args.methods, args.scenario, settings, grid, **drawn)
+    plans = plan(
+        args.methods,
+        args.scenario,
+        settings,
+        grid,
+        seeds=seeds,
+        rounds=args.rounds,
+        samples=args.samples,
+        train=args.train,
+        watch=TimeLeft(asked=bool(args.train)),
+    )
     print(json.dumps(plans_json(plans), indent=1, allow_nan=False) if args.json else text(plans))
     for path in args.figure:
         print(f"written: {save(plans, path)}", file=sys.stderr if args.json else sys.stdout)
@@ -123,7 +142,8 @@ def run_cell(args: Namespace) -> int:
 
 def _sweep(args: Namespace) -> list[str]:
     """The sweep that plays the planned rounds with training."""
-    words = ["fedcell", "sweep", *args.methods, "--scenario", args.scenario, "--rounds", str(args.rounds)]
+    words = ["fedcell", "sweep", *args.methods, "--scenario", args.scenario]
+    words += [] if args.rounds is None else ["--rounds", str(args.rounds)]
     for pair in args.set:
         words += ["--set", pair]
     for values in args.grid:

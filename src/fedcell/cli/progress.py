@@ -15,6 +15,8 @@ from ..types import Row
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
+    from ..plan.cell import TrainingProgress
+
 LINE_EVERY_S = 5.0
 Watcher = TypeVar("Watcher", bound="Quiet")
 
@@ -123,6 +125,33 @@ class Bars(Live):
         if not progress.note or progress.state != "running":
             shown["completed"] = progress.done
         self.live.update(self.tasks[progress.label], **shown)
+
+
+class TimeLeft:
+    """Says why a plan trains, and how long it will take: after the first round, then now and then.
+
+    Args:
+        asked: whether the user asked for training.
+        clock: seconds, for measuring.
+    """
+
+    def __init__(self, asked: bool, clock: Callable[[], float] = time.monotonic) -> None:
+        self.asked, self.clock, self.began_s, self.next_s = asked, clock, 0.0, 0.0
+
+    def __call__(self, training: "TrainingProgress") -> None:
+        done, total, now = training.done, training.total, self.clock()
+        if not done and not self.began_s:
+            self.began_s = now
+            why = "" if self.asked else "what its rounds cost depends on what devices learn: "
+            instead = "" if self.asked else "; --no-train guesses at once"
+            self.say(f"fedcell: {training.label}: {why}training {total} rounds in all (--rounds N: fewer{instead})")
+        elif 0 < done < total and now >= self.next_s:
+            self.next_s = now + LINE_EVERY_S
+            left = human((now - self.began_s) / done * (total - done), TIMES)
+            self.say(f"{training.label}: {done} of {total} rounds trained, about {left} left")
+
+    def say(self, line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
 
 
 def watcher(quiet: bool) -> Quiet:

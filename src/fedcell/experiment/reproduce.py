@@ -19,7 +19,7 @@ from .frame import Experiment, judge, refuse_unmatched, rows_of, text, write
 from .ledger import present, read_result
 from .runs import seeds_of
 from .stores import Row
-from .times import CPU, GPU, Workload, clock, work
+from .times import CPU, GPU, Run, Workload, and_untimed, clock, work
 from .verdicts import RULES, Claim, Finding, Part
 
 Say = Callable[[str], None]
@@ -70,30 +70,59 @@ def results_of(entry: ExperimentFile, out: Path | None) -> Path:
 class _Counted:
     """Says every run with its number among all of them and the time that is left.
 
-    Runs of an experiment count with the mean of what they are expected to take; without any time on file all alike.
+    Runs like one that ended here are expected to take as long per round; others what times on file say, at the pace of
+    those that ended. Runs of which nothing is known are counted, not guessed.
     """
 
     def __init__(self, todo: Workload, say: Say) -> None:
         device = GPU if torch.cuda.is_available() else CPU
-        expected = {run: todo.clock.expected_s(device, run) for run in todo.missing}
-        known = [seconds for seconds in expected.values() if seconds]
-        usual = fmean(known) if known else 1.0
-        own: dict[ExperimentFile, list[float]] = defaultdict(list)
+        self.expected_s = {run: todo.clock.expected_s(device, run) for run in todo.missing}
+        self.open: dict[ExperimentFile, list[Run]] = defaultdict(list)
         for run, entry in todo.missing.items():
-            own[entry].append(expected[run] or usual)
-        self.each = {entry: fmean(weights) for entry, weights in own.items()}
-        self.total, self.left = len(expected), sum(seconds or usual for seconds in expected.values())
-        self.done, self.spent, self.usual, self.say = 0, 0.0, usual, say
-        self.began_s = time.monotonic()
-        if known:
-            say(f"{self.total} runs to do, about {human(self.left, TIMES)} one by one on this kind of device")
+            self.open[entry].append(run)
+        self.per_round_s: dict[tuple[Path, str], list[float]] = defaultdict(list)  # of runs that ended here
+        self.known: list[tuple[float, float]] = []  # seconds that runs took and were expected to take
+        self.total, self.done, self.say, self.last_s = len(todo.missing), 0, say, time.monotonic()
+        seconds, untimed = self._left()
+        if untimed < self.total:
+            about = f"about {human(seconds, TIMES)} one by one on this kind of device"
+            say(f"{self.total} run{'s' * (self.total > 1)} to do, {about}{and_untimed(untimed)}")
 
     def run(self, entry: ExperimentFile, line: str) -> None:
-        weight = self.each.get(entry, self.usual)
-        self.done, self.spent, self.left = self.done + 1, self.spent + weight, max(self.left - weight, 0.0)
-        rest_s = (time.monotonic() - self.began_s) / self.spent * self.left
-        rest = f", about {human(rest_s, TIMES)} left" if self.total > self.done else ""
+        now_s = time.monotonic()
+        took_s, self.last_s, self.done = now_s - self.last_s, now_s, self.done + 1
+        if ended := self._ended(entry, line):
+            self.per_round_s[ended.store, ended.like].append(took_s / ended.rounds)
+            if expected_s := self.expected_s[ended]:
+                self.known.append((took_s, expected_s))
+        rest = ""
+        if self.total > self.done:
+            seconds, untimed = self._left()
+            known = f"about {human(seconds, TIMES)}{and_untimed(untimed)}"
+            rest = f", {known} left" if seconds else f", {untimed} left that nobody timed"
         self.say(f"{entry} {line} (run {self.done} of {max(self.total, self.done)}{rest})")
+
+    def _ended(self, entry: ExperimentFile, line: str) -> Run | None:
+        """The run that a line tells of; None if it was not among those to do."""
+        for run in self.open[entry]:
+            if f"] {run.case}, seed {run.seed}:" in line:
+                self.open[entry].remove(run)
+                return run
+        return None
+
+    def _left(self) -> tuple[float, int]:
+        """(seconds of all runs to do that something is known of, runs of which nothing is)."""
+        took_s, expected_s = (sum(part) for part in zip(*self.known, strict=True)) if self.known else (1.0, 1.0)
+        seconds, untimed = 0.0, 0
+        for run in (run for runs in self.open.values() for run in runs):
+            here_s, on_file_s = self.per_round_s.get((run.store, run.like)), self.expected_s[run]
+            if here_s:
+                seconds += fmean(here_s) * run.rounds
+            elif on_file_s is not None:
+                seconds += on_file_s * took_s / expected_s
+            else:
+                untimed += 1
+        return seconds, untimed
 
 
 def _keys(group: Sequence[ExperimentFile], effort: Effort) -> list[str]:

@@ -1,10 +1,11 @@
 """How long runs take: from the seconds of runs on file, on a CPU and on a GPU.
 
-A run is expected to take what runs of the same case took on that kind of device, else what others of its store took,
-else what it took on the other kind, times the ratio of cases that were timed on both. Runs of which none of this is
-known are counted apart.
+A run is expected to take what runs of the same case took on that kind of device, else as long per round as runs of its
+store that are like it (trained or computed, the same data set and network), else what it took on the other kind, times
+the ratio of cases that were timed on both. Runs of which none of this is known are counted apart.
 """
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
@@ -20,14 +21,29 @@ from .frame import store_of
 from .runs import missing_runs, wanted_runs
 
 CPU, GPU = "cpu", "cuda"
-Run = tuple[Path, str, str]  # store, what it depends on, case
+NETWORK = ("name", "hidden", "channels", "width", "layers")  # what of `model` makes one train longer than another
+
+
+class Run(NamedTuple):
+    """A run, with what tells how long it may take."""
+
+    store: Path
+    same: str  # what it depends on
+    case: str
+    like: str  # equal for runs whose rounds take about equally long
+    rounds: int
+
+    @property
+    def seed(self) -> int:
+        _, seed, _ = json.loads(self.same)
+        return int(seed)
 
 
 class Clock(NamedTuple):
-    """Seconds that a run took on average: by (device, store, case), by (device, store), and CPU over GPU."""
+    """Seconds on average: of a run by (device, store, case), of a round by (device, store, like), and CPU over GPU."""
 
     of_case: Mapping[tuple[str, Path, str], float]
-    of_store: Mapping[tuple[str, Path], float]
+    of_round: Mapping[tuple[str, Path, str], float]
     ratio: float | None
 
     def expected_s(self, device: str, run: Run) -> float | None:
@@ -39,8 +55,9 @@ class Clock(NamedTuple):
         return other * self.ratio if device == CPU else other / self.ratio
 
     def _known_s(self, device: str, run: Run) -> float | None:
-        store, _, case = run
-        return self.of_case.get((device, store, case), self.of_store.get((device, store)))
+        per_round_s = self.of_round.get((device, run.store, run.like))
+        comparable_s = None if per_round_s is None else per_round_s * run.rounds
+        return self.of_case.get((device, run.store, run.case), comparable_s)
 
 
 class Workload(NamedTuple):
@@ -74,7 +91,10 @@ def work(chosen: Sequence[ExperimentFile], effort: Effort, out: Path | None = No
                     lacking = missing_runs(cases, effort.numbers, store, effort.only)
                 except Exception:
                     continue
-                every = {(store, stores.lasting(key), case.key): key for key, (case, _) in runs.items()}
+                every = {
+                    Run(store, stores.lasting(key), case.key, *likeness(key, not case.measure)): key
+                    for key, (case, _) in runs.items()
+                }
                 wanted |= {run: entry for run in every if run not in wanted}
                 missing |= {run: entry for run, key in every.items() if key in lacking and run not in missing}
                 if store not in read:
@@ -83,22 +103,38 @@ def work(chosen: Sequence[ExperimentFile], effort: Effort, out: Path | None = No
     return Workload(wanted, missing, clock(timed))
 
 
+def likeness(key: str, trained: bool) -> tuple[str, int]:
+    """(a text that is equal for runs whose rounds take about equally long, rounds) by what a run depends on.
+
+    Args:
+        key: as in a store.
+        trained: or computed at once, which counts as one round.
+    """
+    if not trained:
+        return "computed", 1
+    _, _, settings = json.loads(key)
+    config = settings["config"]
+    network = [config["model"].get(name) for name in NETWORK]
+    return json.dumps([config["data"]["name"], *network]), config["rounds"]
+
+
 def clock(timed: Iterable[tuple[Path, dict[str, Any]]]) -> Clock:
     """Averages over lines of stores."""
     cases: dict[tuple[str, Path, str], list[float]] = defaultdict(list)
-    of: dict[tuple[str, Path], list[float]] = defaultdict(list)
+    of_round: dict[tuple[str, Path, str], list[float]] = defaultdict(list)
     for store, line in timed:
         row = line["row"]
         device = CPU if row["made_by"]["device"] == CPU else GPU
+        like, rounds = likeness(line["key"], trained="accuracy" in row)
         cases[device, store, row["case"]].append(line["machine_s"])
-        of[device, store].append(line["machine_s"])
+        of_round[device, store, like].append(line["machine_s"] / rounds)
     of_case = {key: fmean(values) for key, values in cases.items()}
     both = [
         seconds / of_case[GPU, store, case]
         for (device, store, case), seconds in of_case.items()
         if device == CPU and of_case.get((GPU, store, case))
     ]
-    return Clock(of_case, {key: fmean(values) for key, values in of.items()}, median(both) if both else None)
+    return Clock(of_case, {key: fmean(values) for key, values in of_round.items()}, median(both) if both else None)
 
 
 def told(whole: Workload) -> str:
@@ -108,7 +144,15 @@ def told(whole: Workload) -> str:
     for device, name in ((CPU, "a CPU"), (GPU, "a GPU")):
         seconds, unknown = whole.seconds(device)
         if unknown < n:
-            rest = f" and {unknown} runs that nobody timed" if unknown else ""
-            words.append(f"about {human(seconds, TIMES)} on {name}{rest}")
+            words.append(f"about {human(seconds, TIMES)} on {name}{and_untimed(unknown)}")
     took = f"; all of them, one by one: {'; '.join(words)}" if words else "; none of them was timed yet"
     return f"{n} runs in all full grids, {lacking} not on file{took}."
+
+
+def and_untimed(n: int) -> str:
+    """What to add to a time if there are runs that it leaves out.
+
+    >>> and_untimed(0), and_untimed(1), and_untimed(2)
+    ('', ' and 1 run that nobody timed', ' and 2 runs that nobody timed')
+    """
+    return f" and {n} run{'s' * (n > 1)} that nobody timed" if n else ""

@@ -1,10 +1,11 @@
-"""What rounds cost and who takes part, without training: for any scenario, method and grid of settings.
+"""What rounds cost and who takes part: for any scenario, method and grid of settings, without training where it can be.
 
 Rounds are those of a run on the same seed (see `untrained`), so that the plan cannot disagree with the simulation as
-long as decisions do not look at what devices learn. Those of other methods can be played with training.
+long as decisions do not look at what devices learn. Those of other methods are played with training.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from math import inf, isfinite
 from typing import Any, NamedTuple
@@ -12,32 +13,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import methods as library
-from .. import options, world
+from .. import options
 from ..errors import BadInput
 from ..record.totals import LATER
 from ..scenarios import Config, build_problem
-from ..simulate import simulate
 from ..sweeps.grid import expand
 from ..sweeps.task import SweepRun
-from ..types import Floats, Method, Outcome, Problem, Row, Snapshot
+from ..types import Method, Outcome
 from ..world.motion import MOVING
 from ..world.settings import WorldConfig
 from . import reach
-from .untrained import looks_at_updates, play, unjudged
+from .drawing import DrawnRounds, assumed, draw, guessed, who_can
 
-ROUNDS = 100  # drawn if nobody says how many
-LOOKS = (
-    "its decisions or bits depend on what devices learn, which a plan makes up: a guess, whose seconds and joules were "
-    "up to 27 % off in tests, and up to 83 % for representativity:policy=both"
-)
-LINK = (
-    "with world.link=nr, decisions count on the mean number of attempts, and closed forms assume that the link loses "
-    "as much to Shannon's bound at any power or share of the band as at full power; rounds are played as attempts fall"
-)
-LENGTHS = (
-    "over the air, powers follow the lengths of updates, which a plan makes up: joules are a guess, seconds are not"
-)
-GUESSES = (LOOKS, LENGTHS)  # what training makes exact
+MOST_ROUNDS = 100  # drawn of those of the scenario if nobody says how many
+LEARNT = "what its rounds cost depends on what devices learn, so they were played with training"
 
 
 class Spread(NamedTuple):
@@ -76,19 +65,12 @@ class CellPlan(NamedTuple):
     idle_joule: float = 0.0  # the part for standing by
 
 
-class DrawnRounds(NamedTuple):
-    """The rounds of one method on one seed."""
+class TrainingProgress(NamedTuple):
+    """How far a plan is with the rounds that it trains, over all methods, seeds and settings."""
 
-    rows: Sequence[Row]
-    fate: np.ndarray[Any, np.dtype[np.uint8]]  # [n_rounds, n_devices], letters of the outcomes
-    battery_joule: Floats  # [n_devices], what is left
-    spent_joule: Floats  # [n_devices], of a battery that nothing charges
-    emptied: Floats  # [n_devices], rounds after which the battery was empty; inf: it was not
-
-    @property
-    def begun_s(self) -> list[float]:
-        """The clock when each round began."""
-        return [0.0, *(row.clock_s for row in self.rows[:-1])]
+    label: str  # the method at hand
+    done: int
+    total: int  # as expected: settings that follow are thought to train as much as those before
 
 
 def plan(
@@ -98,11 +80,12 @@ def plan(
     grid: Mapping[str, Sequence[Any]] | None = None,
     *,
     seeds: Sequence[int] | None = None,
-    rounds: int = ROUNDS,
+    rounds: int | None = None,
     samples: int = 0,
-    train: bool = False,
+    train: bool | None = None,
+    watch: Callable[[TrainingProgress], None] = lambda training: None,
 ) -> list[CellPlan]:
-    """Plan methods in a scenario for every combination of a grid; nothing is written, or trained unless asked for.
+    """Plan methods in a scenario for every combination of a grid; nothing is written.
 
     Args:
         methods: texts `NAME[:key=value,...]` or paths of method files; none: those that the scenario compares.
@@ -110,9 +93,12 @@ def plan(
         settings: keys with one value, such as `{"world.n_devices": 50}`.
         grid: keys with several, such as `{"world.bandwidth_hz": [1e6, 5e6]}`: all combinations.
         seeds: each is a world of its own; None: the scenario's.
-        rounds: rounds that are drawn on every seed.
+        rounds: of the run that is planned, all of which are drawn on every seed; None: the scenario's, of which the
+            first 100 are drawn.
         samples: that every device holds, so that there may be more devices than the data has samples; 0: the split.
-        train: play the rounds with training, for methods whose costs depend on what devices learn.
+        train: play the rounds with training; None: of methods whose costs depend on what devices learn. False: of
+            none, so that those are a guess.
+        watch: told before the first round that is trained, and after each.
 
     Raises BadInput for methods and settings that do not fit, as a run would.
     """
@@ -121,61 +107,76 @@ def plan(
         raise BadInput(f"rounds = {fixed['rounds']} is no setting of a plan: use rounds=..., or --rounds")
     values = options.mapping(grid, "grid", "{'world.bandwidth_hz': [1e6, 5e6]}")
     asked = [methods] if isinstance(methods, str) else list(methods)
-    tasks, _ = expand(asked, [scenario], seeds, {**fixed, "rounds": rounds}, values)
+    tasks, _ = expand(asked, [scenario], seeds, fixed if rounds is None else {**fixed, "rounds": rounds}, values)
     worlds: dict[str, dict[str, list[SweepRun]]] = {}  # by settings without the seed, then by method
     for task in tasks:
         config = {key: value for key, value in task.config.items() if key != "seed"}
         worlds.setdefault(repr(config), {}).setdefault(task.label, []).append(task)
-    in_world = partial(_in_world, keys=list(values), samples=samples, train=train)
-    return [found for labels in worlds.values() for found in in_world([*labels.values()])]
+    counted = _TrainedRounds(len(worlds), watch)
+    in_world = partial(_in_world, keys=list(values), samples=samples, whole=rounds is not None, train=train)
+    return [found for labels in worlds.values() for found in in_world([*labels.values()], counted=counted)]
+
+
+@dataclass
+class _TrainedRounds:
+    """Counts the rounds that are trained in all worlds, and tells a watcher."""
+
+    n_worlds: int
+    watch: Callable[[TrainingProgress], None]
+    begun: int = 0  # worlds
+    known: int = 0  # rounds to train in those
+    done: int = 0
+
+    def begin(self, rounds: int) -> None:
+        """Another world, in which so many rounds will be trained."""
+        self.begun, self.known = self.begun + 1, self.known + rounds
+
+    def tell(self, label: str, played: int = 0) -> None:
+        self.done += played
+        self.watch(TrainingProgress(label, self.done, round(self.known * self.n_worlds / self.begun)))
 
 
 def _in_world(
-    asked: Sequence[Sequence[SweepRun]], keys: Sequence[str], samples: int, train: bool
+    asked: Sequence[Sequence[SweepRun]],
+    keys: Sequence[str],
+    samples: int,
+    whole: bool,
+    train: bool | None,
+    counted: _TrainedRounds,
 ) -> Iterator[CellPlan]:
-    """The plans of all methods in one world, which is built once for every seed."""
+    """The plans of all methods in one world, which is built once for every seed; `whole`: draw all rounds of a run."""
     problems = [build_problem(_config(task), samples_each=samples) for task in asked[0]]
-    same = None if _by_the_clock(problems[0].world.settings) else [who_can(problem) for problem in problems]
-    for tasks in asked:
-        yield _planned(tasks, keys, problems, same, train)
+    methods = [_method(tasks[0]) for tasks in asked]
+    guesses = [() if train else guessed(problems[0], method) for method in methods]
+    trained = [bool(guess) if train is None else train for guess in guesses]
+    rounds = problems[0].n_rounds if whole else min(problems[0].n_rounds, MOST_ROUNDS)
+    counted.begin(sum(trained) * len(problems) * rounds)
+    same = None if _by_the_clock(problems[0].world.settings) else [who_can(problem, rounds) for problem in problems]
+    for tasks, method, guess, trains in zip(asked, methods, guesses, trained, strict=True):
+        label = tasks[0].label
+        if trains:
+            counted.tell(label)
+        after_each = partial(counted.tell, label, 1) if trains else _nothing
+        drawn = [draw(problem, method, trains, rounds, after_each) for problem in problems]
+        yield summary(
+            label,
+            _values(tasks[0], keys),
+            str(tasks[0].config["scenario"]),
+            tuple(int(task.config["seed"]) for task in tasks),
+            drawn,
+            same or [who_can(problem, rounds, one.begun_s) for problem, one in zip(problems, drawn, strict=True)],
+            trains,
+            ((LEARNT,) if guess and trains else guess) + assumed(problems[0]),
+        )
+
+
+def _nothing() -> None:
+    """What happens after a round that is not trained."""
 
 
 def _by_the_clock(settings: WorldConfig) -> bool:
     """Whether what devices can do depends on when a round begins, and so on how long those before it took."""
     return settings.geometry in MOVING or settings.fading == "jakes" or bool(settings.traces)
-
-
-def _planned(
-    tasks: Sequence[SweepRun],
-    keys: Sequence[str],
-    problems: Sequence[Problem],
-    same: list[reach.Reach] | None,
-    train: bool,
-) -> CellPlan:
-    """The plan of one method over its seeds; `same`: who can take part, whatever the method."""
-    method = _method(tasks[0])
-    drawn = [draw(problem, method, train) for problem in problems]
-    reaches = same or [who_can(problem, one.begun_s) for problem, one in zip(problems, drawn, strict=True)]
-    return summary(
-        tasks[0].label,
-        _values(tasks[0], keys),
-        str(tasks[0].config["scenario"]),
-        tuple(int(task.config["seed"]) for task in tasks),
-        drawn,
-        reaches,
-        train,
-        caveats(problems[0], method, train),
-    )
-
-
-def caveats(problem: Problem, method: Method, trained: bool = False) -> tuple[str, ...]:
-    """What a plan, and the method that it plans, assume."""
-    link = (LINK,) if problem.world.settings.link == "nr" else ()
-    if trained:
-        return link
-    if problem.world.settings.access == "air":
-        return (LENGTHS,)
-    return (LOOKS, *link) if looks_at_updates(problem, method) else link
 
 
 def _values(task: SweepRun, keys: Sequence[str]) -> dict[str, Any]:
@@ -204,38 +205,6 @@ def _own_config(task: SweepRun) -> Any:
 def _method(task: SweepRun) -> Method:
     method: Method = library.load(task.source).build(_own_config(task))
     return method._replace(name=library.word(task.source))
-
-
-def draw(problem: Problem, method: Method, train: bool = False) -> DrawnRounds:
-    """Play all rounds of a problem, without training if nobody asks for it."""
-    full = problem.world.devices.battery_joule
-    emptied, rows, after = np.full(len(full), inf), [], None
-    for row, after in simulate(problem, unjudged(method)) if train else play(problem, method):
-        rows.append(row)
-        emptied[(after.world.battery_joule <= 0) & ~np.isfinite(emptied)] = row.round + 1
-    assert isinstance(after, Snapshot)
-    left = after.world.battery_joule
-    fate = np.array([np.frombuffer(row.outcome.encode(), dtype=np.uint8) for row in rows])
-    spent = np.where(np.isfinite(full), full - np.where(np.isfinite(left), left, 0.0), 0.0)
-    for gained in (problem.world.devices.harvest_watt, problem.world.devices.charge_watt):
-        spent = spent if gained is None else np.where(gained > 0, 0.0, spent)  # has no pace that lasts
-    return DrawnRounds(rows, fate, left, spent, emptied)
-
-
-def who_can(problem: Problem, begun_s: Sequence[float] = ()) -> reach.Reach:
-    """Who could deliver one local step in the rounds of a problem, with full batteries.
-
-    Args:
-        problem: with the world.
-        begun_s: the clock at which each round begins; empty: it does not matter.
-    """
-    state = world.start(problem.world, problem.seed)
-    total = np.zeros((5, problem.world.n_devices))
-    for round in range(problem.n_rounds):
-        state = state._replace(clock_s=begun_s[round]) if begun_s else state
-        observation, state = world.observe(problem.world, state, problem.seed, round)
-        total += reach.look(problem.world, observation, problem.train.batch_size)
-    return reach.Reach(*(total / problem.n_rounds))
 
 
 # ---------------------------------------------------------------- from rounds to numbers

@@ -6,6 +6,7 @@ known; how many it takes is what the curve leaves open.
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import islice
 from math import inf
 from pathlib import Path
 from typing import NamedTuple
@@ -21,8 +22,8 @@ from ..record.totals import joules
 from ..scenarios import build_problem
 from ..types import Floats, Row
 from ..until import LIMITS, Goal, falls, reached
-from .cell import caveats
 from .curves import LEAST, crossing
+from .drawing import assumed, guessed
 from .untrained import play
 
 REACH = 20  # the horizon: so many times the rounds of the pilot, if its settings have no more
@@ -130,10 +131,11 @@ def _planned(
     ((_, spec),) = specs(folder)
     if spec.own:
         raise BadInput(f"{folder} has an own {' and '.join(spec.own)}: forecasts are of runs that fedcell can rebuild")
-    config = replace(reconfigure(spec), rounds=max(int(last), rounds), until="")
+    config = reconfigure(spec)
+    config = replace(config, rounds=max(int(last), config.rounds), until="")  # some methods look at how many there are
     problem, method = build_problem(config), rebuild(spec, {})
-    notes = caveats(problem, method)
-    later = [row for row, _ in play(problem, method)][rounds:]
+    notes = guessed(problem, method) + assumed(problem)
+    later = [row for row, _ in islice(play(problem, method), rounds, max(int(last), rounds))]
     total = {name: np.concatenate([part, part[-1] + np.cumsum(_each(later, name))]) for name, part in spent.items()}
     found = {}
     for name in LIMITS:

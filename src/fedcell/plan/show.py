@@ -10,7 +10,8 @@ from ..options import written
 from ..record.files import nulled
 from ..report.knobs import SHARE, KnobPanel, KnobPoint, save_knobs
 from ..report.table import BITS, JOULES, MORE, MORE_MEANING, TIMES, Units, aligned, human
-from .cell import GUESSES, CellPlan, Spread
+from .cell import LEARNT, CellPlan, Spread
+from .drawing import GUESSES
 
 MEANING = (
     "able: devices that could deliver one local step alone on the whole band or the best block, at the best clock and "
@@ -19,6 +20,7 @@ MEANING = (
     "and until half are."
 )
 WHOLE = " energy: all of it."
+HINTS = dict.fromkeys(GUESSES, "; --train plays its rounds with training") | {LEARNT: "; --no-train guesses at once"}
 PANELS: tuple[tuple[str, str, Units], ...] = (
     ("round_s", "time of a round", TIMES),
     ("round_joule", "energy of a round", JOULES),
@@ -37,9 +39,21 @@ def text(plans: Sequence[CellPlan]) -> str:
     meaning = "".join([MEANING, *(MORE_MEANING[name] for name, _, _ in more), WHOLE if more else ""])
     first = plans[0]
     seeds = f"{len(first.seeds)} seeds" if len(first.seeds) > 1 else f"seed {first.seeds[0]}"
-    drawn = f"{first.n_devices} devices, {first.rounds} rounds drawn on {seeds}"
-    lines = [f"{first.scenario}: {drawn}, {'trained' if first.trained else 'nothing trained'}", ""]
+    drawn = f"{first.n_devices} devices, {_span([one.rounds for one in plans])} rounds drawn on {seeds}"
+    lines = [f"{first.scenario}: {drawn}, {_trained(plans)}", ""]
     return "\n".join([*lines, *aligned(rows), "", meaning, *_remarks(plans, keys)])
+
+
+def _span(numbers: Sequence[int]) -> str:
+    """One number, or from which to which."""
+    return " to ".join(map(str, dict.fromkeys((min(numbers), max(numbers)))))
+
+
+def _trained(plans: Sequence[CellPlan]) -> str:
+    labels = dict.fromkeys(one.label for one in plans if one.trained)
+    if not labels:
+        return "nothing trained"
+    return "all trained" if all(one.trained for one in plans) else f"only {', '.join(labels)} trained"
 
 
 def _cells(one: CellPlan, keys: Sequence[str]) -> list[str]:
@@ -82,8 +96,7 @@ def _remarks(plans: Sequence[CellPlan], keys: Sequence[str]) -> list[str]:
                 words = ", ".join(f"{count:g} {reason}" for reason, count in reasons.items())
                 lines.append(f"{name}: {sum(reasons.values()):g} devices {what} ({words})")
         for note in one.notes:
-            hint = "; --train plays the rounds with training" if note in GUESSES else ""
-            notes.setdefault(f"{note}{hint}", []).append(name)
+            notes.setdefault(f"{note}{HINTS.get(note, '')}", []).append(name)
     lines += [f"{'all' if len(who) == len(plans) > 1 else ', '.join(who)}: {note}" for note, who in notes.items()]
     return ["", *dict.fromkeys(lines)] if lines else []
 

@@ -2,7 +2,7 @@
 
 The world is observed, the method decides, uploads are sent and paid for, and the method's state moves on, all by the
 code of a run. Seconds, joules and bits are those of the run on the same seed if decisions do not look at what devices
-learn; `looks_at_updates` finds out by playing some rounds with several kinds of made-up updates.
+learn; `looking` finds out by playing some rounds with several kinds of made-up updates.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +20,6 @@ from ..types import Floats, Ints, Method, Problem, Row, Snapshot, Start, Store, 
 
 N_KINDS = 16  # different rows that devices send in turns
 SIZE = 1e-3  # standard deviation of their entries
-PROBED_ROUNDS = 30  # to see whether a method looks at updates; losses are known once devices have had a turn
 SCALES = {  # of the rows, by what they are for; large ones move losses, scales of 0 make all rows zero
     "plan": np.ones(N_KINDS),
     "rising": np.geomspace(0.1, 1000.0, N_KINDS),
@@ -102,11 +101,3 @@ def unjudged(method: Method) -> Method:
 def play(problem: Problem, method: Method, purpose: str = "plan") -> Iterator[tuple[Row, Snapshot]]:
     """Every round of a problem without training or evaluation: its row and the state after it."""
     return simulate(untrained(problem, purpose), unjudged(method))
-
-
-def looks_at_updates(problem: Problem, method: Method, rounds: int = PROBED_ROUNDS) -> bool:
-    """Whether costs or choices of a method depend on what devices send, seen in the first rounds."""
-    short = problem._replace(n_rounds=min(rounds, problem.n_rounds))
-    played = zip(*(play(short, method, purpose) for purpose in SCALES), strict=True)
-    # All of a row but its metrics, which are last.
-    return any(len({row[:-1] for row, _ in together}) > 1 for together in played)
