@@ -164,11 +164,11 @@ def test_blocks():
 def test_levels():
     lots = ("static Random 720", "Random s=3 720", "Random-wGC 560")
     high = {"static Proposed": 0.75, "Proposed-wGC": 0.4, "Proposed no norm": 0.12}
-    high |= {"static Proposed 400": 0.6, "AMP-FL s=3 400": 0.7, "static Proposed 720": 0.65, "AMP-FL s=3 720": 0.75}
+    high |= {"static Proposed 400": 0.6, "AMP-FL s=3 400": 0.7, "AMP-FL s=3": 0.75}
     high |= dict(zip(lots, (0.6, 0.7, 0.4), strict=True))
     assert set(verdicts("levels", rows_of("levels", lambda label: {"level": high[label]})).values()) == {"reproduced"}
     low = {"static Proposed": 0.45, "Proposed-wGC": 0.4, "Proposed no norm": 0.5}
-    low |= {"static Proposed 400": 0.35, "AMP-FL s=3 400": 0.3, "static Proposed 720": 0.45, "AMP-FL s=3 720": 0.5}
+    low |= {"static Proposed 400": 0.35, "AMP-FL s=3 400": 0.3, "AMP-FL s=3": 0.5}
     low |= dict(zip(lots, (0.4, 0.5, 0.35), strict=True))
     assert set(verdicts("levels", rows_of("levels", lambda label: {"level": low[label]})).values()) == {
         "not reproduced"
