@@ -57,8 +57,7 @@ def measure(name: str, clients: int, rounds: int) -> dict[str, Any]:
         setattr(place, part, timed(spent[names.get(part, part)], getattr(place, part)))
     ends: list[tuple[float, float]] = []
     with tempfile.TemporaryDirectory() as folder:
-        now = lambda: (time.perf_counter(), time.process_time())  # noqa: E731
-        watch = lambda progress: ends.append(now()) if progress.row else None  # noqa: E731
+        watch = lambda progress: ends.append(clocks()) if progress.row else None  # noqa: E731
         (made,) = record.execute(config, [(name, method)], Path(folder) / "run", dataset=data, watch=watch)
         size = (made.folder / "rounds.jsonl").stat().st_size / rounds
         saved = max(path.stat().st_size for path in made.folder.glob("checkpoint-*"))
@@ -66,6 +65,11 @@ def measure(name: str, clients: int, rounds: int) -> dict[str, Any]:
     seconds, core_s = np.median(np.diff(ends, axis=0), axis=0).tolist()
     bytes_ = {"row_byte": size, "checkpoint_byte": saved, "peak_byte": resident("VmHWM")}
     return {"seconds": seconds, "core_s": core_s, "load": os.getloadavg()[0], **bytes_, "parts": found}
+
+
+def clocks() -> tuple[float, float]:
+    """Seconds on the wall, and of all cores."""
+    return time.perf_counter(), time.process_time()
 
 
 def settings(clients: int, rounds: int) -> dict[str, Any]:
