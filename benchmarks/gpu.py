@@ -5,8 +5,10 @@ the replay of a recorded step, `eager` launches its kernels one by one; both tra
 updates are compared. The floor is the larger of two times: weights read and written once per step at the GPU's memory
 rate, and the multiply-adds of forward and backward pass at its float32 rate.
 
-    python benchmarks/gpu.py [--rounds 5] [--clients 100 1000 10000] [--only lenet] [--tf32]
+    python benchmarks/gpu.py [--rounds 5] [--clients 100 1000 10000] [--only lenet] [--tf32] [--plain]
 
+`--plain` leaves out the kernels of our own (`engines/gpu/kernels/`), as a PyTorch without Triton does; softmax
+regression has no graphs with them, since one kernel does all steps.
 The rates of the floor are those of an H200 unless `--memory-tbps` and `--tflops` say otherwise.
 """
 
@@ -21,6 +23,7 @@ import torch
 from engine import LOADS, Load, setting
 from scaling_page import fit
 
+from fedcell.learn.engines.gpu import fused
 from fedcell.learn.engines.gpu.cuda_graphs import Cohort
 from fedcell.learn.learner import Learner
 from fedcell.learn.work import Work
@@ -117,12 +120,15 @@ def main() -> None:
     parser.add_argument("--clients", type=int, nargs="+", default=[100, 1000, 10_000])
     parser.add_argument("--only", choices=list(LOADS), action="append")
     parser.add_argument("--tf32", action="store_true")
+    parser.add_argument("--plain", action="store_true", help="PyTorch's kernels alone")
     parser.add_argument("--memory-tbps", type=float, default=4.8)
     parser.add_argument("--tflops", type=float, default=67.0)
     options = parser.parse_args()
     if not torch.cuda.is_available():
         raise SystemExit("this machine shows no CUDA GPU: benchmarks/engine.py measures CPUs")
     print(f"torch {torch.__version__}, {torch.cuda.get_device_name()}, median of {options.rounds}, tf32 {options.tf32}")
+    if options.plain:
+        fused._loaded = lambda name: None  # type: ignore[assignment]
     print(HEAD)
     found = []
     for name in options.only or LOADS:

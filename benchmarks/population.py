@@ -5,13 +5,15 @@
 Logistic regression on made-up images of 8 x 8 pixels, 10 on every device; 1,000 devices are asked at random in every
 round, for 5 steps of 10 samples. A case is a process of its own that records its run in a folder. Parts are
 core-seconds of the median round: the world (`observe`, `settle`), the decision, training, radio, aggregation, and the
-row with its journal. `checkpoint` is one of them; a run spends at most a twentieth of its time on them. Methods other
+row with its journal; encoding and what stands between the parts is in the core-seconds of a round alone. `checkpoint`
+is one of them; a run spends at most a twentieth of its time on them. Methods other
 than FedAvg keep a vector of every device. The bar is 1 s a round and 24 GiB at 1,000,000 devices. `--write` stores the
 numbers in benchmarks/results/population.json and rewrites the table of docs/scaling.md.
 """
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -46,25 +48,28 @@ def measure(name: str, clients: int, rounds: int) -> dict[str, Any]:
     y = np.arange(len(x)) % 10
     data = from_arrays(x, y, x[:1000], y[:1000])
     config = override(Config(), settings(clients, rounds))
-    base, _, coding = name.partition("+")
-    few = f"{base}:scheduler=random,n_selected={ASKED}" + (f"+{coding}" if coding else "")
-    method = methods.parse(few).build()
+    method = methods.parse(f"{name}:scheduler=random,n_selected={ASKED}").build()
     method = method._replace(decide=timed(spent["decide"], method.decide))
     places: Any = ((world, "observe"), (world, "settle"), (radio, "transmit"), (simulate, "measure"))
     places += ((simulate, "aggregate"), (Learner, "_train"), (rows.Journal, "put"), (checkpoint, "save"))
     names = {"_train": "train", "put": "journal", "save": "checkpoint"}
     for place, part in places:  # this process ends with the case
         setattr(place, part, timed(spent[names.get(part, part)], getattr(place, part)))
-    ends: list[float] = []
+    ends: list[tuple[float, float]] = []
     with tempfile.TemporaryDirectory() as folder:
-        watch = lambda progress: ends.append(time.perf_counter()) if progress.row else None  # noqa: E731
+        watch = lambda progress: ends.append(clocks()) if progress.row else None  # noqa: E731
         (made,) = record.execute(config, [(name, method)], Path(folder) / "run", dataset=data, watch=watch)
         size = (made.folder / "rounds.jsonl").stat().st_size / rounds
         saved = max(path.stat().st_size for path in made.folder.glob("checkpoint-*"))
     found = {part: float(np.median(spent[part])) for part in PARTS if spent[part]}
-    seconds = float(np.median(np.diff(ends)))
+    seconds, core_s = np.median(np.diff(ends, axis=0), axis=0).tolist()
     bytes_ = {"row_byte": size, "checkpoint_byte": saved, "peak_byte": resident("VmHWM")}
-    return {"seconds": seconds, **bytes_, "parts": found}
+    return {"seconds": seconds, "core_s": core_s, "load": os.getloadavg()[0], **bytes_, "parts": found}
+
+
+def clocks() -> tuple[float, float]:
+    """Seconds on the wall, and of all cores."""
+    return time.perf_counter(), time.process_time()
 
 
 def settings(clients: int, rounds: int) -> dict[str, Any]:
@@ -102,12 +107,11 @@ def page(stored: dict[str, Any]) -> str:
     lines = []
     for name, found in stored.items():
         method, clients = CASES[name]
+        whole = [f"{found[key]:.2f}" for key in ("seconds", "core_s", "load")]
         parts = [f"{1e3 * found['parts'].get(part, 0.0):.1f}" for part in shown]
         mib = [f"{found[key] / 2**20:,.0f}" for key in ("checkpoint_byte", "peak_byte")]
-        lines.append(
-            [f"{clients:,}", method, f"{found['seconds']:.3f}", *parts, f"{found['row_byte'] / 1e3:.1f}", *mib]
-        )
-    head = ["devices", "method", "seconds per round", *(f"{part} (ms)" for part in shown)]
+        lines.append([f"{clients:,}", method, *whole, *parts, f"{found['row_byte'] / 1e3:.1f}", *mib])
+    head = ["devices", "method", "seconds per round", "core-seconds", "load", *(f"{part} (ms)" for part in shown)]
     text = table([*head, "row (kB)", "checkpoint (MiB)", "peak (MiB)"], lines)
     points = [
         {"value": CASES[name][1], **found["parts"]} for name, found in stored.items() if CASES[name][0] == "fedavg"
@@ -137,7 +141,8 @@ def main() -> int:
         fine = found["seconds"] < BAR_S and found["peak_byte"] < BAR_BYTE
         held &= fine
         peak = f"peak {found['peak_byte'] / 2**20:,.0f} MiB"
-        print(f"{name:20s} {found['seconds']:.3f} s a round, {peak}: the bar {'holds' if fine else 'IS MISSED'}")
+        times = f"{found['seconds']:.3f} s, {found['core_s']:.3f} core-s a round, load {found['load']:.1f}"
+        print(f"{name:20s} {times}, {peak}: the bar {'holds' if fine else 'IS MISSED'}")
         print("   ms: " + ", ".join(f"{part} {1e3 * value:.1f}" for part, value in found["parts"].items()), flush=True)
     if asked.write:
         from scaling_page import PAGE, between

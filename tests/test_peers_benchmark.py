@@ -157,6 +157,18 @@ def test_pfl_is_tried_with_one_and_two_processes_and_both_layouts() -> None:
     assert settings(OURS, "lenet") == [""]
 
 
+def test_on_a_gpu_processes_and_threads_are_no_settings() -> None:
+    assert settings("pfl", "logistic", "cuda") == settings("plain", "logistic", "cuda") == [""]
+    assert settings("pfl", "lenet", "cuda") == ["", "layout=channels_last"]
+
+
+def test_on_a_gpu_whoever_this_interpreter_has_takes_part(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(environments, "find_spec", lambda name: None)
+    assert run.on_this_gpu(tmp_path / "new") == ([OURS, "plain"], ["pfl is not installed beside this PyTorch"])
+    monkeypatch.setattr(environments, "find_spec", lambda name: name == "pfl")
+    assert run.on_this_gpu(tmp_path) == ([OURS, "plain", "pfl"], [])
+
+
 # ---------------------------------------------------------------- runs
 
 
@@ -309,9 +321,24 @@ def test_a_section_shows_numbers_verdicts_and_refusals() -> None:
     assert "| at least 10 times as fast as pfl | 4.00 | **no** |" in text
     assert "fedjax could not be installed (no): leave it out." in text
     assert "a CPU, 2 cores, 23 GiB, Python 3.11.7, PyTorch 2.13.0; fedcell 0.1.0 (abc+), pfl 0.6.0." in text
+    text = "\n".join(page.section("c", stored | {"gpu": "a GPU"}))
+    assert "at least 10 times" not in text, "the bars are for CPUs"
+    assert "a GPU, a CPU, 2 cores" in text
 
 
 def test_the_page_shows_what_is_stored() -> None:
     stored = json.loads(page.RESULTS.read_text())
     assert set(stored) == set(tasks.TASKS)
     assert page.summary(stored) in page.PAGE.read_text()
+    cpu, gpu = page.stored()
+    assert page.summary(gpu) in page.PAGE.read_text()
+    assert page.short(cpu, gpu) in page.README.read_text()
+
+
+def test_what_was_not_measured_on_a_gpu_is_a_dash() -> None:
+    cpu, _ = page.stored()
+    found = page.short(cpu, {}), page.short(cpu, {"a": cpu["a"] | {"gpu": "a GPU"}})
+    before, after = (next(line for line in text.splitlines() if "| LeNet" in line) for text in found)
+    assert before.endswith("| - | - |")
+    assert before.count(" - ") == 2
+    assert after.count(" - ") == 0

@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,6 +59,22 @@ def versions(folder: Path, name: str) -> dict[str, str]:
     found = dict(line.split("==", 1) for line in done.stdout.splitlines() if "==" in line)
     wanted = (name, {"flower": "flwr"}.get(name, name), "torch", "numpy", "ray", "jax")
     return {key: found[key] for key in wanted if key in found}
+
+
+def here() -> list[str]:
+    """Every framework that this very interpreter has; fedcell and the plain loop need nothing more."""
+    return [name for name in names() if name in ("fedcell", "plain") or find_spec(name)]
+
+
+def versions_here() -> dict[str, str]:
+    """As `versions`, of this interpreter."""
+    found = {}
+    for name in ("fedcell", "pfl", "torch", "numpy", "triton"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:  # such as fedcell's sources on the path
+            continue
+    return found
 
 
 def _wanted(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The tables of docs/performance.md, from the numbers that run.py stored.
+"""The tables of docs/performance.md and of the README, from the numbers that run.py stored.
 
 python benchmarks/peers/page.py
 """
@@ -16,8 +16,16 @@ from scaling_page import between, table
 from tasks import TASKS
 
 RESULTS = Path(__file__).parent / "results.json"
+RESULTS_CUDA = Path(__file__).parent / "results-cuda.json"
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "performance.md"
-MARK = "<!-- peers: {} -->"
+README = PAGE.parents[1] / "README.md"
+SHORT = {  # tasks of the README in few words
+    "a": "LeNet, 100 clients, 5 steps of 32",
+    "b": "CIFAR-10 CNN of pfl, 50 of 1,000 clients, 5 steps of 10",
+    "c": "logistic regression, 10 of 1,000 clients, 6 steps of 10",
+    "e": "ResNet-8 with group norm, 10 of 100 clients, 10 steps of 32",
+}
+MARK, MARK_CUDA, MARK_SHORT = "<!-- peers: {} -->", "<!-- peers on a GPU: {} -->", "<!-- speed: {} -->"
 HEAD = [
     "",
     "seconds per round",
@@ -37,7 +45,8 @@ def summary(results: dict[str, Any]) -> str:
 def section(name: str, stored: dict[str, Any]) -> list[str]:
     """A task: what it is, its table, what was demanded and found, where it was measured."""
     found = from_stored(stored)
-    demands = verdicts(found, TASKS[name].bars, TASKS[name].same_model)
+    bars = {} if stored.get("gpu") else TASKS[name].bars  # which are for CPUs
+    demands = verdicts(found, bars, TASKS[name].same_model)
     judged = [[one.what, one.found, "yes" if one.holds else "**no**"] for one in demands]
     parts = [f"### Task {name}: {TASKS[name].title}", table(HEAD, [cells(line) for line in found])]
     parts += [table(["demand", "found", "holds"], judged)] if judged else []
@@ -64,10 +73,11 @@ def circumstances(stored: dict[str, Any]) -> str:
     machine = stored["machine"]
     loads = [trial["load_before"] for trials in stored["repetitions"] for trial in trials]
     versions = {name: found.get({"flower": "flwr"}.get(name, name)) for name, found in stored["versions"].items()}
-    versions["fedcell"] = f"{versions['fedcell']} ({machine['revision']})"
+    versions["fedcell"] = f"{versions['fedcell'] or ''} ({machine['revision'] or 'no commit known'})".strip()
     named = ", ".join(f"{TITLES[name]} {version}" for name, version in versions.items() if version)
+    gpu = f"{stored['gpu']}, " if stored.get("gpu") else ""
     return (
-        f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']:.0f} GiB, "
+        f"{gpu}{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']:.0f} GiB, "
         f"Python {machine['python']}, PyTorch {stored['versions']['fedcell']['torch']}; {named}. "
         f"{times(len(stored['repetitions']), 'repetition')} of {stored['rounds']} rounds in turn, "
         f"{stored['measured']}; load average {min(loads):.1f} to {max(loads):.1f} before a run began."
@@ -82,9 +92,34 @@ def times(count: int, word: str) -> str:
     return f"{count} {word}{'s' * (count != 1)}"
 
 
-def write(results: dict[str, Any]) -> None:
-    PAGE.write_text(between(PAGE.read_text(), MARK, summary(results)))
+def short(cpu: dict[str, Any], gpu: dict[str, Any]) -> str:
+    """How many times fedcell's seconds others take, on a CPU and on a GPU; a dash where that was not measured."""
+    lines = []
+    for name, title in SHORT.items():
+        sides = [from_stored(one[name]) if name in one else [] for one in (cpu, gpu)]
+        ratios = [{line.peer: f"{line.ratio:.3g}" for line in found} for found in sides]
+        lines.append([title, *(one.get(peer, "-") for one in ratios for peer in ("pfl", "plain"))])
+    head = ["a round takes so many times as long", "pfl, CPU", "plain loop, CPU", "pfl, GPU", "plain loop, GPU"]
+    machine = next(iter(cpu.values()))["machine"]
+    where = f"{machine['cores']} cores of an {machine['processor']}"
+    if gpu:
+        where += f"; one {next(iter(gpu.values()))['gpu']}"
+    return f"{table(head, lines)}\n\n{where}; `python benchmarks/peers/run.py`, with `--device cuda` on the GPU."
+
+
+def stored() -> tuple[dict[str, Any], dict[str, Any]]:
+    """(results of a CPU, results of a GPU)."""
+    cpu, gpu = (json.loads(file.read_text()) if file.exists() else {} for file in (RESULTS, RESULTS_CUDA))
+    return cpu, gpu
+
+
+def write() -> None:
+    """Rewrite the tables from what is stored."""
+    cpu, gpu = stored()
+    text = between(PAGE.read_text(), MARK, summary(cpu))
+    PAGE.write_text(between(text, MARK_CUDA, summary(gpu)) if gpu else text)
+    README.write_text(between(README.read_text(), MARK_SHORT, short(cpu, gpu)))
 
 
 if __name__ == "__main__":
-    write(json.loads(RESULTS.read_text()))
+    write()

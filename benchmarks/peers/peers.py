@@ -26,12 +26,15 @@ class Demand(NamedTuple):
 DEMAND = Demand()
 
 
-def settings(peer: str, model: str) -> list[str]:
+ON_GPU = (OURS, "plain", "pfl")  # whose runners can train on one
+
+
+def settings(peer: str, model: str, device: str = "cpu") -> list[str]:
     """The settings a framework is tried with; the fastest is the one that is compared."""
     workers = {
         "plain": ["threads=2", "threads=1"],
         "fedlab": ["threads=2", "threads=1"],
         "pfl": ["processes=1", "processes=2"],
-    }.get(peer, [""])
+    }.get(peer if device == "cpu" else "", [""])
     layouts = LAYOUTS if model in IMAGES and peer in CHANNELS_LAST else ("",)
     return [f"{one} {layout}".strip() for one in workers for layout in layouts]

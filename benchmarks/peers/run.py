@@ -7,12 +7,16 @@ each is tried once in every setting it has (processes, threads, layout of convol
 in `--folder`; then all run in turn, each in that setting, and their final models are compared. `--write` stores the
 numbers in benchmarks/peers/results.json and rewrites the tables of docs/performance.md; `--append` adds repetitions to
 those that are stored. Environments are made where they are missing; what cannot be installed is said and left out.
+
+`--device cuda` trains on a GPU: fedcell, the plain loop, and pfl where the interpreter that runs this has it, since
+the pinned environments hold a PyTorch for CPUs. Its numbers are stored in benchmarks/peers/results-cuda.json.
 """
 
 import argparse
 import json
 import os
 import platform
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,7 +32,7 @@ import page
 import tasks
 import trial
 from numpy.typing import NDArray
-from peers import OURS, TITLES, UNABLE, settings
+from peers import ON_GPU, OURS, TITLES, UNABLE, settings
 from work import Stored
 
 FOLDER = environments.ROOT / ".peers"
@@ -44,6 +48,7 @@ class Bench:
     threads: int
     peers: list[str]
     refused: list[str]
+    device: str = "cpu"
 
     @property
     def task(self) -> tasks.Task:
@@ -53,8 +58,8 @@ class Bench:
         """One run, told as it ends."""
         path = tasks.store(self.name, self.folder / "tasks", self.task.rounds)
         out = self.folder / f"{self.name}-{peer}.npy"
-        python = environments.interpreter(self.folder, peer)
-        done, final = trial.run(python, peer, setting, path, rounds, self.threads, out)
+        python = environments.interpreter(self.folder, peer) if self.device == "cpu" else Path(sys.executable)
+        done, final = trial.run(python, peer, setting, path, rounds, self.threads, out, self.device)
         print(
             f"{self.name} {TITLES[peer]:18s} {setting:34s} {done.steady_s:9.4f} s a round   "
             f"start-up {done.startup_s:6.2f} s   {done.peak_byte / 2**20:7.0f} MiB   load {done.load_before:.1f}",
@@ -64,10 +69,10 @@ class Bench:
 
     def best(self, again: bool) -> dict[str, str]:
         """The fastest setting of everybody, from what was tried before or by trying."""
-        file = self.folder / f"{self.name}-best.json"
+        file = self.folder / f"{self.name}-best{'-cuda' * (self.device == 'cuda')}.json"
         known: dict[str, str] = json.loads(file.read_text()) if file.exists() and not again else {}
         for peer in self.peers:
-            choices = settings(peer, self.task.model)
+            choices = settings(peer, self.task.model, self.device)
             if len(choices) == 1:
                 known[peer] = choices[0]
             elif known.get(peer) not in choices:
@@ -116,10 +121,10 @@ class Bench:
 
 def revision() -> str:
     """The commit of fedcell that is measured, with a plus where files differ from it; empty where git cannot say."""
-    said = subprocess.run(
-        ["git", "describe", "--always", "--dirty=+"], cwd=environments.ROOT, capture_output=True, text=True
-    )
-    return said.stdout.strip()
+    command = ["git", "describe", "--always", "--dirty=+"]
+    if shutil.which(command[0]) is None:
+        return ""
+    return subprocess.run(command, cwd=environments.ROOT, capture_output=True, text=True).stdout.strip()
 
 
 def machine() -> dict[str, Any]:
@@ -154,6 +159,14 @@ def prepared(folder: Path, asked: list[str]) -> tuple[list[str], list[str]]:
     return peers, refused
 
 
+def on_this_gpu(folder: Path) -> tuple[list[str], list[str]]:
+    """As `prepared`, for this interpreter."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found = environments.here()
+    refused = [f"{TITLES[name]} is not installed beside this PyTorch" for name in ON_GPU if name not in found]
+    return [name for name in ON_GPU if name in found], refused
+
+
 def measure(bench: Bench, repetitions: int, best: dict[str, str]) -> dict[str, Any]:
     """Alternate, and say what was found and where."""
     return {
@@ -162,9 +175,23 @@ def measure(bench: Bench, repetitions: int, best: dict[str, str]) -> dict[str, A
         "threads": bench.threads,
         "refused": bench.refused,
         "machine": machine(),
-        "versions": {peer: environments.versions(bench.folder, peer) for peer in bench.peers},
+        "versions": {peer: versions(bench, peer) for peer in bench.peers},
+        "gpu": gpu_name() if bench.device == "cuda" else "",
         "measured": time.strftime("%Y-%m-%d"),
     }
+
+
+def versions(bench: Bench, peer: str) -> dict[str, str]:
+    """Versions of what matters to a peer."""
+    if bench.device == "cuda":
+        return environments.versions_here()
+    return environments.versions(bench.folder, peer)
+
+
+def gpu_name() -> str:
+    import torch
+
+    return torch.cuda.get_device_name()
 
 
 def appended(before: dict[str, Any] | None, after: dict[str, Any]) -> dict[str, Any]:
@@ -199,28 +226,31 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="look for the fastest settings anew")
     parser.add_argument("--append", action="store_true", help="add to the stored repetitions (with --write)")
     parser.add_argument("--write", action="store_true", help="store the numbers and rewrite docs/performance.md")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="cuda: in this very interpreter")
     asked = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that a run's processes are ended with it
-    peers, refused = prepared(asked.folder, asked.peer or [])
+    on_gpu = asked.device == "cuda"
+    peers, refused = on_this_gpu(asked.folder) if on_gpu else prepared(asked.folder, asked.peer or [])
+    file = page.RESULTS_CUDA if on_gpu else page.RESULTS
     for name in asked.task or tasks.TASKS:
         most = tasks.TASKS[name].rounds
         rounds = asked.rounds or most
         if not 2 <= rounds <= most:
             sys.exit(f"--rounds {rounds} does not fit task {name}: give 2 to {most}, the first warms up")
         able = [peer for peer in peers if tasks.TASKS[name].model not in UNABLE.get(peer, ())]
-        bench = Bench(name, asked.folder, rounds, asked.threads, able, list(refused))
+        bench = Bench(name, asked.folder, rounds, asked.threads, able, list(refused), asked.device)
         best = bench.best(asked.again)
         if not asked.repetitions:
             continue
         found = measure(bench, asked.repetitions, best)
-        results = json.loads(page.RESULTS.read_text()) if page.RESULTS.exists() else {}
+        results = json.loads(file.read_text()) if file.exists() else {}
         if asked.append:
             found = appended(results.get(name), found)
         report(name, found)
         if asked.write:
             results[name] = found
-            page.RESULTS.write_text(json.dumps(results, indent=1) + "\n")
-            page.write(results)
+            file.write_text(json.dumps(results, indent=1) + "\n")
+            page.write()
 
 
 if __name__ == "__main__":

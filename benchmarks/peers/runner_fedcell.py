@@ -20,14 +20,15 @@ def main() -> None:
     few = stored.x[:10], stored.y[:10]  # a test set is asked for; the last round is always evaluated
     dataset = fedcell.from_arrays(stored.x, stored.y, *few)
     config = override(Config(), {**about["settings"], "rounds": asked.rounds, "train.workers": asked.threads})
+    config = override(config, {"train.device": asked.device})
     problem = build_problem(config, dataset, network(about["model"], stored.start))
-    method, meter = methods.parse(about["method"]).build(), Meter()
+    method, meter = methods.parse(about["method"]).build(), Meter(asked.device)
     meter.begin()
     for _, after in simulate(problem, method):
         meter.end()
         model = after.params
         meter.begin()
-    meter.finish(asked.out, model.numpy())
+    meter.finish(asked.out, model.cpu().numpy())
 
 
 if __name__ == "__main__":

@@ -51,11 +51,11 @@ def train(asked: Options, n_processes: int) -> None:
 
     torch.set_num_threads(max(1, asked.threads // n_processes))
     stored = Stored.read(asked.task)
-    x, y = tensors(stored, asked.channels_last)
-    module: Any = network(stored.about["model"], stored.start, asked.channels_last)
+    x, y = tensors(stored, asked.channels_last, asked.device)
+    module: Any = network(stored.about["model"], stored.start, asked.channels_last).to(asked.device)
     module.loss = lambda inputs, labels: functional.cross_entropy(module(inputs), labels)
     module.metrics = lambda *values: {}  # asked for, never called: nothing is evaluated
-    meter = Meter() if os.environ.get("RANK", "0") == "0" else None
+    meter = Meter(asked.device) if os.environ.get("RANK", "0") == "0" else None
     n_rounds, n_selected = stored.cohort.shape
 
     class Silent(FederatedAveraging):  # type: ignore[misc]
@@ -79,7 +79,7 @@ def train(asked: Options, n_processes: int) -> None:
             return False, Metrics()
 
     def user(turn: tuple[int, int]) -> Any:
-        index = torch.from_numpy(stored.batches[turn].reshape(-1))
+        index = torch.from_numpy(stored.batches[turn].reshape(-1)).to(asked.device)
         return Dataset((x[index], y[index]))
 
     turns = iter([(number, place) for number in range(n_rounds) for place in range(n_selected)])

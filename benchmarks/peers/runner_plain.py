@@ -9,9 +9,10 @@ def main() -> None:
     asked = options(__doc__)
     torch.set_num_threads(int(asked.setting.get("threads", asked.threads)))
     stored = Stored.read(asked.task)
-    x, y = tensors(stored, asked.channels_last)
-    module = network(stored.about["model"], stored.start, asked.channels_last)
-    parameters, model, meter = list(module.parameters()), torch.from_numpy(stored.start), Meter()
+    x, y = tensors(stored, asked.channels_last, asked.device)
+    module = network(stored.about["model"], stored.start, asked.channels_last).to(asked.device)
+    parameters, model = list(module.parameters()), torch.from_numpy(stored.start).to(asked.device)
+    meter = Meter(asked.device)
     for number in range(asked.rounds):
         meter.begin()
         total = torch.zeros_like(model)
@@ -22,7 +23,7 @@ def main() -> None:
             total += parameters_to_vector(parameters).detach() - model
         model = model + total / len(stored.batches[number])
         meter.end()
-    meter.finish(asked.out, model.numpy())
+    meter.finish(asked.out, model.cpu().numpy())
 
 
 if __name__ == "__main__":

@@ -50,16 +50,17 @@ class FailedRunError(Exception):
 
 
 def run(
-    python: Path, peer: str, setting: str, task: Path, rounds: int, threads: int, out: Path
+    python: Path, peer: str, setting: str, task: Path, rounds: int, threads: int, out: Path, device: str = "cpu"
 ) -> tuple[Trial, NDArray[np.float32]]:
     """Run a framework in its own environment; returns its trial and its final model."""
     command = [str(python), str(HERE / f"runner_{peer}.py"), str(task)]
-    command += ["--rounds", str(rounds), "--threads", str(threads), "--out", str(out)]
+    command += ["--rounds", str(rounds), "--threads", str(threads), "--out", str(out), "--device", device]
     for part in setting.split():
         command += ["--setting", part]
     out.unlink(missing_ok=True)
     token, load = uuid.uuid4().hex, os.getloadavg()[0]
-    environment = {key: value for key, value in os.environ.items() if key not in UNSET}
+    unset = UNSET if device == "cpu" else THREADS  # on a GPU this interpreter runs with all that it has
+    environment = {key: value for key, value in os.environ.items() if key not in unset}
     environment |= {TOKEN: token, BEGUN: repr(time.time())}
     watch = Watch(token)
     process = subprocess.Popen(

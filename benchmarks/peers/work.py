@@ -1,8 +1,8 @@
 """What every runner has in common: the stored work, the networks, plain local training, and how it reports.
 
 A runner is a process of its own: `python runner_NAME.py TASK.npz --rounds 5 --threads 2 --out final.npy`. It does the
-stored rounds from the stored start on the stored mini-batches and prints one JSON line for its start, for every round
-and for its end. Needs NumPy alone; PyTorch only where a network is asked for.
+stored rounds from the stored start on the stored mini-batches, on a CPU or with `--device cuda`, and prints one JSON
+line for its start, for every round and for its end. Needs NumPy alone; PyTorch only where a network is asked for.
 """
 
 import argparse
@@ -54,6 +54,7 @@ class Options(NamedTuple):
     threads: int
     out: Path
     setting: dict[str, str]  # of this framework, such as processes=2
+    device: str  # cpu or cuda
 
     @property
     def channels_last(self) -> bool:
@@ -67,16 +68,17 @@ def options(doc: str | None) -> Options:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--setting", action="append", default=[], help="key=value of this framework")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     found = parser.parse_args()
     setting = dict(text.split("=", 1) for text in found.setting)
-    return Options(found.task, found.rounds, found.threads, found.out, setting)
+    return Options(found.task, found.rounds, found.threads, found.out, setting, found.device)
 
 
 class Meter:
     """Prints when the first round begins, how long every round took, and leaves the final model."""
 
-    def __init__(self) -> None:
-        self._since_s = 0.0
+    def __init__(self, device: str = "cpu") -> None:
+        self._device, self._since_s = device, 0.0
         self._began = False
 
     def begin(self) -> None:
@@ -88,6 +90,10 @@ class Meter:
 
     def end(self) -> None:
         """It is over: the new global model is there."""
+        if self._device == "cuda":
+            import torch
+
+            torch.cuda.synchronize()
         say(round_s=time.perf_counter() - self._since_s)
 
     def finish(self, out: Path, final: NDArray[np.float32]) -> None:
@@ -140,15 +146,15 @@ def network(name: str, start: NDArray[np.float32] | None = None, channels_last: 
 
 def as_vector(module: "nn.Module") -> NDArray[np.float32]:
     """The parameters of a module as one flat vector."""
-    return np.concatenate([parameter.detach().numpy().ravel() for parameter in module.parameters()])
+    return np.concatenate([parameter.detach().cpu().numpy().ravel() for parameter in module.parameters()])
 
 
-def tensors(stored: Stored, channels_last: bool = False) -> "tuple[Tensor, Tensor]":
+def tensors(stored: Stored, channels_last: bool = False, device: str = "cpu") -> "tuple[Tensor, Tensor]":
     """All samples as tensors."""
     import torch
 
-    x = torch.from_numpy(stored.x)
-    return x.to(memory_format=torch.channels_last) if channels_last and x.dim() == 4 else x, torch.from_numpy(stored.y)
+    x, y = torch.from_numpy(stored.x).to(device), torch.from_numpy(stored.y).to(device)
+    return x.to(memory_format=torch.channels_last) if channels_last and x.dim() == 4 else x, y
 
 
 def local_sgd(module: "nn.Module", x: "Tensor", y: "Tensor", batches: NDArray[np.int64], lr: float) -> None:
@@ -157,7 +163,7 @@ def local_sgd(module: "nn.Module", x: "Tensor", y: "Tensor", batches: NDArray[np
     from torch.nn import functional
 
     optimiser = torch.optim.SGD(module.parameters(), lr=lr)
-    for batch in torch.from_numpy(batches):
+    for batch in torch.from_numpy(batches).to(x.device):
         optimiser.zero_grad()
         functional.cross_entropy(module(x[batch]), y[batch]).backward()  # type: ignore[no-untyped-call]
         optimiser.step()

@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike
 
 from .types import Floats
 
+ROW, COLUMN = 0x9E3779B97F4A7C15, 0xD1342543DE82EF95  # what `uniforms` multiplies its counters by
+MIX = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # of SplitMix64
 SETUP = -1  # the "round" of everything drawn once, before the first round
 
 
@@ -31,15 +33,20 @@ def uniforms(seed: int, round: int, purpose: str, rows: ArrayLike, columns: Arra
     >>> bool((few == all_[1]).all())
     True
     """
-    key = np.random.SeedSequence([seed, round + 1, crc32(purpose.encode())]).generate_state(1, np.uint64)[0]
+    key = np.uint64(key_of(seed, round, purpose))
     with np.errstate(over="ignore"):
-        row_key = _mix(np.asarray(rows).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + key)
-        bits = _mix(row_key + np.asarray(columns).astype(np.uint64) * np.uint64(0xD1342543DE82EF95))
+        row_key = _mix(np.asarray(rows).astype(np.uint64) * np.uint64(ROW) + key)
+        bits = _mix(row_key + np.asarray(columns).astype(np.uint64) * np.uint64(COLUMN))
     return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def key_of(seed: int, round: int, purpose: str) -> int:
+    """The key of `uniforms`, of 64 bits."""
+    return int(np.random.SeedSequence([seed, round + 1, crc32(purpose.encode())]).generate_state(1, np.uint64)[0])
 
 
 def _mix(z: np.ndarray) -> np.ndarray:
     """The SplitMix64 finaliser: every input bit moves about half of the output bits."""
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(MIX[0])
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(MIX[1])
     return z ^ (z >> np.uint64(31))

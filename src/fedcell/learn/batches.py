@@ -22,8 +22,7 @@ def draw_batches(store: Store, device: Ints, n_draws: Ints, sampling: str, seed:
     Returns:
         (flat, start): row `k` draws `flat[start[k] : start[k] + n_draws[k]]`.
     """
-    lengths = n_draws if sampling == "replace" else -(-n_draws // store.size) * store.size  # whole passes
-    start = lengths.cumsum() - lengths
+    lengths, start = passes(store, n_draws, sampling)
     row = np.repeat(np.arange(len(lengths)), lengths)
     place, size = np.arange(len(row)) - start[row], store.size[row]
     if sampling == "store":
@@ -37,3 +36,9 @@ def draw_batches(store: Store, device: Ints, n_draws: Ints, sampling: str, seed:
         drawn += (in_pass == 0).cumsum() - 1
         position = in_pass[np.argsort(drawn)]
     return store.items[row, position], start
+
+
+def passes(store: Store, n_draws: Ints, sampling: str) -> tuple[Ints, Ints]:
+    """(draws made for every row, where they start): whole passes over its store, unless it is drawn from at random."""
+    lengths = n_draws if sampling == "replace" else -(-n_draws // store.size) * store.size
+    return lengths, lengths.cumsum() - lengths

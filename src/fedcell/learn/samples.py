@@ -45,6 +45,11 @@ class Samples:
         shape = tuple(self._rows.shape[1:])
         return (shape[-1], *shape[:-1]) if self._turned else shape
 
+    @property
+    def rows(self) -> Tensor:
+        """x of all samples, one after another; images lie channels-last on a GPU."""
+        return self._rows
+
     def take(self, index: Ints | Tensor) -> tuple[Tensor, Tensor]:
         """(x, y) of the samples at a flat index array; images come as channels-last views."""
         at = torch.as_tensor(index, device=self._rows.device)

@@ -22,6 +22,8 @@ from .common import Batch, Batches, Job
 from .cpu.products import product, subtract_product
 from .gpu.chunks import in_chunks
 from .gpu.cuda_graphs import Kernel, train_rows
+from .gpu.draws import batches_of
+from .gpu.fused import kernels
 from .update import Rule, Terms, direction, move
 
 CHUNK_BYTES = 2 << 20  # weights of a chunk on a CPU: little memory, and larger chunks were not faster
@@ -73,12 +75,15 @@ def train(job: Job, workers: int = 0) -> None:
     """Fill `job.out` with what every row's training moved; the result does not depend on `workers`."""
     layers = chain(job.architecture)
     assert layers is not None
-    batches = Batches(job)
     order = np.argsort(-job.work.steps, kind="stable")  # so that finished clients leave at the end of a chunk
     if job.device.type != "cpu":
+        whole = kernels("softmax_regression", job.device) if len(layers) == 1 else None
+        if whole and whole.serves(job, layers[0].n_out):
+            return whole.train(job, order, layers[0].n_out, layers[0].weight, layers[0].bias)
+        batches = batches_of(job)
         in_chunks(job, order, lambda rows: train_rows(job, lambda: kernel(layers), batches, rows))
         return
-    size = rows_per_chunk(job.architecture)
+    batches, size = Batches(job), rows_per_chunk(job.architecture)
     parts = [order[first : first + size] for first in range(0, len(order), size)]
 
     for_each(lambda rows: _train_chunk(job, layers, batches, rows), parts, workers)

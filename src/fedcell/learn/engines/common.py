@@ -50,7 +50,7 @@ class Feed(NamedTuple):
     sample of the batch it counts for: `(row * width + sample) * n_labels + label`.
     """
 
-    sample: Ints  # [n_batches, n_rows, width]
+    sample: Ints | Tensor  # [n_batches, n_rows, width]; a tensor where a GPU drew them
     share: NDArray[np.float32]  # [n_rows, n_draws], weight of a draw in the loss of its row; zero on padding
     number: Ints | None = None  # [n_batches, n_rows, n_draws]
 
@@ -128,8 +128,8 @@ class Batches:
         sample, share = self._there(feed.sample[0]), self._there(feed.share)
         return batch_of(self._samples, sample, share, None if feed.number is None else self._there(feed.number[0]))
 
-    def _there(self, values: NDArray[Any]) -> Tensor:
-        return torch.from_numpy(values).to(self._samples.y.device)
+    def _there(self, values: NDArray[Any] | Tensor) -> Tensor:
+        return torch.as_tensor(values).to(self._samples.y.device)
 
     def feed(self, rows: Ints, first: int, end: int) -> Feed:
         """The steps from `first` to before `end`. Full batches are padded to the largest store."""

@@ -161,6 +161,10 @@ def _replaced(page: Tensor | None, size: int, place: Ints, rows: Tensor) -> Tens
     """A page of `size` rows with some of them new."""
     if len(rows) == size:
         return rows
+    if rows.is_cpu:  # by one thread: a round makes a thousand pages, and several would wait for each other
+        found = np.zeros((size, rows.shape[1]), dtype=np.float32) if page is None else page.numpy().copy()
+        found[place] = rows.numpy()
+        return torch.from_numpy(found)
     at = torch.from_numpy(place).to(rows.device)
     if page is None:
         return rows.new_zeros((size, rows.shape[1])).index_copy_(0, at, rows)

@@ -23,7 +23,7 @@ def rewrite(module: nn.Module) -> None:
     """Have the layers of a private copy of a module compute in batchable form, with the same parameters."""
     unroll(module)
     for part in module.modules():
-        if type(part) is nn.Conv2d and _worth_it(part):
+        if type(part) is nn.Conv2d and "forward" not in vars(part) and _worth_it(part):
             part.forward = partial(_convolve, part)  # type: ignore[method-assign]
         elif type(part) is nn.AdaptiveAvgPool2d and part.output_size in (1, (1, 1)):
             part.forward = partial(torch.mean, dim=(2, 3), keepdim=True)  # type: ignore[method-assign]

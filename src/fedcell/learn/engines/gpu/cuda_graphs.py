@@ -265,10 +265,10 @@ def _fill(into: Sequence[Tensor], parts: Sequence[Tensor]) -> None:
         room.copy_(part)
 
 
-def _bring(room: Tensor, values: NDArray[Any]) -> None:
+def _bring(room: Tensor, values: NDArray[Any] | Tensor) -> None:
     """Copy values into the corner of a room; the rest is zero."""
     room.zero_()
-    room[tuple(slice(0, n) for n in values.shape)] = torch.from_numpy(values).to(room)
+    room[tuple(slice(0, n) for n in values.shape)] = torch.as_tensor(values).to(room)
 
 
 def _up(n: int) -> int:

@@ -17,11 +17,13 @@ from torch.func import functional_call, grad, vmap
 from ...architecture import Architecture
 from ...norms import counting, padded_norms
 from ...work import Objective, cross_entropy
-from ..common import Batches, Job
+from ..common import Job
 from ..update import Parts
 from .batchable import rewrite
 from .chunks import in_chunks
 from .cuda_graphs import Kernel, train_rows
+from .draws import batches_of
+from .fused import fuse
 from .objectives import Held, signature
 
 BUSY = 1.5e9  # operations of a client's forward pass; 1.9 times as fast by itself at 1.8e9, 1.7 times at 20e9 (H200)
@@ -31,7 +33,7 @@ STREAMS = 8
 
 def train(job: Job) -> None:
     """Fill `job.out` with what every row's training moved."""
-    batches = Batches(job)
+    batches = batches_of(job)
     order = np.argsort(-job.work.steps, kind="stable")
     alone = _busy_alone(job)
     for rows in np.array_split(order, -(-len(order) // TOGETHER)) if alone else [order]:
@@ -65,6 +67,8 @@ def _kernel(job: Job, alone: bool) -> Kernel:
     loss = _Loss(module, held or objective or cross_entropy, job.architecture, padded)
     if alone:
         return Kernel(split, _Beside(loss, job.device), grain=1, held=held)
+    if objective is None:  # which would see the network whole
+        fuse(module, job.device)
     rewrite(module)
     return Kernel(split, _Together(loss), held=held)
 

@@ -1,0 +1,160 @@
+"""Convolutions that do the work of the ReLU and the max-pool behind them, for many clients at once.
+
+Triton comes with PyTorch for GPUs. Without it networks stay as they are.
+"""
+
+from functools import cache, partial
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import Function
+
+MOST_KERNEL, MOST_CHANNELS = 7, 64  # of a convolution; larger ones were not measured
+
+
+def kernels(name: str, device: torch.device) -> Any:
+    """A module of Triton kernels; None without a GPU or without Triton."""
+    return _loaded(name) if device.type == "cuda" else None
+
+
+@cache
+def _loaded(name: str) -> Any:
+    return import_module(f".kernels.{name}", __package__) if find_spec("triton") else None
+
+
+def fuse(module: nn.Module, device: torch.device) -> None:
+    """Have each convolution that ReLU and a 2x2 max-pool follow do their work, in a private copy of a chain of layers.
+
+    Nothing else may look at what stands between the layers, so the chain must be the whole network.
+    """
+    way = kernels("pooled_conv", device)
+    chain = list(_layers(module)) if way else []
+    used = [id(layer) for _, _, layer in chain]
+    for at, (_, _, layer) in enumerate(chain):
+        behind = [part for _, _, part in chain[at + 1 : at + 3]]
+        if type(layer) is not nn.Conv2d or not _fits(layer) or used.count(id(layer)) > 1 or len(behind) < 2:
+            continue
+        if any(map(_pool, behind)) and any(type(part) is nn.ReLU for part in behind):
+            layer.forward = partial(_pooled, way, layer, at == 0)  # type: ignore[method-assign]
+            for owner, name, _ in chain[at + 1 : at + 3]:
+                owner[int(name)] = nn.Identity()
+
+
+def _layers(module: nn.Module) -> Any:
+    """(owner, name, layer) in the order in which a chain of chains runs them; nothing of any other network."""
+    if type(module) is nn.Sequential:
+        for name, part in module._modules.items():
+            assert part is not None
+            if type(part) is nn.Sequential:
+                yield from _layers(part)
+            else:
+                yield module, name, part
+
+
+def _fits(layer: nn.Conv2d) -> bool:
+    kernel, padding = layer.kernel_size, layer.padding
+    plain = layer.stride == layer.dilation == (1, 1) and layer.groups == 1 and layer.padding_mode == "zeros"
+    square = kernel[0] == kernel[1] <= MOST_KERNEL and not isinstance(padding, str) and padding[0] == padding[1]
+    return plain and square and max(layer.in_channels, layer.out_channels) <= MOST_CHANNELS
+
+
+def _pool(layer: nn.Module) -> bool:
+    if type(layer) is not nn.MaxPool2d:
+        return False
+    fixed = (layer.padding, layer.dilation, layer.ceil_mode, layer.return_indices) == (0, 1, False, False)
+    return fixed and layer.kernel_size in (2, (2, 2)) and layer.stride in (2, (2, 2))
+
+
+def _pooled(way: Any, layer: nn.Conv2d, first: bool, x: Tensor) -> Tensor:
+    bias = layer.weight.new_zeros(layer.out_channels) if layer.bias is None else layer.bias
+    assert isinstance(layer.padding, tuple)
+    found: Tensor = _Pooled.apply(x, layer.weight, bias, layer.padding[0], first, way)[0]  # type: ignore[no-untyped-call]
+    return found
+
+
+class _OverRows(Function):
+    """Kernels over clients; for a single model they have one."""
+
+    @classmethod
+    def vmap(cls, info: Any, in_dims: Any, *given: Any) -> Any:
+        n = info.batch_size
+        values = [_led(value, dim, n) for value, dim in zip(given, in_dims, strict=True)]
+        found = cls.over_rows(*values)  # type: ignore[attr-defined]
+        return found, (0,) * len(found)
+
+    @classmethod
+    def of_one(cls, *given: Any) -> tuple[Tensor, ...]:
+        values = [value[None] if isinstance(value, Tensor) else value for value in given]
+        return tuple(value[0] for value in cls.over_rows(*values))  # type: ignore[attr-defined]
+
+
+def _led(value: Any, dim: int | None, n: int) -> Any:
+    """The axis of models in front; a tensor that all share is repeated."""
+    if not isinstance(value, Tensor):
+        return value
+    return value.expand(n, *value.shape) if dim is None else value.movedim(dim, 0)
+
+
+class _Pooled(_OverRows):
+    """(convolved, through ReLU and pooled; place of the largest value in its window)."""
+
+    @staticmethod
+    def over_rows(x: Tensor, weight: Tensor, bias: Tensor, padding: int, first: bool, way: Any) -> tuple[Tensor, ...]:
+        return tuple(_front(value) for value in way.forward(_last(x), weight.contiguous(), bias.contiguous(), padding))
+
+    @staticmethod
+    def forward(*given: Any) -> tuple[Tensor, ...]:
+        return _Pooled.of_one(*given)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        x, weight, _, *ctx.rest = inputs
+        ctx.save_for_backward(x, weight, *output)
+        ctx.mark_non_differentiable(output[1])
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        found = _PooledBack.apply(gradients[0], *ctx.saved_tensors, *ctx.rest)  # type: ignore[no-untyped-call]
+        return found[2] if len(found) > 2 else None, found[0], found[1], None, None, None
+
+
+class _PooledBack(_OverRows):
+    """Gradients of weights and biases, and of the images unless the layer is the first one."""
+
+    @staticmethod
+    def over_rows(
+        gradient: Tensor,
+        x: Tensor,
+        weight: Tensor,
+        out: Tensor,
+        place: Tensor,
+        padding: int,
+        first: bool,
+        way: Any,
+    ) -> tuple[Tensor, ...]:
+        kept = torch.ops.aten.threshold_backward(_last(gradient), _last(out), 0)
+        towards, weight = way.spread(kept, _last(place)), weight.contiguous()
+        found = way.towards_weight(_last(x), weight, towards, padding), kept.sum((1, 2, 3))
+        if first:
+            return found
+        return *found, _front(way.towards_input(towards, weight, padding, *x.shape[3:]))
+
+    @staticmethod
+    def forward(*given: Any) -> tuple[Tensor, ...]:
+        return _PooledBack.of_one(*given)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        pass
+
+
+def _last(images: Tensor) -> Tensor:
+    """`[n_rows, batch, channels, height, width]` with channels last, in memory, too."""
+    return images.movedim(2, -1).contiguous()
+
+
+def _front(images: Tensor) -> Tensor:
+    return images.movedim(-1, 2)

@@ -1,0 +1,1 @@
+"""Kernels in Triton, which comes with PyTorch for GPUs: imported by name, and only there (`fused.kernels`)."""
