@@ -2,7 +2,8 @@
 
 Wins by far for small models on a CPU and for any dense model on a GPU. The weights of a chunk are
 views into its rows of the result; a layer moves as soon as its gradient is known, and clients that
-have done their steps drop out of the batch.
+have done their steps drop out of the batch. On a CPU with a compiler, small batches of plain SGD have
+a kernel that does all steps of a client (`cpu.dense_clients`).
 """
 
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from ...types import Ints
 from ..architecture import Architecture
 from ..work import Work
 from .common import Batch, Batches, Job
+from .cpu import dense_clients
 from .cpu.products import product, subtract_product
 from .gpu.chunks import in_chunks
 from .gpu.cuda_graphs import Kernel, train_rows
@@ -26,6 +28,8 @@ from .update import Rule, Terms, direction, move
 
 CHUNK_BYTES = 2 << 20  # weights of a chunk on a CPU: little memory, and larger chunks were not faster
 MOST_ROWS = 128
+TOGETHER = "all devices of a chunk in one product per layer"
+ONE_BY_ONE = "all steps of a device in one compiled kernel"
 
 Views = list[tuple[Tensor, Tensor | None]]  # kernel and bias of every layer, for several clients
 
@@ -74,6 +78,11 @@ def train(job: Job, workers: int = 0) -> None:
     layers = chain(job.architecture)
     assert layers is not None
     batches = Batches(job)
+    alone = dense_clients.wins(job, layers, batches)
+    job.replays.trained_by[f"batched: a chain of dense layers, {ONE_BY_ONE if alone else TOGETHER}"] = None
+    if alone:
+        dense_clients.train(job, layers, batches, workers)
+        return
     order = np.argsort(-job.work.steps, kind="stable")  # so that finished clients leave at the end of a chunk
     if job.device.type != "cpu":
         in_chunks(job, order, lambda rows: train_rows(job, lambda: kernel(layers), batches, rows))
