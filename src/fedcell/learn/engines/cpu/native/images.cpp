@@ -77,14 +77,15 @@ void group_norm_by_input(Numbers n, Pointers p) {  // sent, x, mean, rstd, gamma
 
 // numbers: images, height, width, channels, steps between neighbours of what is sent back, along the same axes
 void relu_by_input(Numbers n, Pointers p) {  // sent back, in any order; output; found
+    float row[MOST_CHANNELS];
+    long channels = n[3], step = n[7];
     for (long i = 0, at = 0; i < n[0]; i++)
         for (long h = 0; h < n[1]; h++)
-            for (long w = 0; w < n[2]; w++, at += n[3]) {
+            for (long w = 0; w < n[2]; w++, at += channels) {
                 const float *sent = p[0] + i * n[4] + h * n[5] + w * n[6], *out = p[1] + at;
-                if (n[7] == 1)
-                    for (long c = 0; c < n[3]; c++) p[2][at + c] = out[c] <= 0 ? 0 : sent[c];
-                else
-                    for (long c = 0; c < n[3]; c++) p[2][at + c] = out[c] <= 0 ? 0 : sent[c * n[7]];
+                float *found = p[2] + at;
+                for (long c = 0; c < channels; c++) row[c] = sent[c * step];  // by itself: a choice of it would branch
+                for (long c = 0; c < channels; c++) found[c] = out[c] <= 0 ? 0 : row[c];
             }
 }
 }
