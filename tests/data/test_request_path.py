@@ -483,12 +483,13 @@ def test_a_log_shows_what_it_was_given():
 def test_counting_tags_tells_more_the_longer_they_last():
     draw = np.random.default_rng(4)
     files = draw.choice(N_FILES, 60_000, p=SHARE)
-    shares = [frequency_attack(files, SHARE, period) for period in (1, 20, 2000, 60_000)]
+    few = files[:6000]  # short periods are many
+    shares = [frequency_attack(few if period < 2000 else files, SHARE, period) for period in (1, 20, 2000, 60_000)]
     assert shares[0] == pytest.approx(SHARE.max(), abs=0.01)  # one request: the commonest file is named
     assert shares[1] < shares[2] < shares[3]
     assert shares[3] > 0.9
-    assert tag_period(files, SHARE, SHARE.max() + 0.02, (1, 20, 2000)) in (1, 20)
-    assert tag_period(files, SHARE, 0.0, (1, 20)) == 0
+    assert tag_period(few, SHARE, SHARE.max() + 0.02, (1, 20, 2000)) in (1, 20)
+    assert tag_period(few, SHARE, 0.0, (1, 20)) == 0
 
 
 def test_counting_tags_equals_a_plain_loop():

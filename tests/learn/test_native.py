@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedcell.learn.engines.cpu import native
+from fedcell.learn.engines.cpu.native import lowering
 from fedcell.learn.engines.cpu.native.lowering import lowered
 
 aten = torch.ops.aten
@@ -70,6 +71,45 @@ def test_convolutions(drawn):
     sent, wanted = images(*y.shape), [True, True, True]
     back = sent, x, weight, [len(weight)], stride, padding, dilation, *plain, wanted
     check(played(aten.convolution_backward.default, *back))
+
+
+@st.composite
+def tiled_convolutions(draw):
+    """Kernels of 3 x 3 and steps of 1, with images that tiles of 2 x 2 may not fill."""
+    padding = draw(st.tuples(st.integers(0, 2), st.integers(0, 2)))
+    sides = [draw(st.integers(lowering.LEAST_SIDE + 2, 11)) for _ in padding]
+    n_in, n_out = (draw(st.sampled_from([16, 24, 32, 56])) for _ in range(2))
+    torch.manual_seed(draw(st.integers(0, 1000)))
+    return images(draw(st.integers(1, 5)), n_in, *sides), images(n_out, n_in, 3, 3), padding
+
+
+@settings(max_examples=40)
+@given(tiled_convolutions(), st.booleans())
+def test_convolutions_of_tiles(drawn, biased):
+    (x, weight, padding), bias = drawn, torch.randn(len(drawn[1])) if biased else None
+    rest = [1, 1], padding, [1, 1], False, [0, 0], 1
+    assert lowering._kind(x, weight, rest[:3], False, 1) == lowering.WINOGRAD
+    check(played(aten.convolution.default, x, weight, bias, *rest))
+    (y,) = exact(aten.convolution.default, x, weight, bias, *rest)
+    back = images(*y.shape), x, weight, [len(weight)], *rest, [True, True, True]
+    check(played(aten.convolution_backward.default, *back))
+
+
+def test_a_gradient_that_lies_otherwise_is_not_of_tiles():
+    x, weight = images(2, 16, 6, 6), images(16, 16, 3, 3)
+    rest = [1, 1], [1, 1], [1, 1], False, [0, 0], 1
+    back = images(2, 16, 6, 6), x, weight, None, *rest, [True, True, False]
+    outs = [room(x), torch.full((16, 16, 3, 3), 7.0), None]  # channels first
+    native.gathered(lowered(aten.convolution_backward.default, back, outs)).run()
+    check(zip(outs[:2], exact(aten.convolution_backward.default, *back), strict=True))
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 1, 3), (3, 1, 0, 2)])
+def test_relus_of_gradients_that_lie_otherwise(order):
+    out, sent = images(3, 16, 5, 7).relu(), torch.randn([(3, 16, 5, 7)[axis] for axis in order])
+    back = sent.permute([order.index(axis) for axis in range(4)])
+    check(played(aten.threshold_backward.default, back, out, 0))
+    check(played(aten.threshold_backward.default, torch.randn(3, 16, 1, 1).expand(3, 16, 5, 7), out, 0))
 
 
 @pytest.mark.parametrize("n_in", [1, 3])

@@ -22,6 +22,8 @@ def draw_batches(store: Store, device: Ints, n_draws: Ints, sampling: str, seed:
     Returns:
         (flat, start): row `k` draws `flat[start[k] : start[k] + n_draws[k]]`.
     """
+    if sampling == "shuffle" and len(n_draws) and (n_draws == n_draws[0]).all() and (store.size == store.size[0]).all():
+        return _shuffled_alike(store, device, int(n_draws[0]), seed, round)
     lengths, start = passes(store, n_draws, sampling)
     row = np.repeat(np.arange(len(lengths)), lengths)
     place, size = np.arange(len(row)) - start[row], store.size[row]
@@ -42,3 +44,12 @@ def passes(store: Store, n_draws: Ints, sampling: str) -> tuple[Ints, Ints]:
     """(draws made for every row, where they start): whole passes over its store, unless it is drawn from at random."""
     lengths = n_draws if sampling == "replace" else -(-n_draws // store.size) * store.size
     return lengths, lengths.cumsum() - lengths
+
+
+def _shuffled_alike(store: Store, device: Ints, n_draws: int, seed: int, round: int) -> tuple[Ints, Ints]:
+    """The same draws in a third of the time, if all rows hold and draw equally many."""
+    n_rows, size = len(device), int(store.size[0])
+    n_passes = -(-n_draws // size)
+    drawn = uniforms(seed, round, "batches", device[:, None], np.arange(n_passes * size))
+    position = drawn.reshape(n_rows, n_passes, size).argsort(axis=2).reshape(n_rows, -1)
+    return store.items[np.arange(n_rows)[:, None], position].reshape(-1), np.arange(n_rows) * (n_passes * size)

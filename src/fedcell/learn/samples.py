@@ -50,6 +50,12 @@ class Samples:
         """x of all samples, one after another; images lie channels-last on a GPU."""
         return self._rows
 
+    @cached_property
+    def flat(self) -> Tensor | None:
+        """All of x as they lie, `[n_samples, n_in]` in the order of channels, rows and columns; None: they do not."""
+        lies = type(self) is Samples and self._rows.is_cpu and self._rows.dtype == torch.float32
+        return self._rows.view(len(self), -1) if lies and not self.y.is_floating_point() and self.y.dim() == 1 else None
+
     def take(self, index: Ints | Tensor) -> tuple[Tensor, Tensor]:
         """(x, y) of the samples at a flat index array; images come as channels-last views."""
         at = torch.as_tensor(index, device=self._rows.device)

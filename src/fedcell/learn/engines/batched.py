@@ -2,7 +2,8 @@
 
 Wins by far for small models on a CPU and for any dense model on a GPU. The weights of a chunk are
 views into its rows of the result; a layer moves as soon as its gradient is known, and clients that
-have done their steps drop out of the batch.
+have done their steps drop out of the batch. On a CPU with a compiler, small batches of plain SGD have
+a kernel that does all steps of a client (`cpu.dense_clients`).
 """
 
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from ...types import Ints
 from ..architecture import Architecture
 from ..work import Work
 from .common import Batch, Batches, Job
+from .cpu import dense_clients
 from .cpu.products import product, subtract_product
 from .gpu.chunks import in_chunks
 from .gpu.cuda_graphs import Kernel, train_rows
@@ -28,6 +30,8 @@ from .update import Rule, Terms, direction, move
 
 CHUNK_BYTES = 2 << 20  # weights of a chunk on a CPU: little memory, and larger chunks were not faster
 MOST_ROWS = 128
+TOGETHER = "all devices of a chunk in one product per layer"
+ONE_BY_ONE = "all steps of a device in one compiled kernel"
 
 Views = list[tuple[Tensor, Tensor | None]]  # kernel and bias of every layer, for several clients
 
@@ -79,14 +83,23 @@ def train(job: Job, workers: int = 0) -> None:
     if job.device.type != "cpu":
         whole = kernels("softmax_regression", job.device) if len(layers) == 1 else None
         if whole and whole.serves(job, layers[0].n_out):
+            _tell(job, ONE_BY_ONE)
             return whole.train(job, order, layers[0].n_out, layers[0].weight, layers[0].bias)
-        batches = batches_of(job)
-        in_chunks(job, order, lambda rows: train_rows(job, lambda: kernel(layers), batches, rows))
-        return
+        _tell(job, TOGETHER)
+        drawn = batches_of(job)
+        return in_chunks(job, order, lambda rows: train_rows(job, lambda: kernel(layers), drawn, rows))
     batches, size = Batches(job), rows_per_chunk(job.architecture)
+    if dense_clients.wins(job, layers, batches):
+        _tell(job, ONE_BY_ONE)
+        return dense_clients.train(job, layers, batches, workers)
+    _tell(job, TOGETHER)
     parts = [order[first : first + size] for first in range(0, len(order), size)]
 
     for_each(lambda rows: _train_chunk(job, layers, batches, rows), parts, workers)
+
+
+def _tell(job: Job, how: str) -> None:
+    job.replays.trained_by[f"batched: a chain of dense layers, {how}"] = None
 
 
 def kernel(layers: list[DenseLayer]) -> Kernel:

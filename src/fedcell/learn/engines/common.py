@@ -91,6 +91,11 @@ class Batches:
         """Whether batches hold distinct inputs, so that their sizes differ."""
         return self._inputs is not None
 
+    @property
+    def flat(self) -> tuple[Ints, Ints]:
+        """(all draws one behind the other, where those of each row begin), unless every step takes the whole store."""
+        return self._flat, self._start
+
     def of_row(self, row: int, n_steps: int) -> Ints:
         """Indices of all steps of one row, `[n_steps * batch]`, or of its one full batch `[size]`."""
         if self.full:

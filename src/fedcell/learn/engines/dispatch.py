@@ -9,7 +9,6 @@ from .gpu import vmap
 WORDS = {
     "rule": "a rule of the method's own trains the module, one device after another",
     "debug": "debug: autograd and a copy of the module, one device after another",
-    "batched": "batched: a chain of dense layers, all devices of a chunk in one product per layer",
     "vmap": "vmap: all devices of a chunk at once",
 }
 
@@ -34,7 +33,7 @@ def train_with(engine: str, job: Job, workers: int) -> None:
     A rule of one's own is an engine by itself, whatever the name.
     """
     if (told := WORDS.get("rule" if job.work.rule is not None else engine)) is not None:
-        job.replays.trained_by[told] = None  # `sequential` has more than one way, and tells itself
+        job.replays.trained_by[told] = None  # `batched` and `sequential` have more than one way, and tell it themselves
     if job.work.rule is not None:
         own_rule.train(job, job.work.rule)
     elif engine == "debug":

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from ....machine import one_thread
 from ..common import Batches, Job
 from ..gpu.objectives import signature
 from .autograd import AutogradClient
@@ -107,7 +108,7 @@ def _traced(job: Job, layout: RowLayout, batches: Batches) -> Traced | str:
     )
     client = AutogradClient(job, layout)
     point = layout.pack(job.points[:1].clone())[0]
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), one_thread():  # with several, some kernels of PyTorch crash on odd images
         try:
             trace = _trace(job, client, point, first)
             traced = Traced(trace, _chosen(job), [])

@@ -105,6 +105,23 @@ static void some_outer(int n, const float *x, long x_row, long x_step, const flo
     }
 }
 
+// The same for n numbers and all output channels.
+template <int L>
+static void outers(const float *x, long x_row, long x_step, const float *sent, long height, long width, long n, long n_out,
+                   float *found) {
+    for (long o = 0; o < n_out;) {
+        int V = (n_out - o) / L >= 2 ? 2 : 1;
+        long most = ACCUMULATORS / V < 16 ? ACCUMULATORS / V : 16, n_blocks = (n + most - 1) / most;
+        for (long block = 0; block < n_blocks; block++) {
+            long j = block * n / n_blocks, size = (block + 1) * n / n_blocks - j;
+            float *into = found + j * n_out + o;
+            if (V == 2) some_outer<L, 2>(size, x + j, x_row, x_step, sent + o, height, width, n_out, into);
+            else some_outer<L, 1>(size, x + j, x_row, x_step, sent + o, height, width, n_out, into);
+        }
+        o += V * L;
+    }
+}
+
 // The image with a border of zeros, which the buffer already has.
 static const float *padded(const float *x, float *room, long height, long width, long channels, long top, long left,
                            long row) {
@@ -204,20 +221,7 @@ static void by_weight(const Shape &s, const float *x, const float *sent, float *
             long per_row = s.wide * s.n_in / together;
             const float *corner = image + t / per_row * s.gap_h * row + t % per_row * s.gap_w * s.n_in;
             float *into = packed + t * together * s.n_out;
-            for (long o = 0; o < s.n_out;) {
-                int V = (s.n_out - o) / L >= 2 ? 2 : 1;
-                long most = ACCUMULATORS / V < 16 ? ACCUMULATORS / V : 16, n_blocks = (together + most - 1) / most;
-                for (long block = 0; block < n_blocks; block++) {
-                    long j = block * together / n_blocks, size = (block + 1) * together / n_blocks - j;
-                    if (V == 2)
-                        some_outer<L, 2>(size, corner + j, s.down * row, s.right * s.n_in, back + o, s.out_height,
-                                         s.out_width, s.n_out, into + j * s.n_out + o);
-                    else
-                        some_outer<L, 1>(size, corner + j, s.down * row, s.right * s.n_in, back + o, s.out_height,
-                                         s.out_width, s.n_out, into + j * s.n_out + o);
-                }
-                o += V * L;
-            }
+            outers<L>(corner, s.down * row, s.right * s.n_in, back, s.out_height, s.out_width, together, s.n_out, into);
         }
     }
     for (long t = 0; t < s.high * s.wide; t++)

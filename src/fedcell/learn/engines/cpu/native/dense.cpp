@@ -1,4 +1,5 @@
-// Dense layers for small batches, called by ../small_batch.py: the weights are read as seldom as can be.
+// Dense layers for small batches, called by ../small_batch.py, and all steps of clients whose network is a chain of them,
+// called by ../dense_clients.py: the weights are read as seldom as can be.
 //
 // x is [n, n_in], weights are [n_out, n_in], what is sent back is [n, n_out]. Samples are taken in groups of up to GROUP,
 // whose sums stay in the registers.
@@ -115,6 +116,54 @@ static void by_weight(long n_in, long n_out, const float *sent, const float *x, 
     for (; o < n_out; o++) outers<B, 1>(sent + o, x, w + o * n_in, n_in, n_out, keep, rate);
 }
 
+static void rectify(long n, float *x) {
+    for (long k = 0; k < n; k++) x[k] = x[k] < 0 ? 0 : x[k];
+}
+
+static void rectify_back(long n, float *sent, const float *out) {
+    for (long k = 0; k < n; k++) sent[k] = out[k] <= 0 ? 0 : sent[k];
+}
+
+// found = (softmax - label) / n
+static void error(long n, long n_classes, const float *scores, const long *labels, float *found) {
+    for (long b = 0; b < n; b++, scores += n_classes, found += n_classes) {
+        float most = scores[0], sum = 0;
+        for (long c = 1; c < n_classes; c++) most = scores[c] > most ? scores[c] : most;
+        for (long c = 0; c < n_classes; c++) sum += found[c] = std::exp(scores[c] - most);
+        for (long c = 0; c < n_classes; c++) found[c] = (found[c] / sum - (c == labels[b])) / n;
+    }
+}
+
+struct Layer {  // as Python gives it: its sizes, where its weights and its bias lie in a row (-1: none), and what follows
+    long n_in, n_out, weight, bias, relu;
+};
+
+// One step of a chain on n samples: room holds them, then the outputs of every layer and two gradients by outputs.
+static void step(const Layer *layers, long n_layers, long n, const long *labels, float *w, float rate, float *room, float *sent,
+                 float *back) {
+    const float *x = room;
+    for (const Layer *l = layers; l < layers + n_layers; l++) {
+        float *y = (float *)x + n * l->n_in, *bias = l->bias < 0 ? 0 : w + l->bias;
+        GROUPS(n, forward<B>(l->n_in, l->n_out, x + first * l->n_in, w + l->weight, bias, y + first * l->n_out))
+        if (l->relu) rectify(n * l->n_out, y);
+        x = y;
+    }
+    error(n, layers[n_layers - 1].n_out, x, labels, sent);
+    for (const Layer *l = layers + n_layers - 1; l >= layers; l--) {
+        x -= n * l->n_in;
+        if (l > layers) {  // before the weights move
+            GROUPS(n, by_input<B>(l->n_in, l->n_out, sent + first * l->n_out, w + l->weight, back + first * l->n_in))
+            if (l[-1].relu) rectify_back(n * l->n_in, back, x);
+        }
+        GROUPS(n, by_weight<B>(l->n_in, l->n_out, sent + first * l->n_out, x + first * l->n_in, w + l->weight, 1, -rate))
+        if (l->bias >= 0)
+            for (long b = 0; b < n; b++)
+                for (long o = 0; o < l->n_out; o++) w[l->bias + o] -= rate * sent[b * l->n_out + o];
+        float *other = sent;
+        sent = back, back = other;
+    }
+}
+
 extern "C" {
 
 // numbers: samples, n_in, n_out
@@ -141,21 +190,44 @@ void dense_by_bias(Numbers n, Pointers p) {  // sent back, found
 }
 
 void relu(Numbers n, Pointers p) {  // x, changed
-    for (long k = 0; k < n[0]; k++) p[0][k] = p[0][k] < 0 ? 0 : p[0][k];
+    rectify(n[0], p[0]);
 }
 
 void relu_back(Numbers n, Pointers p) {  // sent back, changed; output
-    for (long k = 0; k < n[0]; k++) p[0][k] = p[1][k] <= 0 ? 0 : p[0][k];
+    rectify_back(n[0], p[0], p[1]);
 }
 
 // numbers: samples, classes
-void class_error(Numbers n, Pointers p) {  // scores, labels as 64-bit integers, found: (softmax - label) / n
-    for (long b = 0; b < n[0]; b++) {
-        const float *scores = p[0] + b * n[1];
-        float *found = p[2] + b * n[1], most = scores[0], sum = 0;
-        for (long c = 1; c < n[1]; c++) most = scores[c] > most ? scores[c] : most;
-        for (long c = 0; c < n[1]; c++) sum += found[c] = std::exp(scores[c] - most);
-        for (long c = 0; c < n[1]; c++) found[c] = (found[c] / sum - (c == ((const long *)p[1])[b])) / n[0];
+void class_error(Numbers n, Pointers p) {  // scores, labels as 64-bit integers, found
+    error(n[0], n[1], p[0], (const long *)p[1], p[2]);
+}
+
+// numbers: clients, parameters, steps between points, most samples, layers, each layer
+void clients(Numbers n, Pointers p) {  // all samples, their labels, points, of_row, draws, first draws, sizes, steps, rows,
+                                       // out, room for numbers, room for labels, rate
+    const long *labels = (long *)p[1], *of_row = (long *)p[3], *draws = (long *)p[4], *starts = (long *)p[5];
+    const long *sizes = (long *)p[6], *steps = (long *)p[7], *rows = (long *)p[8];
+    const Layer *layers = (const Layer *)(n + 5), *last = layers + n[4] - 1;
+    long n_in = layers[0].n_in, widest = 0;
+    for (const Layer *l = layers; l <= last; l++) widest = l->n_out > widest ? l->n_out : widest;
+    float *room = p[10], *sent = room + n[3] * n_in;
+    for (const Layer *l = layers; l <= last; l++) sent += n[3] * l->n_out;
+    float *back = sent + n[3] * widest;
+    long *known = (long *)p[11];
+    for (long k = 0; k < n[0]; k++) {
+        long row = rows[k], size = sizes[row];
+        const float *start = p[2] + of_row[row] * n[2];
+        float *w = p[9] + row * n[1];
+        std::memcpy(w, start, 4 * n[1]);
+        for (long s = 0; s < steps[row]; s++) {
+            const long *drawn = draws + starts[row] + s * size;
+            for (long b = 0; b < size; b++) {
+                std::memcpy(room + b * n_in, p[0] + drawn[b] * n_in, 4 * n_in);
+                known[b] = labels[drawn[b]];
+            }
+            step(layers, n[4], size, known, w, *p[12], room, sent, back);
+        }
+        for (long i = 0; i < n[1]; i++) w[i] -= start[i];
     }
 }
 }

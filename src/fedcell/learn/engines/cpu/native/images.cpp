@@ -4,6 +4,7 @@
 #include "convolution.h"
 #include "depthwise.h"
 #include "group_norm.h"
+#include "winograd.h"
 
 #define BY_CHANNELS(channels, call)                                  \
     if ((channels) % WIDEST == 0) { const int L = WIDEST; call; }    \
@@ -24,6 +25,30 @@ void convolution_by_input(Numbers n, Pointers p) {  // sent back, weight, found,
 void convolution_by_weight(Numbers n, Pointers p) {  // x, sent back, found, bias or null, packed, room or null
     const Shape &s = *(const Shape *)n;
     BY_CHANNELS(s.n_out, by_weight<L>(s, p[0], p[1], p[2], p[3], p[4], p[5]))
+}
+
+// After the shape comes how many tiles are worked on at a time; pointers end with room for these, 16 numbers for each
+// channel that goes in or comes out.
+static Images read(const Shape &s, long block) {
+    return {s.n, s.height, s.width, s.n_in, s.out_height, s.out_width, s.n_out, s.room_width, s.top, s.left, block};
+}
+
+void winograd(Numbers n, Pointers p) {  // as for convolutions, with 16 numbers of the packed weights for 9, and room
+    const Shape &s = *(const Shape *)n;
+    BY_CHANNELS(s.n_in | s.n_out, kernel_in<L>(s, p[1], false, p[4]);
+                winograd_images<L>(read(s, n[23]), p[0], p[4], p[2], p[3], p[5], p[6]))
+}
+
+void winograd_by_input(Numbers n, Pointers p) {
+    const Shape &s = *(const Shape *)n;
+    const Images back = {s.n, s.out_height, s.out_width, s.n_out, s.height, s.width, s.n_in, s.room_width, s.top, s.left, n[23]};
+    BY_CHANNELS(s.n_in | s.n_out, kernel_in<L>(s, p[1], true, p[3]);
+                winograd_images<L>(back, p[0], p[3], 0, p[2], p[4], p[5]))
+}
+
+void winograd_by_weight(Numbers n, Pointers p) {
+    const Shape &s = *(const Shape *)n;
+    BY_CHANNELS(s.n_in | s.n_out, winograd_kernel<L>(read(s, n[23]), s, p[0], p[1], p[2], p[3], p[4], p[5], p[6]))
 }
 
 void depthwise(Numbers n, Pointers p) {  // as for convolutions
@@ -48,5 +73,19 @@ void group_norm(Numbers n, Pointers p) {  // eps, x, gamma, beta, y, mean, rstd
 
 void group_norm_by_input(Numbers n, Pointers p) {  // sent, x, mean, rstd, gamma, output or null, found, by gamma, by beta
     BY_CHANNELS(n[2], group_norm_backward<L>(n[0], n[1], n[2], n[3], p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8]))
+}
+
+// numbers: images, height, width, channels, steps between neighbours of what is sent back, along the same axes
+void relu_by_input(Numbers n, Pointers p) {  // sent back, in any order; output; found
+    float row[MOST_CHANNELS];
+    long channels = n[3], step = n[7];
+    for (long i = 0, at = 0; i < n[0]; i++)
+        for (long h = 0; h < n[1]; h++)
+            for (long w = 0; w < n[2]; w++, at += channels) {
+                const float *sent = p[0] + i * n[4] + h * n[5] + w * n[6], *out = p[1] + at;
+                float *found = p[2] + at;
+                for (long c = 0; c < channels; c++) row[c] = sent[c * step];  // by itself: a choice of it would branch
+                for (long c = 0; c < channels; c++) found[c] = out[c] <= 0 ? 0 : row[c];
+            }
 }
 }

@@ -11,6 +11,10 @@ from . import IMAGES, Native, library
 
 HALF = 8  # channels in the vectors that every kernel can work on
 MOST_CHANNELS, MOST_TAPS = 4096, 128
+WINOGRAD = "winograd"
+LEAST_CHANNELS, LEAST_SIDE = 16, 4  # of images from which on fewer products are worth turning tiles around
+TILED, LEAST_TILES = 1024, 8  # tiles times channels that are worked on at a time: they stay in the cache
+How = tuple[Any, Any, Any]  # stride, padding and dilation of a convolution
 Lowered = list[Any]  # calls, of PyTorch or native
 
 
@@ -37,44 +41,57 @@ def is_images(*tensors: Tensor) -> bool:
 
 def _convolution(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
     x, weight, bias, stride, padding, dilation, transposed, _, groups = args
-    y, kind = outs[0], _kind(x, weight, transposed, groups)
+    how = stride, padding, dilation
+    y, kind = outs[0], _kind(x, weight, how, transposed, groups)
     if not kind or y is None or not is_images(y):
         return None
-    numbers, room = _shape(x, weight, y, stride, padding, dilation)
-    return [Native(IMAGES, kind, numbers, x, weight, bias, y, _packed(weight), room)]
+    numbers, rooms = _laid_out(kind, x, weight, y, how, back=False)
+    return [Native(IMAGES, kind, numbers, x, weight, bias, y, *rooms)]
 
 
 def _convolution_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
     sent, x, weight, _, stride, padding, dilation, transposed, _, groups, wanted = args
+    how = stride, padding, dilation
     by_input, by_weight, by_bias = (out if want else None for out, want in zip(outs, wanted, strict=True))
-    kind = _kind(x, weight, transposed, groups)
+    kind = _kind(x, weight, how, transposed, groups)
     if not kind or not is_images(sent) or (by_input is not None and not is_images(by_input)):
         return None
     calls: Lowered = []
     if by_weight is not None:
-        numbers, room = _shape(x, by_weight, sent, stride, padding, dilation)
-        tensors = x, sent, by_weight, by_bias, _packed(weight), room
-        calls.append(Native(IMAGES, f"{kind}_by_weight", numbers, *tensors))
+        own = _kind(x, by_weight, how, transposed, groups)  # it may lie otherwise than the weight
+        numbers, rooms = _laid_out(own, x, by_weight, sent, how, back=False)
+        calls.append(Native(IMAGES, f"{own}_by_weight", numbers, x, sent, by_weight, by_bias, *rooms))
     elif by_bias is not None:
         return None
     if by_input is not None:
-        numbers, room = _shape_back(x, weight, sent, stride, padding, dilation)
-        calls.append(Native(IMAGES, f"{kind}_by_input", numbers, sent, weight, by_input, _packed(weight), room))
+        numbers, rooms = _laid_out(kind, x, weight, sent, how, back=True)
+        calls.append(Native(IMAGES, f"{kind}_by_input", numbers, sent, weight, by_input, *rooms))
     return calls
 
 
-def _kind(x: Tensor, weight: Tensor, transposed: bool, groups: int) -> str:
-    """Which kernels there are for a convolution of images that lie well: dense ones, depthwise ones, or none."""
+def _kind(x: Tensor, weight: Tensor, how: How, transposed: bool, groups: int) -> str:
+    """Which kernels there are for a convolution of images that lie well, the quickest; empty: none."""
+    stride, padding, dilation = how
     fits = x.dim() == 4 and x.dtype == torch.float32 and x.permute(0, 2, 3, 1).is_contiguous()
     if not fits or transposed or weight.shape[2] * weight.shape[3] > MOST_TAPS:
         return ""
-    if groups == 1:
-        return "convolution"
-    return "depthwise" if groups == x.shape[1] == weight.shape[0] and is_images(x) else ""
+    if groups > 1:
+        return "depthwise" if groups == x.shape[1] == weight.shape[0] and is_images(x) else ""
+    simple = (*weight.shape[2:], *stride, *dilation) == (3, 3, 1, 1, 1, 1) and max(padding) <= 2 and is_images(x)
+    simple = simple and weight.stride(1) == 1
+    sides = [x.shape[axis] + 2 * padding[axis - 2] - 2 for axis in (2, 3)]
+    worth = min(weight.shape[:2]) >= LEAST_CHANNELS and min(*sides, *x.shape[2:]) >= LEAST_SIDE
+    return WINOGRAD if simple and worth else "convolution"
 
 
-def _packed(weight: Tensor) -> Tensor:
-    return torch.zeros(weight.numel())
+def _laid_out(
+    kind: str, x: Tensor, weight: Tensor, y: Tensor, how: How, back: bool
+) -> tuple[list[int], tuple[Tensor | None, ...]]:
+    """The numbers of a kernel, and room for packed weights, for an image with its padding, and for tiles."""
+    if kind == WINOGRAD:
+        return _tiled(x, weight, y, how[1], back)
+    numbers, room = (_shape_back if back else _shape)(x, weight, y, *how)
+    return numbers, (torch.zeros(weight.numel()), room)
 
 
 def _numbers(x: Tensor, weight: Tensor, y: Tensor, stride: Any, padding: Any, dilation: Any) -> list[int]:
@@ -115,7 +132,18 @@ def _shape_back(
     return [*_numbers(x, weight, sent, stride, padding, dilation), high, wide, *before], room
 
 
-# ---------------------------------------------------------------- norms
+def _tiled(x: Tensor, weight: Tensor, y: Tensor, padding: Any, back: bool) -> tuple[list[int], tuple[Tensor, ...]]:
+    """The numbers of a kernel that works on tiles of 2 x 2 outputs, and its rooms: weights, an image, some tiles."""
+    read, made = (y, x) if back else (x, y)
+    high, wide = (2 * -(-made.shape[axis] // 2) + 2 for axis in (2, 3))
+    before = [2 - one for one in padding] if back else [*padding]
+    block = max(TILED // (x.shape[1] + y.shape[1]), LEAST_TILES)
+    sizes = 16 * weight.shape[0] * weight.shape[1], high * wide * read.shape[1], 16 * block * (x.shape[1] + y.shape[1])
+    numbers = [*_numbers(x, weight, y, (1, 1), padding, (1, 1)), high, wide, *before, block]
+    return numbers, tuple(torch.zeros(size) for size in sizes)
+
+
+# ---------------------------------------------------------------- norms and ReLUs
 
 
 def _group_norm(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
@@ -137,9 +165,22 @@ def _group_norm_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lo
     return [Native(IMAGES, "group_norm_by_input", [n, pixels, channels, groups], *tensors)]
 
 
+def _relu_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
+    sent, out, threshold = args
+    found = outs[0]
+    if threshold or found is None or not is_images(out, found) or sent.dtype != torch.float32:
+        return None
+    if is_images(sent):
+        return None  # PyTorch is quick if everything lies alike
+    n, channels, height, width = out.shape
+    numbers = [n, height, width, channels, *(sent.stride(axis) for axis in (0, 2, 3, 1))]
+    return [Native(IMAGES, "relu_by_input", numbers, sent, out, found)]
+
+
 RULES: dict[Any, Callable[[tuple[Any, ...], list[Tensor | None]], Lowered | None]] = {
     aten.convolution.default: _convolution,
     aten.convolution_backward.default: _convolution_backward,
+    aten.threshold_backward.default: _relu_backward,
     aten.native_group_norm.default: _group_norm,
     aten.native_group_norm_backward.default: _group_norm_backward,
 }
