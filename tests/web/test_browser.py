@@ -37,7 +37,8 @@ def chromium():
         return installed(), "no Chromium here, and it takes root and apt-get to install it: apt-get install chromium"
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     quiet = {"capture_output": True, "text": True, "timeout": 600, "env": environment}
-    install = ["apt-get", "install", "-y", "--no-install-recommends", "chromium"]
+    patient = ["-o", "DPkg::Lock::Timeout=500"]  # another process of the suite may be at it
+    install = ["apt-get", *patient, "install", "-y", "--no-install-recommends", "chromium"]
     done = subprocess.run(install, **quiet)
     if done.returncode:
         subprocess.run(["apt-get", "update"], **quiet)
