@@ -50,6 +50,19 @@ def test_the_pages_of_few_devices_are_as_they_were():
     assert nothing(100, 2 * 10**6).height == 1
 
 
+@pytest.mark.parametrize("page_bytes", [1, 3 * 40, 4 * 2**20])
+def test_sums_do_not_depend_on_the_pages(monkeypatch, page_bytes):
+    """Large models have one row to a page."""
+    monkeypatch.setattr(contributions, "PAGE_BYTES", page_bytes)
+    device = np.array([0, 2, 3, 6])
+    rows = torch.randn(4, 10, generator=torch.Generator().manual_seed(1))
+    kept = remember(nothing(7, 10), device, rows, steps(device), np.ones(4))
+    assert kept.height == max(1, page_bytes // 40)
+    weights = np.random.default_rng(1).random(7)
+    expected = (torch.from_numpy(weights[device])[:, None] * rows).sum(dim=0)
+    torch.testing.assert_close(weighted_sum(kept, weights, rows[0]), expected.float())
+
+
 def test_many_pages_in_files_hold_no_open_files(monkeypatch):
     monkeypatch.setattr(contributions, "MANY_BYTES", 0)
     monkeypatch.setattr(contributions, "SMALL_BYTES", 2 * memory.mmap.PAGESIZE)
