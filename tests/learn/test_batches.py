@@ -1,6 +1,7 @@
 """Mini-batches: fair, repeatable, and the same whoever else trains."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -58,3 +59,11 @@ def test_rounds_and_seeds_differ():
 def test_first_place_is_uniform():
     first = [rows([8], [1], round=round)[0][0] for round in range(4000)]
     assert np.abs(np.bincount(first, minlength=8) / 4000 - 1 / 8).max() < 0.03
+
+
+@pytest.mark.parametrize(("size", "draws"), [(0, 0), (0, 2), (3, 0)])
+@pytest.mark.filterwarnings("ignore:divide by zero")
+def test_if_all_hold_or_draw_nothing_there_is_nothing(size, draws):
+    store = Store(np.zeros((2, 3), dtype=np.int64), np.full(2, size))
+    flat, start = draw_batches(store, np.arange(2), np.full(2, draws), "shuffle", 1, 0)
+    assert (len(flat), start.tolist()) == (0, [0, 0])

@@ -86,6 +86,12 @@ def test_who_trains_beside_a_client_makes_no_difference(workers, monkeypatch):
         assert torch.equal(moved(made, work(rows), start(made, rows))[0], together[row])
 
 
+def test_clients_without_steps_stay_where_they_are():
+    made = learner()
+    found = made.train(start(made), work(steps=np.zeros(N_ROWS, dtype=np.int64))).delta
+    assert torch.equal(found, torch.zeros_like(found))
+
+
 def test_a_client_that_diverges_is_seen():
     made = learner("deep")
     assert not moved(made, work(lr=1e30)).isfinite().all()

@@ -22,7 +22,8 @@ def draw_batches(store: Store, device: Ints, n_draws: Ints, sampling: str, seed:
     Returns:
         (flat, start): row `k` draws `flat[start[k] : start[k] + n_draws[k]]`.
     """
-    if sampling == "shuffle" and len(n_draws) and (n_draws == n_draws[0]).all() and (store.size == store.size[0]).all():
+    alike = [len(values) and values[0] > 0 and (values == values[0]).all() for values in (n_draws, store.size)]
+    if sampling == "shuffle" and all(alike):
         return _shuffled_alike(store, device, int(n_draws[0]), seed, round)
     lengths, start = passes(store, n_draws, sampling)
     row = np.repeat(np.arange(len(lengths)), lengths)

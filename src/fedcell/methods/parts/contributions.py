@@ -122,14 +122,14 @@ def row_of(kept: Contributions, device: int) -> Tensor | None:
 
 def weighted_sum(kept: Contributions, weights: Floats, like: Tensor) -> Tensor:
     """`sum_u weights[u] * row[u]` over the devices heard, `[n_params]`, made where `like` lies."""
-    heard = torch.from_numpy(np.where(kept.seen, weights, 0.0).astype(np.float32))
-    alone, heard = heard.tolist() if kept.height == 1 else None, heard.to(like.device)
-    total = torch.zeros_like(like)
+    shares, total = np.where(kept.seen, weights, 0.0).astype(np.float32), torch.zeros_like(like)
+    if kept.height == 1:  # a product with one column takes a GPU ten times as long as adding it up
+        for number, page in _written(kept):
+            total.add_(page[0], alpha=float(shares[number]))
+        return total
+    heard = torch.from_numpy(shares).to(like.device)
     for number, page in _written(kept):
-        if alone:  # a product with one column takes a GPU ten times as long as adding it up
-            total.add_(page[0], alpha=alone[number])
-        else:
-            total.addmv_(page.T, heard[number * kept.height :][: len(page)])
+        total.addmv_(page.T, heard[number * kept.height :][: len(page)])
     return total
 
 

@@ -42,7 +42,7 @@ def train(job: Job, layers: "list[DenseLayer]", batches: Batches, workers: int) 
     """Fill `job.out` with what every row's training moved."""
     order = np.argsort(-job.work.steps, kind="stable")
     per_row = int(job.work.steps.max()) * job.work.batch_size * job.architecture.n_params
-    size = max(HANDED // per_row, 1)
+    size = max(HANDED // max(per_row, 1), 1)
     parts = [order[first : first + size] for first in range(0, len(order), size)]
     if len(parts) == 1:  # no thread has to be told that kernels of PyTorch have none of their own
         _call(job, layers, batches, order)()
