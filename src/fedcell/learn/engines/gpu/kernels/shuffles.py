@@ -51,9 +51,9 @@ def _shuffle(items, about, out, n_rows, most, batch: tl.constexpr, tile_held: tl
 
 
 def fits(work: Work) -> bool:
-    """Whether the stores of some work are small enough, and passes over them few enough."""
-    most = int(work.store.size.max(initial=1))
-    return most <= MOST_HELD and work.batch_size * int(work.steps.max()) <= MOST_PASSES
+    """Whether the stores of some work are small enough, none of them empty, and passes over them few enough."""
+    size, n_draws = work.store.size, work.batch_size * int(work.steps.max())
+    return bool(size.min() > 0 and size.max() <= MOST_HELD and 0 < n_draws <= MOST_PASSES)
 
 
 def draw(work: Work, seed: int, there: torch.device) -> Tensor:
