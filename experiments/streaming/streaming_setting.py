@@ -24,7 +24,6 @@ TAIL = 20  # rounds at the end of a run that are averaged
 SCENARIOS = {"traffic": "streaming_traffic", "fashion": "streaming"}
 TITLES = {"traffic": "ISCX traffic", "fashion": "Fashion-MNIST"}
 THETAS = {"0.1": 0.1, "1/3": 1 / 3, "2/3": 2 / 3, "1": 1.0}  # the paper gives 2/3 alone
-ENGINE = {"train.engine": "sequential"}  # a full batch fills a GPU by itself, and runs side by side share it
 QUICK = {"rounds": 40, "eval_every": 2}
 LABEL_SEEDS = tuple(range(1, 11))  # of what needs no training
 STORE = "figures"  # of all files of this folder
@@ -37,7 +36,7 @@ def cases(grid: Mapping[str, Mapping[str, Any]], quick: bool) -> list[Case]:
     for data, scenario in SCENARIOS.items():
         preset = get(scenario).config
         for name, changes in grid.items():
-            config = override(preset, {**ENGINE, **changes, **(QUICK if quick else {})})
+            config = override(preset, {**changes, **(QUICK if quick else {})})
             out.append(Case(f"{data}/{name}", config, "streaming"))
     return out
 

@@ -31,7 +31,7 @@ MODES = {"float32": (False, 1e-6), "tf32": (True, 3e-3)}
 
 
 def apart(found, wanted):
-    return float((found.double() - wanted).norm() / wanted.norm())
+    return float((found.double() - wanted).norm().detach() / wanted.norm().detach())
 
 
 @pytest.mark.parametrize("mode", MODES)

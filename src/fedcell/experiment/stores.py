@@ -24,6 +24,7 @@ DEFAULTS = to_dict(Config())
 PACKED, FORMAT, VERSION = "runs.jsonl.gz", "fedcell runs", 1
 ENDING = ".runs.jsonl"
 DIGITS = 5  # significant ones
+HOW = tuple(f"config.train.{name}" for name in ("engine", "device", "workers", "shards", "gpu_gib"))  # rounding at most
 UNKNOWN = ("accuracy", "loss", "seconds", "final_accuracy", "best_accuracy")  # NaN after a run diverged; null on file
 
 
@@ -75,7 +76,7 @@ def append(store: Path, line: Row) -> None:
 
 
 def lasting(key: str) -> str:
-    """A key without the settings that have their defaults.
+    """A key without the settings that have their defaults, or that only say how a machine trains.
 
     A setting that did not exist when a run was stored had the effect of its default, so the run still counts; if it
     had another one (`option(before=...)`), the run counts for that.
@@ -84,7 +85,8 @@ def lasting(key: str) -> str:
     own, before = method_defaults(settings["method"])
     defaults = flat({"config": DEFAULTS, **own})
     given = flat(before | settings)
-    changed = {key: value for key, value in given.items() if key not in defaults or value != defaults[key]}
+    usual = defaults | {key: given[key] for key in HOW if key in given}
+    changed = {key: value for key, value in given.items() if key not in usual or value != usual[key]}
     return json.dumps([case, seed, changed], sort_keys=True)
 
 

@@ -8,6 +8,7 @@ no batched form.
 from contextlib import nullcontext
 from functools import lru_cache, partial
 from math import prod
+from typing import Any
 
 import numpy as np
 import torch
@@ -96,7 +97,7 @@ class _Beside:
 
     def __call__(self, parts: list[Tensor], x: Tensor, y: Tensor, weight: Tensor, tail: list[Tensor]) -> list[Tensor]:
         found = [torch.empty_like(part) for part in parts]
-        layout = torch.channels_last if x.dim() == 5 else torch.contiguous_format
+        layout = torch.channels_last if x.dim() == 5 and _rounds_products() else torch.contiguous_format
         for stream in self.streams:
             stream.wait_stream(torch.cuda.current_stream())
         for row in range(len(x)):
@@ -115,6 +116,12 @@ class _Beside:
         for stream in self.streams:
             torch.cuda.current_stream().wait_stream(stream)
         return found
+
+
+def _rounds_products() -> bool:
+    """Whether convolutions may round to TensorFloat-32: only then they gain by channels last, or lose a third."""
+    convolutions: Any = torch.backends.cudnn
+    return bool(convolutions.allow_tf32)
 
 
 class _Loss:
