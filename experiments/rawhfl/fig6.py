@@ -9,7 +9,7 @@ from rawhfl_ledger import EDGE_ROUNDS
 from rawhfl_plots import curves
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, finding, main
-from fedcell.experiment.judging import Measure, accuracies, area, below, inside, near, ratio, spread
+from fedcell.experiment.judging import Measure, accuracies, area, below, inside, more, near, spread, times
 from fedcell.experiment.plots import dress, panels
 from fedcell.types import Floats
 
@@ -128,8 +128,8 @@ def _smoother(rows: list[Row], stays: list[str]) -> Finding:
 
 
 def _shaky(rows: list[Row]) -> Finding:
-    times = ratio(rows, *(setting.key("0.7", f"rawhfl Z={z}") for z in (2, 6)), roughness)
-    parts = [inside("more than Z = 6", times, low=1.0), inside("twice Z = 6", times, low=2.0)]
+    keys = [setting.key("0.7", f"rawhfl Z={z}") for z in (2, 6)]
+    parts = [more(rows, *keys, roughness, "more than Z = 6"), times(rows, *keys, 2.0, roughness, "twice Z = 6")]
     return finding("shaky", parts, _told(rows, "0.7", roughness), f"mean change after round {LATE}, Z = 2 over Z = 6")
 
 

@@ -35,7 +35,7 @@ from fedcell.data.video import (
     transition_matrix,
 )
 from fedcell.experiment import Case, Row, judging
-from fedcell.experiment.judging import Measure, Part, inside, ratio, spread
+from fedcell.experiment.judging import Measure, Part, spread
 from fedcell.options import override
 from fedcell.scenarios import get
 from fedcell.types import Floats
@@ -184,7 +184,7 @@ def not_behind(rows: Sequence[Row], stay: str, high: str, low: str) -> Part:
 
 def far(rows: Sequence[Row], stay: str, high: str, low: str, value: Measure = final) -> Part:
     """One entry is `FAR` times as accurate as another."""
-    return inside(named(high, ">>", low), ratio(rows, key(stay, high), key(stay, low), value), low=FAR)
+    return judging.times(rows, key(stay, high), key(stay, low), FAR, value, named(high, ">>", low))
 
 
 # ---------------------------------------------------------------- ceilings

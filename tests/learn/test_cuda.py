@@ -115,6 +115,7 @@ def test_large_cohorts_are_added_up_in_blocks(monkeypatch):
     work = Work(np.arange(50), store, np.full(50, 3), lr=0.05, batch_size=16, round=0)
     rows, chosen = train(one, work), np.arange(50) % 3 > 0
     monkeypatch.setattr(deferred, "GPU_BLOCK_BYTES", 4 * one.n_params * 20)
+    one = learner("cnn", "cuda")  # which asks for its room once
     updates = one.train(Start(one.initial()[None], np.zeros(50, dtype=np.int64)), work)
     assert is_deferred(updates.rows)
     weights = np.linspace(0.1, 1, chosen.sum())
@@ -136,4 +137,5 @@ def test_a_learner_that_is_gone_leaves_no_memory_behind():
     gc.collect()
     before = torch.cuda.memory_allocated()
     rounds()
+    gc.collect()
     assert torch.cuda.memory_allocated() == before

@@ -171,6 +171,12 @@ def more(rows: Sequence[Row], high: str, low: str, value: Measure, name: str = "
     return ahead(rows, high, low, value, None, name)
 
 
+def times(rows: Sequence[Row], high: str, low: str, factor: float, value: Measure, name: str = "") -> Part:
+    """One case has more than `factor` times as much of something as another, which may have none."""
+    apart = gap(rows, high, low, value, lambda row: factor * value(row))
+    return inside(name or f"{high} > {factor:g} x {low}", apart, low=0.0)
+
+
 def below(rows: Sequence[Row], low: str, high: str, value: Measure, name: str = "") -> Part:
     """One case has less of something than another: staleness, age, loss, cost."""
     return ahead(rows, high, low, value, None, name or f"{low} < {high}")

@@ -36,7 +36,7 @@ class Gradients(Protocol):
 class Kernel(NamedTuple):
     """What an engine knows about a network: how its parameters lie, and their gradients."""
 
-    split: Callable[[Tensor], list[Tensor]]  # [n_rows, n_params] -> parameters, each [n_rows, ...] and contiguous
+    split: Callable[[Tensor], list[Tensor]]  # [n_rows, n_params] -> parameters, each [n_rows, ...]
     gradients: "Gradients"  # of the weighted loss of each row
     move: Callable[[list[Tensor], Tensor, Tensor, Tensor], None] | None = None  # subtract them from the parameters
     grain: int | None = None  # rows by which the steps of a cohort may differ; None: a quarter of it
@@ -137,7 +137,7 @@ class Cohort:
 
         n_rows = shape.n_rows
         self.start = kernel.split(room(1 if shape.together else n_rows, job.architecture.n_params))
-        self.weights = [room(n_rows, *part.shape[1:]) for part in self.start]
+        self.weights = [_rows_like(part, n_rows) for part in self.start]
         self.memory = shape.rule.memory(self.weights)
         shift = [part.clone() for part in self.weights] if shape.shifted else []
         mask = [part.clone() for part in self.weights] if shape.masked else []
@@ -269,6 +269,12 @@ def _bring(room: Tensor, values: NDArray[Any] | Tensor) -> None:
     """Copy values into the corner of a room; the rest is zero."""
     room.zero_()
     room[tuple(slice(0, n) for n in values.shape)] = torch.as_tensor(values).to(room)
+
+
+def _rows_like(part: Tensor, n: int) -> Tensor:
+    """Zeros for so many rows, each of which lies as those of `part` do."""
+    row = part[0]
+    return part.new_zeros(n * row.numel()).as_strided((n, *row.shape), (row.numel(), *row.stride()))
 
 
 def _up(n: int) -> int:

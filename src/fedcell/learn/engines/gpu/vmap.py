@@ -63,7 +63,7 @@ def _operations(architecture: Architecture, shape: tuple[int, ...]) -> float:
 def _kernel(job: Job, alone: bool) -> Kernel:
     module, objective = job.architecture.replica(job.device), job.work.objective
     held = Held(objective) if isinstance(objective, partial) and signature(objective) is not None else None
-    split = partial(_split, job.architecture)
+    split = partial(_split, job.architecture, alone and _rounds_products())
     padded = job.work.batch_size == 0
     loss = _Loss(module, held or objective or cross_entropy, job.architecture, padded)
     if alone:
@@ -160,7 +160,11 @@ class _WithObjective(nn.Module):
         return loss, tuple(getattr(owner, name).detach() for owner, name in self._moved)
 
 
-def _split(architecture: Architecture, rows: Tensor) -> list[Tensor]:
-    """Each parameter as a contiguous `[n_rows, *shape]` tensor: vmap is slow over slices of one vector."""
+def _split(architecture: Architecture, last: bool, rows: Tensor) -> list[Tensor]:
+    """Each parameter as a `[n_rows, *shape]` tensor by itself: vmap is slow over slices of one vector.
+
+    Filters lie with channels `last` if asked, so that no step has to turn them.
+    """
     parts = torch.split(rows, [prod(shape) for shape in architecture.shapes], dim=1)
-    return [part.reshape(-1, *shape) for part, shape in zip(parts, architecture.shapes, strict=True)]
+    found = [part.reshape(-1, *shape) for part, shape in zip(parts, architecture.shapes, strict=True)]
+    return [part.movedim(2, -1).contiguous().movedim(-1, 2) if last and part.dim() == 5 else part for part in found]
