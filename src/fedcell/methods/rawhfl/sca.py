@@ -1,7 +1,7 @@
 """RawHFL's Algorithm 2: the allocation by successive linear programs, as printed and with a step limit.
 
 From full clock and power with the best choice there, solve the problem linearised at the present point
-(`rawhfl_program`), move, repeat; then round.
+(`program.program`), move, repeat; then round.
 
 Deviation: literally iterated, the first program returns `f = 0` or `P = 0`, since tangents promise that slower stays in
 time for ever; the next tangent then divides by 0. With a step limit a program may move clock and power by a share

@@ -76,13 +76,6 @@ def compute_joule(client: Client, steps: Ints | Floats | float, cpu_hz: Floats) 
     return cost.compute_joule(client.cycles_per_step * steps, cpu_hz, client.capacitance)
 
 
-def objective(client: Client, steps: Ints, cpu_hz: Floats, power_watt: Floats, epsilon: float) -> Floats:
-    """What is maximised. Reference: osafl, Eq. (5)"""
-    computing = steps / (client.capacitance * client.cycles_per_step * cpu_hz**2)
-    sending = rate.rate_bps(client.bandwidth_hz, client.snr_per_watt * power_watt) / power_watt
-    return np.asarray(epsilon * computing + (1 - epsilon) * sending)
-
-
 # ---------------------------------------------------------------- one variable given the other two
 
 
