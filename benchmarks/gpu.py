@@ -75,7 +75,7 @@ def played(learner: Learner, start: Start, work: Work) -> torch.Tensor:
 def timed(learner: Learner, start: Start, work: Work, rounds: int, graphs: bool) -> tuple[float, torch.Tensor]:
     """(median seconds of a round, its mean update); graphs come with the second round.
 
-    Fewer than `rounds` are played where `ENOUGH_S` is over before.
+    Fewer than `rounds` are played if `ENOUGH_S` is over before.
     """
     warm = 2 if graphs else 1
     record = Cohort._record

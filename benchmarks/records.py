@@ -55,7 +55,7 @@ def measure(folder: Path, n_runs: int, n_rounds: int) -> None:
 
 
 def comparison() -> list[str]:
-    """The flags to compare with, where there is such a command."""
+    """The flags to compare with, if there is such a command."""
     listed = subprocess.run([sys.executable, "-m", "fedcell", "--help"], capture_output=True, text=True, check=True)
     return ["--json"] if "\n    compare" in listed.stdout else []
 

@@ -7,6 +7,7 @@ import re
 import runpy
 import shlex
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
@@ -18,6 +19,8 @@ ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?:\]\(|src=\")([^)\s\"]+)")
+EQUATIONS = re.compile(r"^## Where each equation lives\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+NAMED = re.compile(r"`([a-z_]\w*(?:\.\w+)+)`((?:, `\w+`)*)")  # a path into the package, and names beside it
 FEW_ROUNDS = ["--rounds", "2"]
 QUICK = {  # settings of a smaller network, by the scenario of a command
     "rawhfl": ("model.hidden=16,16", "video.test_samples=20"),
@@ -118,6 +121,15 @@ def test_links_resolve(path):
         file = (path.parent / target).resolve() if target else path
         assert file.exists(), f"{name(path)} links to {link}, which is not there"
         assert not anchor or anchor in anchors(file), f"{name(path)} links to {link}, which has no such heading"
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("docs/methods/*.md")), ids=name)
+def test_equations_live_where_the_page_says(path):
+    rows = [row for part in EQUATIONS.findall(path.read_text()) for row in part.splitlines() if row.startswith("|")]
+    for whole, beside in (found for row in rows for found in NAMED.findall(row.split("|")[2])):
+        room = whole.rpartition(".")[0]
+        for place in [whole, *(f"{room}.{own}" for own in re.findall(r"\w+", beside))]:
+            assert resolve_name(f"fedcell.{place}") is not None, f"{name(path)} names {place}"
 
 
 def test_every_page_is_in_the_index():

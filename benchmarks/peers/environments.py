@@ -1,4 +1,4 @@
-"""A virtual environment for every framework, made from its pinned requirements where it is missing or stale."""
+"""A virtual environment for every framework, made from its pinned requirements if it is missing or stale."""
 
 import subprocess
 import sys
@@ -29,7 +29,7 @@ def is_ready(folder: Path, name: str) -> bool:
 
 
 def prepare(folder: Path, name: str) -> str:
-    """Make an environment unless it is ready; returns what went wrong, empty where nothing did."""
+    """Make an environment unless it is ready; returns what went wrong, empty if nothing did."""
     if is_ready(folder, name):
         return ""
     print(f"installing {name} into {folder / name} ...", flush=True)

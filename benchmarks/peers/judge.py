@@ -32,7 +32,7 @@ class Verdict(NamedTuple):
 
 
 def distance(final: NDArray[np.float32], ours: NDArray[np.float32], start: NDArray[np.float32]) -> float:
-    """`|final - ours| / |ours - start|`: 0 where both did the same work, 1 where one did none."""
+    """`|final - ours| / |ours - start|`: 0 if both did the same work, 1 if one did none."""
     if final.shape != ours.shape:
         return float("inf")
     way = float(np.linalg.norm(ours.astype(np.float64) - start))

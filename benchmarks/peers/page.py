@@ -93,7 +93,7 @@ def times(count: int, word: str) -> str:
 
 
 def short(cpu: dict[str, Any], gpu: dict[str, Any]) -> str:
-    """How many times fedcell's seconds others take, on a CPU and on a GPU; a dash where that was not measured."""
+    """How many times fedcell's seconds others take, on a CPU and on a GPU; a dash if that was not measured."""
     lines = []
     for name, title in SHORT.items():
         sides = [from_stored(one[name]) if name in one else [] for one in (cpu, gpu)]

@@ -6,9 +6,9 @@ Every framework trains the same clients from the same start on the same mini-bat
 each is tried once in every setting it has (processes, threads, layout of convolutions), and the fastest is remembered
 in `--folder`; then all run in turn, each in that setting, and their final models are compared. `--write` stores the
 numbers in benchmarks/peers/results.json and rewrites the tables of docs/performance.md; `--append` adds repetitions to
-those that are stored. Environments are made where they are missing; what cannot be installed is said and left out.
+those that are stored. Environments are made if they are missing; what cannot be installed is reported and left out.
 
-`--device cuda` trains on a GPU: fedcell, the plain loop, and pfl where the interpreter that runs this has it, since
+`--device cuda` trains on a GPU: fedcell, the plain loop, and pfl if the interpreter that runs this has it, since
 the pinned environments hold a PyTorch for CPUs. Its numbers are stored in benchmarks/peers/results-cuda.json.
 """
 
@@ -120,7 +120,7 @@ class Bench:
 
 
 def revision() -> str:
-    """The commit of fedcell that is measured, with a plus where files differ from it; empty where git cannot say."""
+    """The commit of fedcell that is measured, with a plus if files differ from it; empty if git cannot say."""
     command = ["git", "describe", "--always", "--dirty=+"]
     if shutil.which(command[0]) is None:
         return ""

@@ -154,7 +154,7 @@ def draws(task: Task, dataset: Dataset, module: Any, rounds: int) -> tuple[NDArr
 
 
 def store(name: str, folder: Path, rounds: int) -> Path:
-    """The file of a task for so many rounds, written where it is missing."""
+    """The file of a task for so many rounds, written if it is missing."""
     path = folder / f"{name}-{rounds}.npz"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)

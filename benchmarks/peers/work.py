@@ -2,7 +2,7 @@
 
 A runner is a process of its own: `python runner_NAME.py TASK.npz --rounds 5 --threads 2 --out final.npy`. It does the
 stored rounds from the stored start on the stored mini-batches, on a CPU or with `--device cuda`, and prints one JSON
-line for its start, for every round and for its end. Needs NumPy alone; PyTorch only where a network is asked for.
+line for its start, for every round and for its end. Needs NumPy alone; PyTorch only if a network is asked for.
 """
 
 import argparse
@@ -106,7 +106,7 @@ def say(**facts: float) -> None:
 
 
 def high_water_byte(process: str) -> int:
-    """Peak resident memory of a process; 0 where it is gone."""
+    """Peak resident memory of a process; 0 if it is gone."""
     try:
         lines = Path(f"/proc/{process}/status").read_text().splitlines()
     except OSError:

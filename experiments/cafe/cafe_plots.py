@@ -22,7 +22,7 @@ def look(index: int) -> dict[str, Any]:
 def accuracy_points(
     ax: Axes, rows: list[Row], xs: Sequence[float], keys: Sequence[str], index: int, label: str
 ) -> None:
-    """Mean accuracy with one standard deviation, where the cases were run."""
+    """Mean accuracy with one standard deviation, if the cases were run."""
     run = [(x, values(rows, key)) for x, key in zip(xs, keys, strict=True)]
     run = [(x, values) for x, values in run if len(values)]
     if run:

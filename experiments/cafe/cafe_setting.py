@@ -19,7 +19,7 @@ from fedcell.types import Floats, Ints, Problem, Store
 from fedcell.world import static_stream
 
 TRAIN = 50_000
-SAMPLES = 500  # of one client, where all have equally many
+SAMPLES = 500  # of one client, if all have equally many
 LAST = 5  # evaluations, ten rounds apart, whose mean is "the accuracy after 1000 rounds"
 N_CLIENTS, N_CLASSES = 100, 10
 IID_STORE = "iid"  # of Figures 5 and 7
@@ -123,12 +123,12 @@ def iid_case(quorum: int, quick: bool) -> Case:
 
 
 def accuracy(row: Row) -> float:
-    """Mean of the last evaluations, which swing where clients hold few classes."""
+    """Mean of the last evaluations, which swing if clients hold few classes."""
     return float(np.mean(accuracies(row)[-LAST:]))
 
 
 def values(rows: list[Row], key: str, value: Measure = accuracy) -> Floats:
-    """A number of one case on every seed; empty where it was not run."""
+    """A number of one case on every seed; empty if it was not run."""
     return judging.values_of(rows, key, value)
 
 

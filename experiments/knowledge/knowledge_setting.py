@@ -56,6 +56,6 @@ def patterns(data: str, quick: bool, mixed: bool) -> list[Case]:
 
 
 def chance(row: Row) -> float:
-    """Accuracy of the best constant answer of every device; among ten classes where all share one model."""
+    """Accuracy of the best constant answer of every device; among ten classes if all share one model."""
     own = [value for value in row.get("chance", ()) if value is not None]
     return float(own[-1]) if own else TEN_CLASSES

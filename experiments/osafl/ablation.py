@@ -45,7 +45,7 @@ def cases(quick: bool) -> list[Case]:
 
 
 def last(row: Row) -> float:
-    """Accuracy after the last round, 0 where the run diverged."""
+    """Accuracy after the last round, 0 if the run diverged."""
     return float(np.nan_to_num(row["final_accuracy"]))
 
 

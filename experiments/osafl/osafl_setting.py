@@ -38,8 +38,8 @@ N_DEVICES, N_FILES = 100, 100
 CHANCE = 1 / N_FILES
 FRESH = (31, 32, 33, 34, 35)
 TIE = 0.01  # accuracy, for ">=": what one may be behind
-NEAR = 0.02  # accuracy, for "~": twice the most that the paper's own tables show where it says so
-FAR = 1.4  # times, for ">>": the least that the paper's own tables show where it says so
+NEAR = 0.02  # accuracy, for "~": twice the most that the paper's own tables show when it says so
+FAR = 1.4  # times, for ">>": the least that the paper's own tables show when it says so
 
 
 class Model(NamedTuple):

@@ -115,7 +115,7 @@ def collapse(rows: Sequence[Row], models: Sequence[str], k: int) -> Finding:
 
 
 def plateau(rows: Sequence[Row], models: Sequence[str], k: int, reach: bool) -> Finding:
-    """Nobody above the ceiling of the data; where asked, the genie and OSAFL reach it."""
+    """Nobody above the ceiling of the data; if asked, the genie and OSAFL reach it."""
     parts: list[Part] = []
     for model in models:
         title = setting.MODELS[model].title

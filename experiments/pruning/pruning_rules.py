@@ -49,7 +49,7 @@ def keys_of(data: str, cohort: int, beta: float, over: str = "heard") -> dict[st
 
 
 def cases(data: str, quick: bool) -> list[Case]:
-    """All settings with the mean over the devices heard; over all devices where least is pruned."""
+    """All settings with the mean over the devices heard; over all devices for the setting that prunes least."""
     if quick and data == "vgg":
         return []
     played = [(*one, over) for over in MEANS for one in SETTINGS[data] if over == "heard" or one[1] == LEAST]

@@ -26,7 +26,7 @@ def name(data: str, world: str, scheduler: str) -> str:
 
 
 def base(data: str, quick: bool = False) -> Case:
-    """The proposed scheduler where devices stay: the run that other figures share."""
+    """The proposed scheduler if devices stay: the run that other figures share."""
     return case(name(data, "static", "Proposed"), quick, {})
 
 

@@ -62,7 +62,7 @@ READINGS = ("average", "sequential")
 READING = "sequential"
 CENTRAL = {"average": {"batch_size": 320, "steps": 50}, "sequential": {"batch_size": 32, "steps": 500}}
 QUICK = {"rounds": 4, "model.hidden": (64,), "world.bits_per_parameter": ledger.N_PARAMS * 33 / 19_456}
-NEAR = 0.01  # accuracies that are alike; about three times the most that the paper's tables show where it says so
+NEAR = 0.01  # accuracies that are alike; about three times the most that the paper's tables show when it says so
 FAR = 1.5  # times, for "far behind"; the paper's own tables show 1.9 and more
 
 

@@ -111,7 +111,7 @@ def curve(ax: Axes, rows: list[Row], key: str, index: int, x: str = "rounds", y:
 
 
 def points(ax: Axes, rows: list[Row], xs: Sequence[float], keys: Sequence[str], value: Measure, label: str) -> None:
-    """Mean and spread of a number over a swept setting, where it was run."""
+    """Mean and spread of a number over a swept setting, if it was run."""
     found = [(x, values_of(rows, key, value)) for x, key in zip(xs, keys, strict=True)]
     run = [(x, values) for x, values in found if len(values)]
     if run:

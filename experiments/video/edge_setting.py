@@ -170,7 +170,7 @@ def draw(
 ) -> None:
     """A curve in each of four panels: hits and spared backhaul over rounds with `room` files, then over storage sizes.
 
-    Hits are those of eager servers; `way` is how predictions and the genie are filled where spared backhaul is shown.
+    Hits are those of eager servers; `way` is how predictions and the genie are filled when spared backhaul is shown.
     """
     own = [row for row in rows if row["case"] == case]
     if not own:

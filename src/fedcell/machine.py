@@ -63,7 +63,7 @@ def one_thread() -> Iterator[None]:
 
 
 def cores() -> int:
-    """Processor cores for this process: those the system gives it, or fewer where `FEDCELL_CORES` says so."""
+    """Processor cores for this process: those the system gives it, or fewer if `FEDCELL_CORES` says so."""
     given = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     text = os.environ.get("FEDCELL_CORES", "")
     if not text:

@@ -59,7 +59,7 @@ class CellBars:
 
 
 def watcher(watch: Watch) -> Watch:
-    """Bars where code runs in Jupyter and nobody watches already; else what was given."""
+    """Bars if code runs in Jupyter and nobody watches already; else what was given."""
     return CellBars() if watch is silent and in_jupyter() else watch
 
 

@@ -9,7 +9,7 @@ from .options import keys, written
 
 
 def unused_settings(settings: Any, given: Collection[str], where: str = "") -> dict[str, str]:
-    """For each given key why it changes nothing, by what its option `needs`; an empty text where it counts."""
+    """For each given key why it changes nothing, by what its option `needs`; an empty text if it counts."""
     found = {key: (entry, value) for key, entry, value in keys(settings)}
     return {where + key: _why(found, key, where) for key in given}
 

@@ -1,3 +1,3 @@
-"""The version, where everything reads it."""
+"""The version, which everything reads from here."""
 
 __version__ = "0.1.0"

@@ -7,7 +7,7 @@ from torch import nn
 
 from fedcell.learn.architecture import Architecture
 from fedcell.learn.engines import batched
-from fedcell.learn.engines.cpu.native import fused, lowering
+from fedcell.learn.engines.cpu.native import lowering, norm_relu
 from fedcell.learn.engines.gpu import batchable
 from fedcell.learn.engines.gpu.cuda_graphs import train_rows
 from fedcell.learn.learner import Learner
@@ -95,7 +95,7 @@ def both(model, engine, job, start):
 @pytest.mark.parametrize(("model", "engine", "variant"), list(cases()))
 def test_agrees_with_debug(model, engine, variant, monkeypatch):
     if model == "squeezenet":  # the rounding of compiled kernels decides between values of a pool that are 1e-6 apart
-        for user in (lowering, fused):
+        for user in (lowering, norm_relu):
             monkeypatch.setattr(user, "library", lambda file: None)
     changes = VARIANTS[variant]
     job = work(n_rows=len(changes.get("device", range(6))), **changes)

@@ -17,7 +17,6 @@ from fedcell.methods.parts.client_planning.problem import (
     least_clock_hz,
     least_power_watt,
     most_steps,
-    objective,
     power_for,
     step_limits,
     upload,
@@ -60,6 +59,13 @@ def spent(client, plan):
     return seconds, compute_joule(client, plan.steps, plan.cpu_hz) + upload_joule
 
 
+def objective(client, steps, cpu_hz, power_watt, epsilon=0.5):
+    """What clients maximise, osafl Eq. (5): steps per joule of computing, bits per joule of sending."""
+    computing = steps / (client.capacitance * client.cycles_per_step * cpu_hz**2)
+    rate_bps = client.bandwidth_hz * np.log2(1 + client.snr_per_watt * power_watt)
+    return epsilon * computing + (1 - epsilon) * rate_bps / power_watt
+
+
 def only(client, keep):
     return Client(*(value[keep] for value in client))
 
@@ -95,7 +101,7 @@ def test_clock_is_the_best_of_a_grid(seed):
     on = np.isfinite(least)
     np.testing.assert_array_equal(on, upload_s < client.deadline_s)
     client, least, p, steps, upload_s = only(client, on), least[on], p[on], steps[on], upload_s[on]
-    best = objective(client, steps, least, p, 0.5)
+    best = objective(client, steps, least, p)
     for factor in (0.5, 0.9, 0.999, 1.0, 1.001, 1.1, 2.0):
         in_time = client.cycles_per_step / (factor * least) + upload_s <= client.deadline_s * (1 + 1e-9)
         if factor < 1:  # relative to the deadline, a slightly slower clock is late by next to nothing where c / f is
@@ -103,7 +109,7 @@ def test_clock_is_the_best_of_a_grid(seed):
             assert not in_time[late].any()
         else:
             assert in_time.all()
-            assert (objective(client, steps, factor * least, p, 0.5) <= best * (1 + 1e-12)).all()
+            assert (objective(client, steps, factor * least, p) <= best * (1 + 1e-12)).all()
 
 
 @few
@@ -115,7 +121,7 @@ def test_power_is_the_best_of_a_grid(seed):
     grid = np.geomspace(1e-4, 1, 400)[:, None] * client.power_watt
     in_time = client.cycles_per_step / f + upload(client, grid)[0] <= client.deadline_s
     in_budget = compute_joule(client, steps, f) + upload(client, grid)[1] <= client.budget_joule
-    value = np.where(in_time & in_budget, objective(client, steps, f, grid, 0.5), -np.inf)
+    value = np.where(in_time & in_budget, objective(client, steps, f, grid), -np.inf)
     possible = np.isfinite(value.max(axis=0))
     assert (least[possible] <= grid[value.argmax(axis=0), np.arange(200)][possible]).all()
     mine = (least <= client.power_watt) & (
@@ -123,7 +129,7 @@ def test_power_is_the_best_of_a_grid(seed):
         <= client.budget_joule
     )
     assert (mine | ~possible).all(), "whatever the grid finds, the closed form finds"
-    at_best = objective(only(client, possible), steps[possible], f[possible], least[possible], 0.5)
+    at_best = objective(only(client, possible), steps[possible], f[possible], least[possible])
     assert (at_best >= value.max(axis=0)[possible] * (1 - 1e-12)).all()
     client, f, least = only(client, mine), f[mine], least[mine]
     np.testing.assert_allclose(client.cycles_per_step / f + upload(client, least)[0], client.deadline_s, rtol=1e-9)

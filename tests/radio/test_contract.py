@@ -55,7 +55,7 @@ def test_good_decisions_pass(config: dict[str, Any], changes: dict[str, Any]) ->
         ({}, {"deadline_s": np.nan}, "deadline_s is nan"),
         ({}, {"round_s": np.inf}, "round_s is inf: return a finite time or None"),
         ({}, {"round_s": -1.0}, "round_s is -1.0"),
-        ({"clock": "deadline", "deadline_s": 1.0}, {}, "deadline_s is inf where world.clock = 'deadline'"),
+        ({"clock": "deadline", "deadline_s": 1.0}, {}, "deadline_s is inf with world.clock = 'deadline'"),
         (
             FDMA,
             {"bandwidth_hz": [0.6e6, 0.4e6, 0.2e6]},

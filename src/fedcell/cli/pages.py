@@ -53,7 +53,7 @@ def dashboard(args: Namespace) -> int:
         print(f"dashboard: {address}\nCtrl-C ends it; runs continue.", flush=True)
         if not args.no_browser:
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
-        with suppress(KeyboardInterrupt):  # which does not come where the parent process ignores Ctrl-C
+        with suppress(KeyboardInterrupt):  # it never comes if the parent process ignores Ctrl-C
             site.serve(listening)
         print("fedcell: the dashboard has ended", file=sys.stderr)
     return 0

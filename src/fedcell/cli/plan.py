@@ -91,7 +91,7 @@ def cell_flags(sub: ArgumentParser) -> None:
     sub.add_argument(
         "--train",
         action=BooleanOptionalAction,
-        help="train all methods, or none: fast, and a guess where costs depend on what devices learn (default: train "
+        help="train all methods, or none: fast, and a guess if costs depend on what devices learn (default: train "
         "those)",
     )
     sub.add_argument("--json", action="store_true", help="the result as JSON on stdout")
@@ -228,7 +228,7 @@ def text(best: "CafePlan", title: str) -> str:
     if len(best.minima) > MINIMA:
         lines.append(f"  and {len(best.minima) - MINIMA} more (--json lists all)")
     lines += ["", "J BY M AND T (success of a round)", *_grid(best.table), ""]
-    lines.append(f"Where gradient noise dominates, try M = {best.noise_quorum} at this T (the largest g(M)).")
+    lines.append(f"If gradient noise dominates, try M = {best.noise_quorum} at this T (the largest g(M)).")
     return "\n".join(lines)
 
 

@@ -27,7 +27,6 @@ from ..errors import BadInput
 from ..types import Floats
 
 ACCOUNTANTS = ("rdp", "pld")
-RULES = ("all", "poisson", "random", "local")
 MOST_NOISE = 1e4  # clipping norms; more than any model survives
 TOLERANCE = 1e-4  # of a calibrated noise
 

@@ -126,7 +126,7 @@ def _shards(settings: DataConfig, labels: Ints, n_devices: int, n_classes: int, 
 def _shards_of_class(size: Ints, n_shards: int, rng: np.random.Generator) -> Ints:
     """How many shards each class is cut into, `n_shards` in all.
 
-    The same number for each class where it divides evenly and each class has that many samples, otherwise in
+    The same number for each class if it divides evenly and each class has that many samples, otherwise in
     proportion to the class (largest remainders, ties at random) with at least one each as far as they go.
     """
     equal, rest = divmod(n_shards, len(size))

@@ -76,7 +76,7 @@ def dirichlet_device(
 ) -> Ints:
     """Near-equal sizes; each device draws the shares of its labels from a Dirichlet law around those of the data.
 
-    Devices draw one after the other, in random order, without replacement: where the samples of a class are used up,
+    Devices draw one after the other, in random order, without replacement: once the samples of a class are used up,
     the shares of the others grow.
 
     Reference: Hsu, Qi, Brown, Measuring the Effects of Non-Identical Data Distribution, 2019.

@@ -33,7 +33,7 @@ class DiskCache:
             self._read()
 
     def offer(self, round: int, samples: np.ndarray, labels: np.ndarray) -> bool:
-        """Let the rule decide what to keep of what came in a round; False where that round was offered before."""
+        """Let the rule decide what to keep of what came in a round; False if that round was offered before."""
         if round < self.next_round:
             return False
         self.cache.offer(samples, labels)

@@ -41,7 +41,7 @@ class Paper(NamedTuple):
     title: str
     reference: str = ""
     summary: str = ""  # what it claims, in five sentences
-    readings: tuple[str, ...] = ()  # what was read into it, or chosen where it is silent
+    readings: tuple[str, ...] = ()  # what was read into it, or chosen because it is silent
     changed: tuple[str, ...] = ()  # thresholds that changed, with the reason
     beyond: tuple[str, ...] = ()  # patterns of experiment or experiment/claim
     listed: tuple[Listed, ...] = ()

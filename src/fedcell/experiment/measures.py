@@ -1,7 +1,7 @@
 """Numbers of one run: where its accuracy ends, how soon it rises, when it reaches a target, how much it swings.
 
-A measure takes the row of a run and gives a number; `judging` compares measures over seeds. Accuracy is 0 from where a
-run diverged.
+A measure takes the row of a run and gives a number; `judging` compares measures over seeds. Accuracy is 0 once a
+run has diverged.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ TAIL, HEAD = 0.1, 1 / 3  # shares of the rounds: those that make a final accurac
 
 
 def accuracies(row: Row) -> Floats:
-    """Accuracy at the evaluated rounds; 0 from where the run diverged."""
+    """Accuracy at the evaluated rounds; 0 once the run has diverged."""
     return np.nan_to_num(np.array(row["accuracy"], dtype=np.float64))
 
 

@@ -30,7 +30,7 @@ def mean(rows: Sequence[Row], key: str, value: Measure = final) -> float:
 
 
 def gap(rows: Sequence[Row], high: str, low: str, value: Measure = final, low_value: Measure | None = None) -> Floats:
-    """Paired differences over the seeds both cases have; `low_value` where the second has another number."""
+    """Paired differences over the seeds both cases have; `low_value` if the second has another number."""
     left, right = by_seed(rows, high, value), by_seed(rows, low, low_value or value)
     return np.array([left[seed] - right[seed] for seed in sorted(left.keys() & right.keys())])
 

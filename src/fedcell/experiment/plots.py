@@ -21,7 +21,7 @@ def panels(n: int = 1, columns: int = 2, height: float = 4.0) -> tuple[Figure, l
 
 
 def dress(axes: Axes, x: str, y: str, title: str = "", legend: bool = True) -> None:
-    """Names of the axes, a grid, and a legend where curves have labels."""
+    """Names of the axes, a grid, and a legend if curves have labels."""
     axes.set(xlabel=x, ylabel=y, title=title)
     axes.grid(color="#dddddd", linewidth=0.7)
     axes.set_axisbelow(True)
@@ -31,7 +31,7 @@ def dress(axes: Axes, x: str, y: str, title: str = "", legend: bool = True) -> N
 
 
 def curve(ax: Axes, rows: Sequence[Row], key: str, index: int, label: str, y: str = "accuracy") -> None:
-    """Mean over seeds of a column against the round, where the case was run."""
+    """Mean over seeds of a column against the round, if the case was run."""
     runs = [row for row in rows if row["case"] == key]
     if not runs:
         return

@@ -203,7 +203,7 @@ def choose(module: nn.Module, names: str) -> nn.Module:
 
 
 def unroll(module: nn.Module) -> None:
-    """Write recurrences out as matrix products where a built-in model can."""
+    """Write recurrences out as matrix products if a built-in model can."""
     for part in module.modules():
         if hasattr(part, "unrolled"):
             part.unrolled = True  # type: ignore[assignment]

@@ -10,7 +10,7 @@ from ..rng import SETUP, stream
 from ..types import Floats, Ints
 from .samples import Samples
 
-MIXED = 512  # samples of a batch at most where each has a part in the scores of the others
+MIXED = 512  # samples of a batch at most if each has a part in the scores of the others
 MOST = 2048  # samples that are put to a network at a time
 LAYER_BYTES = 48 << 20  # of the output of a layer on a CPU: more takes memory, and time to ask the system for it
 
@@ -69,7 +69,7 @@ def top_columns(place: Ints, top: tuple[int, ...]) -> dict[str, float]:
 
 
 def spread_columns(right: Floats, samples: Samples) -> dict[str, float]:
-    """Column `accuracy_std`, the standard deviation over the devices, where test samples belong to devices.
+    """Column `accuracy_std`, the standard deviation over the devices, if test samples belong to devices.
 
     Args:
         right: 1 or 0 for every sample, in order.

@@ -190,7 +190,7 @@ class Learner(Carrier):
         return delta
 
     def _rows(self, n_rows: int) -> Tensor:
-        """Room for one update per row; zero where a row may have a tail that nothing trains."""
+        """Room for one update per row; zero if a row may have a tail that nothing trains."""
         if self.device.type != "cpu":
             room = torch.zeros if len(self.architectures) > 1 else torch.empty
             return room(n_rows, self.n_params, device=self.device)

@@ -67,7 +67,7 @@ def fits(n_bytes: int) -> bool:
 
 
 def numbers(n: int, what: str) -> NDArray[np.float32]:
-    """Room for so many float32 numbers: in memory, or in a mapped file where they would not fit.
+    """Room for so many float32 numbers: in memory, or in a mapped file if they would not fit.
 
     Args:
         n: how many.

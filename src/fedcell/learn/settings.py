@@ -162,4 +162,4 @@ class TrainConfig:
     top: tuple[int, ...] = option(
         (), "also record how often the right class is among the M first, columns top<M>", least=1
     )
-    spread: bool = option(False, "also record accuracy_std over the devices, where test samples belong to devices")
+    spread: bool = option(False, "also record accuracy_std over the devices, if test samples belong to devices")

@@ -48,7 +48,7 @@ class LearningTask(NamedTuple):
 
 
 def weighed(loss: Loss, module: nn.Module, x: Tensor, y: Tensor, weight: Tensor | None) -> Tensor:
-    """The loss of a batch as an objective: averaged, or summed with `weight` where the batch is padded."""
+    """The loss of a batch as an objective: averaged, or summed with `weight` if the batch is padded."""
     each = loss(module(x), y)
     return each.mean() if weight is None else (each * weight).sum()
 

@@ -18,7 +18,7 @@ Rule = Callable[[int, nn.Module, Iterator[tuple[Tensor, Tensor]]], None]
 class Work(NamedTuple):
     """Local training of a cohort, one row per trained device.
 
-    Each step moves the entries where `mask` is true by
+    Each step moves the entries whose `mask` is true by
     `-lr * v`, `v = momentum * v + gradient + shift + prox * (w - w_start)`, with `v = 0` at the start.
     The `optimiser` adds weight decay and clipping, or replaces momentum by AdamW.
     """
@@ -65,7 +65,7 @@ def full_name(function: Callable[..., Tensor]) -> str:
 
 
 def cross_entropy(module: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, weight: Tensor | None) -> Tensor:
-    """Cross-entropy of a batch, averaged, or summed with `weight` where the batch is padded.
+    """Cross-entropy of a batch, averaged, or summed with `weight` if the batch is padded.
 
     An objective is any function of this shape; `weight` sums to one and is zero on padding. For this one `y` may also
     hold a row of label shares for every `x`, all of them together summing to one.

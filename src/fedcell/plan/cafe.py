@@ -64,7 +64,7 @@ class CafePlan(NamedTuple):
     communication: float  # broadcasts per update of the model
     age_s: float  # mean age of a client's contribution
     objective: float
-    noise_quorum: int  # quorum to try instead where gradient noise dominates: argmax of g at this deadline
+    noise_quorum: int  # quorum to try instead if gradient noise dominates: argmax of g at this deadline
     minima: tuple[Minimum, ...]  # best first
     curve: Curve
     table: Table
@@ -93,13 +93,13 @@ def plan(
 
     Args:
         clients: `N`.
-        rate: answers per second of one client; leave out where times were measured.
+        rate: answers per second of one client; leave out if times were measured.
         response_s: measured seconds, taken as the whole law of the answer time.
         waste_weight: `alpha_w`, weight of a discarded client second against a second of age; at least 0.
         comm_weight: `alpha_b`, weight of one broadcast against a second of age; above 0.
         quorum: `M`; without it 1, which no other quorum beats at any deadline.
 
-    Raises BadInput where there is nothing to minimise.
+    Raises BadInput if there is nothing to minimise.
 
     >>> best = plan(50, rate=1.0, waste_weight=20, comm_weight=100)
     >>> best.quorum, round(best.deadline_s, 3), [round(one.deadline_s, 3) for one in best.minima]

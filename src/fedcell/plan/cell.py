@@ -1,4 +1,4 @@
-"""What rounds cost and who takes part: for any scenario, method and grid of settings, without training where it can be.
+"""What rounds cost and who takes part: for any scenario, method and grid of settings, without training if possible.
 
 Rounds are those of a run on the same seed (see `untrained`), so that the plan cannot disagree with the simulation as
 long as decisions do not look at what devices learn. Those of other methods are played with training.

@@ -51,7 +51,7 @@ def guessed(problem: Problem, method: Method) -> tuple[str, ...]:
 
 
 def assumed(problem: Problem) -> tuple[str, ...]:
-    """What methods assume in the world of a problem where they cannot know, with training or without."""
+    """What methods assume in the world of a problem when they cannot know, with training or without."""
     return (LINK,) if problem.world.settings.link == "nr" else ()
 
 

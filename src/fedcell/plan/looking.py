@@ -72,7 +72,7 @@ class _Spy:
         return decision
 
     def _learned(self) -> set[Path]:
-        """Where numbers of devices differ with the updates."""
+        """Paths of the state at which numbers of devices differ with the updates."""
         now = [one.seen[len(self.seen) - 1] for one in [*self.others, self]]
         return {path for path in now[0] if any(not _equal(now[0][path], one.get(path)) for one in now[1:])}
 

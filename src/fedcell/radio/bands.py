@@ -1,7 +1,7 @@
 """Every device on every band that it could be given, `[n_devices, n_bands]`: what a scheduler chooses from.
 
 With `access = block` the bands are the resource blocks of a cell; else a device has one band, and there is one column.
-Powers are `[n_devices]`, or `[n_devices, n_bands]` where they depend on the band.
+Powers are `[n_devices]`, or `[n_devices, n_bands]` if they depend on the band.
 """
 
 import numpy as np

@@ -85,7 +85,7 @@ def _check_times(world: World, decision: Decision) -> None:
     if decision.round_s is not None and not 0 <= decision.round_s < np.inf:
         raise ContractError(f"round_s is {decision.round_s}: return a finite time or None from decide()")
     if world.settings.clock == "deadline" and decision.round_s is None and decision.deadline_s == np.inf:
-        raise ContractError("deadline_s is inf where world.clock = 'deadline': return a finite deadline_s or round_s")
+        raise ContractError("deadline_s is inf with world.clock = 'deadline': return a finite deadline_s or round_s")
 
 
 def _check_limits(world: World, observation: Observation, decision: Decision) -> None:

@@ -32,7 +32,7 @@ def compute_joule(cycles: Real, cpu_hz: Real, capacitance: Real) -> Floats:
     Args:
         cycles: `c`.
         cpu_hz: `f`.
-        capacitance: `kappa`, effective; where a source has a factor 1/2 it is inside.
+        capacitance: `kappa`, effective; if a source has a factor 1/2 it is inside.
 
     Reference: osafl, section 2.2; chen-ch4, Eq. (4.11); chen-ch5, Eq. (5.10)
     """
@@ -73,7 +73,7 @@ def open_loop_watt(mean_gain: Real, bandwidth_hz: Real, p0_dbm: float, pathloss_
 
 
 def affordable_power_watt(budget_joule: Real, payload_bit: Real, bandwidth_hz: Real, sinr_per_watt: Real) -> Floats:
-    """The power at which an upload costs its whole budget, `p S / r(p) = E`; 0 where no power is cheap enough.
+    """The power at which an upload costs its whole budget, `p S / r(p) = E`; 0 if no power is cheap enough.
 
     `p = (-a W_{-1}(-exp(-1 / a) / a) - 1) / g` with `a = E B g / (S ln 2)`; the energy of sending grows with the power
     from `S ln 2 / (B g)`, so for `a <= 1` none will do. Without a payload any power will: infinite.

@@ -133,7 +133,7 @@ def most_steps(world: World, observation: Observation, decision: Decision) -> In
         observation: this round's channels, hardware and batteries.
         decision: `steps` are ignored; `deadline_s` is `T`.
 
-    Returns: `[n_devices]`, 0 where not even one step fits and 10**9 where nothing limits.
+    Returns: `[n_devices]`, 0 if not even one step fits and 10**9 if nothing limits.
     """
     one = decision._replace(steps=np.ones_like(decision.steps))
     step_s, upload_s = times(world, observation, one)

@@ -8,7 +8,7 @@ Real = float | Floats
 
 
 def noise_watt(bandwidth_hz: Real, density_watt_per_hz: float, fixed_watt: float | None = None) -> Floats:
-    """Noise power in a band: `B N0`, or the same for every band where the world fixes it.
+    """Noise power in a band: `B N0`, or the same for every band if the world fixes it.
 
     Args:
         bandwidth_hz: `B`.
@@ -22,7 +22,7 @@ def noise_watt(bandwidth_hz: Real, density_watt_per_hz: float, fixed_watt: float
 
 
 def sinr(power_watt: Real, gain: Real, noise_watt: Real, interference_watt: Real = 0.0) -> Floats:
-    """Signal to interference and noise, `p h / (I + sigma^2)`; 0 where there is no band, hence no noise.
+    """Signal to interference and noise, `p h / (I + sigma^2)`; 0 if there is no band, hence no noise.
 
     Args:
         power_watt: `p`.

@@ -41,7 +41,7 @@ def transmit(world: World, observation: Observation, decision: Decision, seed: i
     """Compute and send on every selected device until it is done, late, or out of energy.
 
     A device works through computing, then sending. It stops at the deadline, or earlier once it has
-    spent `min(energy_per_round_joule, battery)`; a complete upload may still meet an outage. Where the
+    spent `min(energy_per_round_joule, battery)`; a complete upload may still meet an outage. If the
     world draws answer times, those set the clock and the work is stretched over them; energy is that
     of the work. A device without any rate is late, or lost to outage (sending nothing) if there is no
     deadline or if `link = nr`.

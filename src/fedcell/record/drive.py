@@ -121,7 +121,7 @@ def run_one(
     """Run one method in a run folder of its own, from wherever that folder stands to the end.
 
     Args:
-        config: world, data, model, training, seed and rounds; those of the record where the run began before.
+        config: world, data, model, training, seed and rounds; those of the record if the run began before.
         method: text `NAME[:key=value,...]`.
         folder: of this run; made with its parents if it is not there.
         label: name of the run; empty: the method's text.

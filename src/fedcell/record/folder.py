@@ -103,7 +103,7 @@ def versioned(path: Path) -> dict[str, Any]:
 
 
 def run_name(path: Path, name: Any) -> str:
-    """The folder of a run as a comparison or a sweep names it, refused where it could lie elsewhere than below."""
+    """The folder of a run as a comparison or a sweep names it, refused if it could lie elsewhere than below."""
     parts = name.split("/") if isinstance(name, str) else []
     if len(parts) != DEPTH[path.name] or any(part in ("", ".", "..") or "\0" in part for part in parts):
         raise FedcellError(

@@ -42,7 +42,7 @@ class Record(NamedTuple):
     settings: Mapping[str, Any]
     config: Mapping[str, Any]
     status: Status
-    columns: "Mapping[str, NDArray[Any]]"  # one array per column of `Row` and per metric, NaN where not measured
+    columns: "Mapping[str, NDArray[Any]]"  # one array per column of `Row` and per metric, NaN if not measured
     own: tuple[str, ...] = ()  # which of "model", "dataset", "method" were the caller's own objects
     sha256: str = ""  # of the method's file; empty for a built-in method
     made_by: Mapping[str, str] = {}  # versions and machine; empty before the run began

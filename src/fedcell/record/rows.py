@@ -46,7 +46,7 @@ def decode(line: bytes) -> Row:
 
 
 def columns(rows: Sequence[Row]) -> dict[str, Any]:
-    """Rows as arrays, one per column and per metric; NaN where a metric was not measured in a round."""
+    """Rows as arrays, one per column and per metric; NaN if a metric was not measured in a round."""
     out: dict[str, Any] = {name: np.array([getattr(row, name) for row in rows], np.int64) for name in INTEGERS}
     out |= {name: np.array([getattr(row, name) for row in rows], np.float64) for name in NUMBERS}
     out["outcome"] = [row.outcome for row in rows]
@@ -97,7 +97,7 @@ def _verify(folder: Path, data: bytes) -> None:
 
 
 def _decode_all(data: bytes, wanted: Collection[str] | None, outcomes: bool = True) -> tuple[dict[str, Any], int]:
-    """The columns of whole lines; raises what `decode` raises where a line may be damaged."""
+    """The columns of whole lines; raises what `decode` raises if a line may be damaged."""
     values = json.loads(b"[" + data[:-1].replace(b"\n", b",") + b"]")
     if len(values) != data.count(b"\n") or any(len(row) != len(Row._fields) for row in values):
         raise ValueError("a line is no row")

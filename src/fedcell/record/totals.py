@@ -38,7 +38,7 @@ class Totals(NamedTuple):
         return self.compute_joule + self.radio_joule + self.receive_joule + self.idle_joule
 
     def of(self, clock: str) -> "Totals":
-        """The same without energy where the clock is measured: nobody measures the joules of real devices."""
+        """The same without energy if the clock is measured: nobody measures the joules of real devices."""
         return self._replace(compute_joule=nan, radio_joule=nan) if clock == "measured" else self
 
     def by_name(self, metric: Metric) -> dict[str, float]:

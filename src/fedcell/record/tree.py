@@ -16,7 +16,7 @@ from torch import Tensor
 from ..errors import ContractError
 
 Classes = Mapping[str, type]  # NamedTuple classes by name
-LATER = {"WorldState": ("station_watt",)}  # fields that files are without where they are None, as before they existed
+LATER = {"WorldState": ("station_watt",)}  # fields that files leave out if they are None, as before they existed
 
 
 def classes(template: Any) -> dict[str, type]:

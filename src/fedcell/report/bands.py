@@ -3,7 +3,7 @@
 Clocks, joules and bits of two seeds never agree, so a mean over seeds at one cost needs a value between two evaluations
 of a seed: the straight line between them. A mean of the last values seen instead is a staircase whose jumps come from
 the times of rounds and not from learning. Costs to a target never come from these lines: `quantities` counts the round
-whose evaluation shows the target. The mean is taken only where every seed has been evaluated and none has ended.
+whose evaluation shows the target. The mean is taken only when every seed has been evaluated and none has ended.
 """
 
 from collections.abc import Sequence

@@ -30,9 +30,9 @@ EASY = 0.95  # of the smallest best score, or by which the largest is divided: a
 class Measure(NamedTuple):
     """One quantity of one group."""
 
-    values: Floats  # [n_seeds], NaN where a run has none
-    least: Floats  # [n_seeds], the value, or what it is at least; NaN where nothing is known
-    estimate: Estimate  # NaN where a value is known by its least alone
+    values: Floats  # [n_seeds], NaN if a run has none
+    least: Floats  # [n_seeds], the value, or what it is at least; NaN if nothing is known
+    estimate: Estimate  # NaN if a value is known by its least alone
     difference: Difference | None  # to the reference; None for the reference itself
 
     @property
@@ -48,7 +48,7 @@ class Group(NamedTuple):
     varied: Mapping[str, Any]  # settings in which groups differ, by dotted key
     records: tuple[Record, ...]  # in the order of the seeds
     measures: Mapping[str, Measure]  # by the key of a quantity
-    name: str = ""  # in full, where the label leaves out what all groups share
+    name: str = ""  # in full, if the label leaves out what all groups share
 
 
 class Comparison(NamedTuple):

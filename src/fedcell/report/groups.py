@@ -30,7 +30,7 @@ class Repeats(NamedTuple):
     label: str
     varied: Mapping[str, Any]  # settings in which groups differ, by dotted key
     by_seed: Mapping[int, Record]
-    name: str = ""  # in full, where the label leaves out what all groups share
+    name: str = ""  # in full, if the label leaves out what all groups share
 
 
 def repeats(

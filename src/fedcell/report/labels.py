@@ -1,6 +1,6 @@
 """What groups of runs are called: by what tells them apart, in numeric order, or as the user likes.
 
-The full name of a group is the method's text, then what differs in the world, then the method's own settings where
+The full name of a group is the method's text, then what differs in the world, then the method's own settings if
 needed. Its label leaves out the settings that all texts share, and the folders of method files.
 """
 

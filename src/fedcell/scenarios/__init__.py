@@ -126,7 +126,7 @@ def build_problem(
     flops = np.zeros(len(architectures))
     if (
         0 in config.world.cycles_per_sample.values or config.world.device_table
-    ):  # counting is slow to start, so only where it is asked for
+    ):  # counting is slow to start, so only if it is asked for
         sample = train.take(np.zeros(1, dtype=np.int64))[0][0].cpu()
         flops = np.array([one.flops_per_sample(sample, config.model.flops) for one in architectures])
     each = flops[0] if of_device is None else flops[of_device]

@@ -1,4 +1,4 @@
-"""KFL where sending is a quarter of the energy: 20 devices with small networks on a 15 kHz band with strong noise."""
+"""KFL when sending is a quarter of the energy: 20 devices with small networks on a 15 kHz band with strong noise."""
 
 from dataclasses import replace
 

@@ -146,7 +146,7 @@ def inverse_marginal(log_r: Floats) -> Floats:
 
 
 def least_share(load: Floats, reach: Floats) -> Floats:
-    """The share at which a load needs all the power there is, `s log(1 + A / s) = a`; infinite where none will do.
+    """The share at which a load needs all the power there is, `s log(1 + A / s) = a`; infinite if none will do.
 
     `s = A / y` with `y` the positive root of `a y = A log(1 + y)`, by the lower branch of the Lambert function.
 
@@ -162,7 +162,7 @@ def least_share(load: Floats, reach: Floats) -> Floats:
 
 
 def effort(load: Floats, share: Floats) -> Floats:
-    """`s (exp(a / s) - 1)`: received power over the noise in the whole band; infinite where it leaves the doubles.
+    """`s (exp(a / s) - 1)`: received power over the noise in the whole band; infinite if it leaves the doubles.
 
     Reference: chen-ch4, Eq. (4.24)
     """

@@ -35,12 +35,12 @@ def equal_finish(fixed: Floats, full: Floats, member: Bools | None = None) -> Sp
 
     The root lies between `max (fixed + full)`, below which some share would exceed one or be negative, and
     `max fixed + sum full`. Newton's iteration on the reciprocal of the sum, which is concave and increases with `T`,
-    rises from the lower end to the root without passing it, and is there after one step where all `fixed` are equal. A
+    rises from the lower end to the root without passing it, and is there after one step if all `fixed` are equal. A
     set that it leaves open is bisected.
 
     Args:
         fixed: `[..., n_jobs]`, finite, at least 0.
-        full: `[..., n_jobs]`, time with the whole resource; finite, at least 0. Jobs with 0 get no share; where one of
+        full: `[..., n_jobs]`, time with the whole resource; finite, at least 0. Jobs with 0 get no share; if one of
             them ends last, the resource may not be used up.
         member: `[..., n_jobs]`, the jobs of each set; None: all.
 
@@ -53,7 +53,7 @@ def equal_finish(fixed: Floats, full: Floats, member: Bools | None = None) -> Sp
     if member is not None:
         fixed, full = np.where(member, fixed, -np.inf), np.where(member, full, 0.0)
     latest = fixed.max(axis=-1, initial=0.0)
-    lag = np.where(full > 0, latest[..., None] - fixed, np.inf)  # for ever, where there is nothing to share
+    lag = np.where(full > 0, latest[..., None] - fixed, np.inf)  # for ever, if there is nothing to share
     x = _root(lag, full)
     share = full / (x[..., None] + lag)
     return Split(latest + x, share / np.maximum(share.sum(axis=-1), 1.0)[..., None])
@@ -65,7 +65,7 @@ def together(fixed: Floats, full: Floats) -> Floats:
 
 
 def _root(lag: Floats, full: Floats) -> Floats:
-    """The root of `u(x) = sum full / (x + lag) = 1`, `[...]`; 0 where the sum is less everywhere.
+    """The root of `u(x) = sum full / (x + lag) = 1`, `[...]`; 0 if the sum is less everywhere.
 
     Newton: `x <- x + u (u - 1) / s` with `-s` the slope of `u`.
     """

@@ -1,6 +1,6 @@
 """Equations in a number and its logarithm, solved by the lower branch of the Lambert function, `W exp(W) = x`.
 
-Real arithmetic on whole arrays: much faster than a complex `lambertw`, and exact where that loses half of its digits.
+Real arithmetic on whole arrays: much faster than a complex `lambertw`, and exact when that loses half of its digits.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ NEWTON_STEPS = 5  # from the start below, enough for every double
 
 
 def log_multiple(a: Floats) -> Floats:
-    """The positive root of `y = a log(1 + y)`, the largest `y` with `y / log(1 + y) <= a`; 0 where there is none.
+    """The positive root of `y = a log(1 + y)`, the largest `y` with `y / log(1 + y) <= a`; 0 if there is none.
 
     `y = -a W_{-1}(-exp(-1 / a) / a) - 1` for `a > 1`. For `a <= 1` no positive `y` will do, since
     `y / log(1 + y) > 1`.

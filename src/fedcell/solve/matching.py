@@ -14,7 +14,7 @@ def assign(weight: Floats) -> Ints:
     Args:
         weight: `[n_rows, n_columns]`, finite or minus infinity; any shape, more rows than columns or the reverse.
 
-    Returns: `[n_rows]`, the column of every row, -1 where it has none.
+    Returns: `[n_rows]`, the column of every row, -1 if it has none.
 
     >>> assign(np.array([[3.0, 5.0], [4.0, 0.0], [0.0, 0.0]])).tolist()
     [1, 0, -1]

@@ -17,7 +17,7 @@ def convex_minimum(slope: Callable[[Floats], Floats], low: Floats, high: Floats,
         low, high: ends of the interval of each entry, `low <= high`.
         halvings: steps of bisection.
 
-    Returns: the minimiser; next to an end where the slope does not change sign.
+    Returns: the minimiser; next to an end if the slope does not change sign.
 
     >>> convex_minimum(lambda x: x - np.array([1.0, 9.0]), np.zeros(2), np.full(2, 4.0)).round(6).tolist()
     [1.0, 4.0]

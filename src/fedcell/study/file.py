@@ -121,7 +121,7 @@ def write(study: Study, path: str | Path) -> str:
     lines = [f"{key} = {_toml(values[key])}" for key in KEYS if values[key] and not isinstance(values[key], Mapping)]
     for key in ("settings", "grid", "labels"):
         if values[key]:
-            free = key == "labels"  # texts as they are, where settings may be numbers
+            free = key == "labels"  # texts as they are; settings may be numbers
             inner = [f"{_key(name, not free)} = {_toml(value, not free)}" for name, value in values[key].items()]
             lines += ["", f"[{key}]", *inner]
     return "\n".join(lines) + "\n"
@@ -260,6 +260,6 @@ def _quoted(text: str) -> str:
 
 
 def _key(name: str, dotted: bool = False) -> str:
-    """A key, bare where TOML allows it; the parts of a dotted one each by themselves."""
+    """A key, bare if TOML allows it; the parts of a dotted one each by themselves."""
     parts = name.split(".") if dotted else [name]
     return ".".join(part if BARE.fullmatch(part) else _quoted(part) for part in parts)

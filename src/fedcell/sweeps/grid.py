@@ -160,7 +160,7 @@ def _method_name(path: str, pairs: Sequence[tuple[str, str]]) -> str:
 
 
 def _safe(first: str, pairs: Sequence[tuple[str, str]], last: str) -> str:
-    """A readable folder name; a hash is added where characters were lost.
+    """A readable folder name; a hash is added if characters were lost.
 
     >>> _safe("cell", [("world.radius_m", "200"), ("world.cpu_hz", "1e9..2e9")], "-seed1")
     'cell-world.radius_m-200-world.cpu_hz-1e9..2e9-seed1'

@@ -71,7 +71,7 @@ def event(task: SweepRun, message: Message) -> Progress | RunEnd:
 
 
 class _Worker:
-    """A thread that feeds tasks to a process of its own, and begins another process where one dies."""
+    """A thread that feeds tasks to a process of its own, and starts another process when one dies."""
 
     def __init__(
         self,

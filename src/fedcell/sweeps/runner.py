@@ -1,4 +1,4 @@
-"""A process that does runs for somebody else: one task after the other over pipes, begun again where it died.
+"""A process that does runs for somebody else: one task after the other over pipes, started again if it dies.
 
 The process is `python -m fedcell.sweeps.worker`. It reads one task per line from its stdin and writes progress and
 outcomes to its stdout, all of it JSON. When its stdin ends, because its owner closed it or died, it saves a

@@ -25,7 +25,7 @@ PATIENCE_S = 60.0  # for the worker of a killed sweep to let go of a run
 def main(threads: int) -> int:
     """Work until stdin ends; when it ends in the middle of a run, save that run and stop."""
     torch.set_num_threads(threads)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the sweep runs in the background of a shell
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also if the sweep runs in the background of a shell
     out = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # whatever a method prints is no message
     asked: SimpleQueue[bytes] = SimpleQueue()

@@ -180,7 +180,7 @@ def _part(bundle: Any, device: Ints) -> Any:
 
 
 def _rows(device: Ints, cell: Cell) -> slice | Ints:
-    """Where the devices of a cell stand in a list of devices; a slice, which copies nothing, where that is all."""
+    """Where the devices of a cell stand in a list of devices; a slice, which copies nothing, if that is all of them."""
     rows = np.flatnonzero(np.isin(device, cell.device))
     together = len(rows) > 0 and rows[-1] - rows[0] + 1 == len(rows)
     return slice(int(rows[0]), int(rows[-1]) + 1) if together else rows

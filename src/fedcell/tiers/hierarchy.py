@@ -7,7 +7,7 @@ every `world.edge_rounds` rounds
 
 where `a_b` is `1/B`, or the share of devices or samples (`world.edge_weights`). Between, `w` stays what it was. Every
 cell is a network of its own to the method: it has a state of its own, weights such as 1/U count the devices of the
-cell, and random choices differ from cell to cell. A cell where nobody is heard keeps its edge model; a cell without
+cell, and random choices differ from cell to cell. A cell in which nobody is heard keeps its edge model; a cell without
 devices keeps the last `w` and is averaged with its weight. With one cell and `edge_rounds = 1` a run is that of the
 method without edges, bit for bit.
 
@@ -44,7 +44,7 @@ SCOPES = ("cell", "network", "server")
 class Edges(NamedTuple):
     """One entry per cell."""
 
-    models: tuple[Tensor, ...]  # [n_params] each; the same tensor where cells have the same model
+    models: tuple[Tensor, ...]  # [n_params] each; the same tensor if cells have the same model
     states: tuple[Any, ...]  # of the method; None in a cell without devices
 
 
@@ -81,7 +81,7 @@ def over_edges(problem: Problem, method: Method) -> Method:
 
 
 def relayed(problem: Problem, decision: Decision, uplink: Uplink) -> dict[str, float]:
-    """The column of a row where base stations have somebody to send to: they relay every update that they got."""
+    """The column of a row if base stations have somebody to send to: they relay every update that they got."""
     if problem.world.n_cells == 1 and not problem.world.settings.edge_rounds:
         return {}
     if uplink.sums is not None:  # a station has one sum to relay, whoever made it

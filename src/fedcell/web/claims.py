@@ -1,4 +1,4 @@
-"""The rows of the ledger that belong to the runs of a page, where the folder of experiments is there."""
+"""The rows of the ledger that belong to the runs of a page, if the folder of experiments is there."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -61,7 +61,7 @@ def make_law(states: Floats, beta: float, smoothing: float) -> LabelLaw:
     Args:
         states: label shares, `[n_devices, n_states, n_classes]`.
         beta: at 0 all states follow each other equally; large values stay near.
-        smoothing: added to the shares of a device's classes before the divergence is taken; above 0 where a state lacks
+        smoothing: added to the shares of a device's classes before the divergence is taken; above 0 if a state lacks
             one of them.
     """
     from scipy.special import rel_entr  # slow to import, and few runs need it

@@ -28,7 +28,7 @@ MOST_SCALE = 1e9
 class Steps(NamedTuple):
     """Values of every device at points of time, in order; rows are filled up with the last one."""
 
-    clock_s: Floats  # [n_devices, n_points], infinite where there is none
+    clock_s: Floats  # [n_devices, n_points], infinite if there is none
     values: Floats  # [n_columns, n_devices, n_points]
 
 

@@ -137,7 +137,7 @@ class CellConfig:
     )
     backward: float | None = option(
         None,
-        "work of a backward pass in forward passes, where cycles follow from FLOPs; none: 2 for device classes, else 0",
+        "work of a backward pass in forward passes, if cycles follow from FLOPs; none: 2 for device classes, else 0",
         least=0,
         most=1e3,
     )

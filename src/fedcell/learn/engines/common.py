@@ -44,13 +44,13 @@ Batch = tuple[Tensor, Tensor, Tensor]  # x, y and the weight of every sample
 
 
 class Feed(NamedTuple):
-    """The samples of several rows and steps; one batch serves every step where each takes the whole store.
+    """The samples of several rows and steps; one batch serves every step if each takes the whole store.
 
-    `number` is there where draws that share an input were made one sample. It says of every draw which label of which
+    `number` is there if draws that share an input were made one sample. It says of every draw which label of which
     sample of the batch it counts for: `(row * width + sample) * n_labels + label`.
     """
 
-    sample: Ints | Tensor  # [n_batches, n_rows, width]; a tensor where a GPU drew them
+    sample: Ints | Tensor  # [n_batches, n_rows, width]; a tensor if a GPU drew them
     share: NDArray[np.float32]  # [n_rows, n_draws], weight of a draw in the loss of its row; zero on padding
     number: Ints | None = None  # [n_batches, n_rows, n_draws]
 
@@ -179,7 +179,7 @@ def batch_of(samples: Samples, index: Tensor, share: Tensor, number: Tensor | No
 def targets(y: Tensor, share: Tensor, number: Tensor | None, n_labels: int) -> tuple[Tensor, Tensor]:
     """(y, weight of each sample `[n_rows, width]`).
 
-    Where `number` is given, y becomes shares of labels, `[n_rows, width, n_labels]`.
+    If `number` is given, y becomes shares of labels, `[n_rows, width, n_labels]`.
     """
     if number is None:
         return y, share

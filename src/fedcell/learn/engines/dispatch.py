@@ -16,7 +16,7 @@ BATCHED_ON_CPU = 150_000  # parameters up to which batching dense clients beat t
 
 
 def choose_engine(job: Job) -> str:
-    """Batch clients together where that was measured to win: on a GPU, and for small dense nets on a CPU."""
+    """Batch clients together if that was measured to win: on a GPU, and for small dense nets on a CPU."""
     dense = batched.chain(job.architecture) is not None and job.work.objective is None
     if job.device.type == "cpu":
         return "batched" if dense and job.architecture.n_params <= BATCHED_ON_CPU else "sequential"

@@ -62,7 +62,7 @@ def direction(
         now: the weights.
         terms: what acts on them.
         memory: before the step.
-        step: its number, from 0; as a tensor of one value where kernels are recorded.
+        step: its number, from 0; as a tensor of one value if kernels are recorded.
         by_row: the first axis of every tensor counts clients.
     """
     _, _, (decay, most, adam) = rule

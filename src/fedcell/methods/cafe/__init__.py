@@ -126,7 +126,7 @@ def _check_edges(config: Config, problem: Problem) -> None:
     settings = problem.world.settings
     if settings.edge_rounds and settings.outage_threshold_db is not None:
         raise BadInput(
-            "cafe does not go with world.edge_rounds where world.outage_threshold_db is set: it must know beforehand "
+            "cafe does not go with world.edge_rounds if world.outage_threshold_db is set: it must know beforehand "
             "who answers, so set one of them to none or 0"
         )
     if settings.edge_rounds and config.decay == "theory":
@@ -190,7 +190,7 @@ def _columns(config: Config, state: State, decision: Decision, uplink: Uplink) -
 
 
 def aggregate(config: Config, problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
-    """Step where the quorum holds, cafe Eq. (2), (19), (20); ages in both cases."""
+    """Step if the quorum holds, cafe Eq. (2), (19), (20); ages in both cases."""
     device = played.heard()
     factor = _step_factor(config, problem, state, played.observation)[device]
     counts = len(device) >= config.quorum

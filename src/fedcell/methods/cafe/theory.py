@@ -2,7 +2,7 @@
 
 `n` of `N` clients answer before the deadline `T`, each with probability `p` on its own; a round
 succeeds when `n >= M`. Arguments broadcast against each other, so whole grids are one call. Tails are
-upper-tail sums, right where failure or success is rare.
+upper-tail sums, which stay exact if failure or success is rare.
 
 Reference: cafe, sections 2.3, 4 and 4.6
 """
@@ -77,7 +77,7 @@ def metrics(n_clients: ArrayLike, quorum: ArrayLike, deadline_s: ArrayLike, p: A
 
 
 def noise_gain(n_clients: ArrayLike, quorum: ArrayLike, p: ArrayLike) -> Floats:
-    """`g(M) = M Pr(n' >= M - 1)`; where gradient noise dominates, the optimality gap falls as `1 / g`.
+    """`g(M) = M Pr(n' >= M - 1)`; if gradient noise dominates, the optimality gap falls as `1 / g`.
 
     Reference: cafe, Remark 4 and C14
     """

@@ -21,7 +21,7 @@ from ...radio.link import HOPELESS
 from ...solve.energy_bandwidth import effort, least_energy_shares, least_share
 from ...types import Bools, Decision, Floats, Ints, Observation, Problem
 
-SMALL_QUEUE = 1e-6  # joules, stands for an empty queue where the band is shared by queues
+SMALL_QUEUE = 1e-6  # joules, stands for an empty queue when the band is shared by queues
 STARTS = (0.25, 0.5, 0.75, 0.9, 1.0)  # shares of a cell's devices that have computed when slots begin
 
 
@@ -33,7 +33,7 @@ class Offer(NamedTuple):
     load: Floats  # bits times ln 2 over `send_s` and the whole band, a_k
     noise_watt: Floats  # noise in the whole band over the channel gain
     power_watt: Floats  # most that it can send with
-    least: Floats  # share at which it needs all its power; infinite where it cannot take part
+    least: Floats  # share at which it needs all its power; infinite if it cannot take part
     limit_joule: Floats  # most that it may spend in this round
     shared: bool = True  # whether shares add up to one, or each has a band of its own
     in_turn: bool = False  # whether shares are slots of `send_s`, on the whole band
@@ -185,7 +185,7 @@ def by_queues(offer: Offer, queue: Floats, reward: Floats, zero: str = "shared")
     """The set that trades reward for weighted energy best, among those that grow in the order of their estimated worth.
 
     `Y(S) = -sum R_k + sum q_k E_k(S)` over prefixes of the order of `-R_k + q_k E_k` with a share of `1 / n`; growing
-    ends where the band is full or a newcomer costs more than it brings. The empty set has `Y = 0`.
+    ends when the band is full or a newcomer costs more than it brings. The empty set has `Y = 0`.
 
     Args:
         offer: of all devices.

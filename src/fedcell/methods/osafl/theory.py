@@ -1,6 +1,6 @@
 """OSAFL's convergence bound term by term, the scores that minimise it, and estimators of its constants.
 
-Arrays over rounds and clients are `[n_rounds, n_clients]`; one round is `[1, n_clients]`. The bound holds where
+Arrays over rounds and clients are `[n_rounds, n_clients]`; one round is `[1, n_clients]`. The bound holds if
 `lr * server_lr <= 1 / beta` and `lr < 1 / (2 sqrt(2) beta kappa)`, which published rates seldom meet: a diagnostic.
 
 Its proof adds and subtracts the similarity, so `score^2 <= 2 B` always; the tighter bound has `score^2` in place of

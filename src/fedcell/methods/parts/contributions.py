@@ -74,7 +74,7 @@ def remember(
         steps: `[n_rows]`, local steps behind each row.
         scale: `[n_rows]`.
         offset: `[n_params]`.
-        mask: bool, `[n_params]` or `[n_rows, n_params]`; entries where it is false stay as they were.
+        mask: bool, `[n_params]` or `[n_rows, n_params]`; entries for which it is false stay as they were.
     """
     if not len(device):
         return kept
@@ -134,7 +134,7 @@ def weighted_sum(kept: Contributions, weights: Floats, like: Tensor) -> Tensor:
 
 
 def cosines(kept: Contributions, vector: Tensor) -> Floats:
-    """`<vector, row> / (|vector| |row|)` of every device, 0 where one of them is zero.
+    """`<vector, row> / (|vector| |row|)` of every device, 0 if one of them is zero.
 
     Reference: osafl, Eq. (20)
     """

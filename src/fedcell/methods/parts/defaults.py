@@ -98,7 +98,7 @@ def most_steps(config: Any, problem: Problem) -> int:
 
 
 def needs_sgd(config: Any, problem: Problem) -> None:
-    """Refuse AdamW where a method reads gradients off what local training moved."""
+    """Refuse AdamW if a method reads gradients off what local training moved."""
     if problem.train.optimiser != "sgd":
         raise BadInput(
             f"train.optimiser = {problem.train.optimiser!r} does not go with {name_of(config)}, which takes updates "

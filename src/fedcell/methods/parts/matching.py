@@ -24,9 +24,9 @@ TABLES = 6  # of a number per pair that lie in memory together
 class Pairs(NamedTuple):
     """Every device on every band, each `[n_devices, n_bands]`."""
 
-    power_watt: Floats  # the highest that hardware and energy allow, 0 where a pair is not feasible
+    power_watt: Floats  # the highest that hardware and energy allow, 0 if a pair is not feasible
     feasible: Bools  # there, within its energy and in time
-    success: Floats  # probability that the upload survives outage, 0 where a pair is not feasible
+    success: Floats  # probability that the upload survives outage, 0 if a pair is not feasible
 
 
 def draft(
@@ -63,7 +63,7 @@ def pairs(problem: Problem, observation: Observation, draft: Decision) -> Pairs:
 
 
 def highest_power_watt(problem: Problem, observation: Observation, draft: Decision) -> Floats:
-    """`min(p_E, p_max)` of every pair, 0 where computing and sending cost too much at any power."""
+    """`min(p_E, p_max)` of every pair, 0 if computing and sending cost too much at any power."""
     world, most, band = problem.world, draft.power_watt, draft.bandwidth_hz
     left = room(world, observation, draft).budget_joule - compute_joule(observation, draft)
     full_s = cost.upload_s(draft.payload_bit[:, None], bands.rate_bps(world, observation, most, band))
@@ -85,7 +85,7 @@ def match(problem: Problem, observation: Observation, weight: Floats, n_selected
         problem: the world, whose cells are matched one by one.
         observation: the cell of each device.
         weight: `[n_devices, n_bands]`; a pair of weight 0 is never chosen.
-        n_selected: devices per cell where bands are no resource blocks; else the blocks limit them.
+        n_selected: devices per cell if bands are no resource blocks; else the blocks limit them.
 
     Reference: chen-ch5, Eqs. (5.31) to (5.34), A-7
     """

@@ -68,7 +68,7 @@ def remembered(own: Contributions, played: Round, rows: Tensor | None = None) ->
 
 
 def owners(labels: Ints, held: Ints, seed: int) -> Ints:
-    """The device that every test sample belongs to, `[n_samples]`; -1 where no device holds its class.
+    """The device that every test sample belongs to, `[n_samples]`; -1 if no device holds its class.
 
     Args:
         labels: of the test samples.

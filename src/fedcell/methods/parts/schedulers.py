@@ -87,7 +87,7 @@ def highest(scores: Floats, most: int) -> Bools:
 
 
 def everyone(problem: Problem, observation: Observation, wanted: Wanted) -> Floats:
-    """No preference; where blocks are short, a turn-taking window."""
+    """No preference; if blocks are short, a turn-taking window."""
     return round_robin(problem, observation, wanted._replace(n_selected=problem.world.settings.n_blocks))
 
 

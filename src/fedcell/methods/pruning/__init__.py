@@ -68,7 +68,7 @@ class Config(TrainingConfig):
     ties: str = option("random", "which of units equally old come first", choices=("random", "index"))
     cache: str = option(
         "auto",
-        "old gradients stand for what was not trained; off: the mean over devices (mean_over), 0 where they were "
+        "old gradients stand for what was not trained; off: the mean over devices (mean_over), with 0 for what they "
         "pruned; auto: on for mask_rule=oldest",
         choices=("auto", "on", "off"),
     )
@@ -78,7 +78,7 @@ class Config(TrainingConfig):
         choices=("heard", "all"),
         needs="cache!=on",
     )
-    row_overwrite: bool = option(False, "a kept unit replaces its whole row, with 0 where its inputs were pruned")
+    row_overwrite: bool = option(False, "a kept unit replaces its whole row, with 0 for inputs that were pruned")
     min_one_unit: bool = option(False, "keep one unit in layers that would lose all, even if that is late")
     memory: str = option(
         "server",

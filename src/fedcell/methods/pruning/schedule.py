@@ -139,7 +139,7 @@ class Bands(NamedTuple):
     observation: Observation
     offers: BandOffers
     omega: Floats  # [n_devices, n_bands]
-    n_selected: int  # per cell, where bands are no resource blocks
+    n_selected: int  # per cell, if bands are no resource blocks
 
     def match(self, weight: Floats) -> Ints:
         """The band of every device, -1 for none, by the largest sum of weights over feasible pairs."""

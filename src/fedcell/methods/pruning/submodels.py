@@ -2,7 +2,7 @@
 
 - `extract`: the kept entries become a small dense network, which is trained and put back. Costs what it keeps. A GPU
   pads the networks of a round to one of few shapes, so that it trains them together and replays recorded steps;
-  where little is dropped it takes masks.
+  if little is dropped it takes masks.
 - `mask`: the full network with its dropped entries zeroed, which stay as they are. All devices have one shape.
 """
 
@@ -33,7 +33,7 @@ def train(learner: Learner, units: Units, start: Start, work: Work, form: str = 
         work: its `mask` `[n_rows, n_params]` is that of `entry_masks`; None trains full models.
         form: `extract` or `mask`; a learner whose training is done elsewhere has the second alone.
 
-    Returns: full rows, zero where an entry was dropped.
+    Returns: full rows, zero for entries that were dropped.
     """
     if work.mask is None:
         return learner.train(start, work)

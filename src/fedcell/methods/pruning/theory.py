@@ -14,7 +14,7 @@ from ...types import Bools, Floats, Ints
 
 
 def next_age(age: Ints, trained: Bools) -> Ints:
-    """`(1 - alpha m) (age + 1)`: 0 where a unit was trained and heard. Reference: chen-ch6, Eq. (6.9)
+    """`(1 - alpha m) (age + 1)`: 0 if a unit was trained and heard. Reference: chen-ch6, Eq. (6.9)
 
     >>> next_age(np.array([[0, 4], [2, 1]]), np.array([[False, True], [False, False]])).tolist()
     [[1, 0], [3, 2]]

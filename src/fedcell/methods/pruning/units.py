@@ -2,7 +2,7 @@
 
 A *unit* is a filter of a convolution or a neuron of a dense layer: a row of weights, its bias, and its entries of a
 batch norm behind the layer. Dropping it also takes away what it feeds, a block of columns of the next layer. The inputs
-of the first layer and the class outputs are never dropped. An entry is kept where its row and its column are, so the
+of the first layer and the class outputs are never dropped. An entry is kept if its row and its column are, so the
 kept entries of the flat vector, in their order, are the flat vector of the small dense network.
 
 Reference: chen-ch6, sections 2.1 and 2.2
@@ -186,7 +186,7 @@ def entry_masks(units: Units, keep: Bools, device: torch.device, whole_rows: boo
 
 
 def kept_units(units: Units, masks: Tensor) -> Bools:
-    """The unit masks `[n_rows, n_units]` behind entry masks: a unit stays where any entry of its row does."""
+    """The unit masks `[n_rows, n_units]` behind entry masks: a unit stays if any entry of its row does."""
     parts = [torch.zeros(len(masks), 0, dtype=torch.bool)]
     for layer in units.layers[:-1]:
         if layer.vectors:

@@ -25,7 +25,7 @@ class Allocation(NamedTuple):
     """What every client would do, and who does. `[n]` but the last two."""
 
     selected: Bools
-    steps: Ints  # 0 where there is no plan
+    steps: Ints  # 0 if there is no plan
     cpu_hz: Floats
     power_watt: Floats
     compute_s: Floats
@@ -112,7 +112,7 @@ def allocate(
 def allocate_blocks(
     client: Client, cells: Cells, theta: float, mode: str = "exact", least_power: float = 0.0
 ) -> Allocation:
-    """The same where blocks differ: `client` is `[n_blocks, n]`, every client as it would be on every block."""
+    """The same if blocks differ: `client` is `[n_blocks, n]`, every client as it would be on every block."""
     found = offers(client, _plan(client, theta, mode, least_power), theta)
     block = select_blocks(found.value, cells)
     taken = np.where(block >= 0, block, found.value.argmax(axis=0)), np.arange(len(block))
@@ -147,7 +147,7 @@ def _priced(found: Allocation, cells: Cells) -> Allocation:
 def allocate_in_turn(
     client: Client, cells: Cells, theta: float, mode: str = "exact", least_power: float = 0.0
 ) -> Allocation:
-    """The same where the clients chosen in a cell send in turn, in the equal slots with which the cell does best."""
+    """The same if the clients chosen in a cell send in turn, in the equal slots with which the cell does best."""
     available = np.bincount(cells.cell[cells.available], minlength=cells.n_cells)[cells.cell]
     tried = [slotted(client, cells.cell, np.minimum(available, cells.z), share) for share in SHARES]
     found = [allocate(some, cells, theta, mode, np.maximum(least, least_power)) for some, least in tried]

@@ -1,11 +1,11 @@
 """RawHFL's Algorithm 2: the allocation by successive linear programs, as printed and with a step limit.
 
 From full clock and power with the best choice there, solve the problem linearised at the present point
-(`rawhfl_program`), move, repeat; then round.
+(`program.program`), move, repeat; then round.
 
 Deviation: literally iterated, the first program returns `f = 0` or `P = 0`, since tangents promise that slower stays in
 time for ever; the next tangent then divides by 0. With a step limit a program may move clock and power by a share
-only. What it promises is checked with the true formulas: clock and power are raised until the deadline holds, and where
+only. What it promises is checked with the true formulas: clock and power are raised until the deadline holds, and if
 that leaves a client worse off than before, it stays where it was and its step limit is halved. Every iterate is
 feasible. Not a method itself: it has no `build`.
 
@@ -32,7 +32,7 @@ from .selection import Cells, select
 
 FLOOR = 1e-12  # of the highest clock and power: what is not above it counts as 0
 LEAST_SHARE = 1e-6  # a smaller `x` is no choice
-TIE = 1e-6  # how much the value of a client counts where the shares `x` of two are alike
+TIE = 1e-6  # how much the value of a client counts if the shares `x` of two are alike
 
 
 class Settings(NamedTuple):

@@ -51,7 +51,7 @@ class _Ranking(NamedTuple):
     """Members of every cell, best first."""
 
     place: Ints  # [n], from 0 in every cell; beyond all others for whoever is no member
-    sums: Floats  # [n_cells, z + 1], total value of the best so many; minus infinity where there are fewer
+    sums: Floats  # [n_cells, z + 1], total value of the best so many; minus infinity if there are fewer
 
     @staticmethod
     def of(value: Floats, member: Bools, cells: Cells) -> "_Ranking":
@@ -74,7 +74,7 @@ def select_blocks(value: Floats, cells: Cells) -> Ints:
     """The resource block of every client chosen, -1 for the others, with the largest total value, `[n]`.
 
     Args:
-        value: `[n_blocks, n]`, minus infinity where a client cannot use a block.
+        value: `[n_blocks, n]`, minus infinity if a client cannot use a block.
         cells: who is where, and the limits; `z` is at most the number of blocks.
     """
     block = np.full(len(cells.cell), -1)

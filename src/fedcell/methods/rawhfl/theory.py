@@ -38,7 +38,7 @@ class Bound(NamedTuple):
     noise: Floats
     edge_divergence: Floats
     global_divergence: Floats
-    wireless: Floats  # of uploads that may be lost; 0 where all arrive
+    wireless: Floats  # of uploads that may be lost; 0 if all arrive
 
     @property
     def void(self) -> bool:
@@ -116,6 +116,6 @@ def most_lr(smoothness: float, most_steps: float, n_edge_rounds: int) -> float:
 
 
 def _over(value: ArrayLike, by: ArrayLike) -> Floats:
-    """`value / by`, infinite where `by` is 0."""
+    """`value / by`, infinite if `by` is 0."""
     below = np.asarray(by, dtype=np.float64)
     return np.divide(value, below, out=np.full(below.shape, np.inf), where=below > 0)

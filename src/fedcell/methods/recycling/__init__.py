@@ -1,4 +1,4 @@
-"""FL-GR: the server steps with the newest gradient of every device, recycled where a device was not heard.
+"""FL-GR: the server steps with the newest gradient of every device, recycled if a device was not heard.
 
 With `g_k = (w - w_k) / lr` of the devices heard and `G_k` the last one of each, zero before the first,
 

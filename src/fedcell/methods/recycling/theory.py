@@ -2,7 +2,7 @@
 
 The convergence bound (chen-ch5, Theorem 4 and Corollary 2) depends on a schedule through `A_t` alone, the expected mean
 square staleness after round `t`, which enters with a positive factor: the scheduler makes `A_t` small. The printed
-factors lose a square of the step size, and the corollary uses an upper bound of the gradient where it needs a lower
+factors lose a square of the step size, and the corollary uses an upper bound of the gradient although it needs a lower
 one, so rows record `A_t` and not the bound.
 
 Reference: chen-ch5, Eq. (5.19), section 4.2
@@ -32,7 +32,7 @@ def expected_square_staleness(staleness: Ints, success: Floats) -> float:
 
 
 def steps_in_turn(period: float) -> float:
-    """The largest `lr steps L` with which recycled gradients descend a quadratic, where all take turns.
+    """The largest `lr steps L` with which recycled gradients descend a quadratic, if all take turns.
 
     With all gradients `L w` of devices heard `0 .. n - 1` rounds ago, `w_{t+1} = w_t - (a / n) sum_j w_{t-j}` is stable
     for `a < 2 n sin^2(pi / 2n)`, where its characteristic polynomial meets the unit circle at angle `pi / n`.

@@ -137,7 +137,7 @@ def build(config: Config) -> Method:
 
 
 def init(config: Config, problem: Problem, params: Tensor) -> State:
-    """Before the first round; the first gradients are taken here where they cost nothing."""
+    """Before the first round; the first gradients are taken here if they cost nothing."""
     refuse_air(problem, "the band rule of representativity")
     if config.remembers or config.asks:
         needs_sgd(config, problem)

@@ -24,7 +24,7 @@ class Alone(NamedTuple):
     """Each device as if the band of its cell were its own, `[n_devices]`."""
 
     compute_s: Floats  # T^L
-    upload_s: Floats  # T^{C,min}; 0 where bands are not shared, its time being in compute_s
+    upload_s: Floats  # T^{C,min}; 0 if bands are not shared, its time being in compute_s
     usable: Bools  # there, and with a rate
 
 
@@ -32,7 +32,7 @@ def alone(problem: Problem, observation: Observation, work: Decision) -> Alone:
     """Times of everyone for the work given with the whole band.
 
     If devices do not share a band (`own_band`, `block`), nothing that one gets is missed by another: their whole
-    time is fixed. In turns (`tdma`) each sends with the whole band. Deviation: where noise grows with the band, a
+    time is fixed. In turns (`tdma`) each sends with the whole band. Deviation: if noise grows with the band, a
     narrower band has a better SINR than reckoned here; policies see the upper bound, and the division of the band is
     exact.
 
@@ -82,7 +82,7 @@ def divided(problem: Problem, observation: Observation, draft: Decision, found: 
 
 
 def share_of_density(compute_s: Floats, payload_bit: Floats, snr: Floats, bandwidth_hz: float) -> Floats:
-    """Shares of a band with which all end together where the noise in a share grows with it, `[n]`.
+    """Shares of a band with which all end together if the noise in a share grows with it, `[n]`.
 
     To send `S` bits in `t` seconds a device needs the share `snr / y` with `y = a log(1 + y)` and
     `a = B snr t / (S ln 2)`; needs fall with `t`, and the common end is where they fill the band. It lies between the

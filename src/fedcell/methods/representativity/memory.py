@@ -77,8 +77,8 @@ def shares(known: Memory | None, observation: Observation, device: Ints) -> Floa
 def distances(kept: Contributions, device: Ints, rows: Tensor, scale: float = 1.0) -> Floats:
     """Euclidean distances of some devices' rows from all rows, `[n_rows, n_devices]`.
 
-    `|g|^2 + |h|^2 - 2 <g, h>`, products in float32 and sums of them in float64; where the terms nearly cancel, the
-    difference itself. Symmetric where both devices are asked for, zero from a row to itself.
+    `|g|^2 + |h|^2 - 2 <g, h>`, products in float32 and sums of them in float64; if the terms nearly cancel, the
+    difference itself. Symmetric if both devices are asked for, zero from a row to itself.
 
     Args:
         kept: all rows.

@@ -23,7 +23,7 @@ class Candidates(NamedTuple):
 
     n_selected: int
     compute_s: Floats  # [n_sites]
-    upload_s: Floats  # [n_sites], with the whole band; 0 where a device has a band of its own
+    upload_s: Floats  # [n_sites], with the whole band; 0 if a device has a band of its own
     ends: Ends | None  # when a set ends that shares its band by another rule than ending together
     distance: Floats  # [n_points, n_sites], from every device of the cell that holds data; empty without a memory
     score: Floats  # [n_sites], of policies that pick the highest

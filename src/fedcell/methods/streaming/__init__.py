@@ -40,7 +40,7 @@ def build(config: Config) -> Method:
 
 
 def decide(config: Config, problem: Problem, state: Any, observation: Observation) -> Decision:
-    """Everyone trains; the row gets the discrepancy of this round's caches where the long-term law is known."""
+    """Everyone trains; the row gets the discrepancy of this round's caches if the long-term law is known."""
     decision = defaults.decide(config, problem, state, observation)
     return decision._replace(info=label_columns(problem, observation))
 
@@ -61,7 +61,7 @@ def label_columns(problem: Problem, observation: Observation) -> Mapping[str, fl
 
 
 def evaluate(problem: Problem, params: Tensor, state: Any) -> Mapping[str, float]:
-    """Accuracy and loss; where the long-term law is known, also with classes weighted by it, and equally."""
+    """Accuracy and loss; if the long-term law is known, also with classes weighted by it, and equally."""
     law, learner = problem.world.stream.law, problem.learner
     if law is None:
         return learner.evaluate(params)

@@ -39,7 +39,7 @@
     return [...first, ...[...names].sort()].map((name) => [name, SCORES[name]?.[0] ?? name]);
   }
 
-  // [x, y] of one run where the metric was measured.
+  // [x, y] of one run at the rounds in which the metric was measured.
   fedcell.points = (run, axisName, metric, kind) => {
     const rows = run.rows, x = AXES[axisName].of(rows);
     const values = kind === "costs" ? perRound(rows, metric) : rows.metrics[metric] ?? [];
@@ -52,7 +52,7 @@
     return rows[name].map((total, i) => (total - (i ? rows[name][i - 1] : 0)) / (rows.done[i] - (i ? rows.done[i - 1] : 0)));
   }
 
-  // The mean of curves where every one of them is known and has not ended: [x, mean, low, high].
+  // The mean of curves as long as every one of them is known and has not ended: [x, mean, low, high].
   fedcell.band = (curves) => {
     const begin = Math.max(...curves.map((curve) => curve[0][0]));
     const end = Math.max(begin, Math.min(...curves.map((curve) => curve.at(-1)[0])));

@@ -1,5 +1,5 @@
 "use strict";
-// Who was scheduled when, and what became of it: devices by rounds, one coloured cell each, with its letter where there is room.
+// Who was scheduled when, and what became of it: devices by rounds, one coloured cell each, with its letter if there is room.
 (() => {
   const { el } = fedcell;
   const LEFT = 34, BOTTOM = 18;

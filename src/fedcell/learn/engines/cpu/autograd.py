@@ -1,4 +1,4 @@
-"""Any module by autograd: what trains where nothing quicker can, and what traces are taken from.
+"""Any module by autograd: what trains if nothing quicker can, and what traces are taken from.
 
 A worker owns a copy of the module whose parameters are views into the client's row of the result, so a step is one
 `autograd.grad` and one fused update, with no copies.

@@ -86,7 +86,7 @@ def dense(calls: Calls, x: Tensor, weight: Slot, bias: Slot | None, first: bool)
 
 
 def max_pool(calls: Calls, x: Tensor, kernel: tuple[int, int]) -> Made:
-    """The kernel of PyTorch where it is quick, which is on channels-last images."""
+    """The kernel of PyTorch on images for which it is quick: those with channels last."""
     if not x.is_contiguous(memory_format=torch.channels_last):
         return _max_of_slices(calls, x, kernel)
     shape = len(x), x.shape[1], x.shape[2] // kernel[0], x.shape[3] // kernel[1]

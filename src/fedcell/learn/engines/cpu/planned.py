@@ -26,7 +26,7 @@ GRAIN = 8  # inputs by which the plans for batches of distinct inputs differ
 
 
 def chain_of(job: Job) -> list[nn.Module] | None:
-    """The layers of a job's network in the order they run, or None where it has others, or asks for other things."""
+    """The layers of a job's network in the order they run, or None if it has others, or asks for other things."""
     plain = job.device.type == "cpu" and job.work.objective is None and job.tail is None
     if not plain or type(job.architecture.module) is not nn.Sequential:
         return None

@@ -1,6 +1,6 @@
 """Products of many small matrices at once, in the way that was measured to be quickest on a CPU.
 
-Where a side of the result is short, as with few classes or small batches, PyTorch's kernels take up to four times as
+If a side of the result is short, as with few classes or small batches, PyTorch's kernels take up to four times as
 long as NumPy's. NumPy's are no match elsewhere, and spread large products over threads that the workers already use.
 """
 

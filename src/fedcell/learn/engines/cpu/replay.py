@@ -16,7 +16,7 @@ from .binding import bound
 from .fusion import moving, needed
 from .kernels import Calls
 from .native import gathered
-from .native.fused import with_relus
+from .native.norm_relu import with_relus
 from .trace import Op, Ref, Trace, aten, refs_of
 
 OVERWRITES = (

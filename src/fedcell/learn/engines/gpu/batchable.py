@@ -1,6 +1,6 @@
 """Layers in a form that batches well over models on a GPU: as products of matrices and element-wise kernels.
 
-Batched over models, a convolution becomes one with groups, which GPUs do slowly where channels are many, and the fused
+Batched over models, a convolution becomes one with groups, which GPUs do slowly if channels are many, and the fused
 kernels of recurrent layers have no batched form. Patches times a matrix are one batched product instead, and an LSTM
 cell is one kernel.
 """

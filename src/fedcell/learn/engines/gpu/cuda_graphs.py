@@ -40,7 +40,7 @@ class Kernel(NamedTuple):
     gradients: "Gradients"  # of the weighted loss of each row
     move: Callable[[list[Tensor], Tensor, Tensor, Tensor], None] | None = None  # subtract them from the parameters
     grain: int | None = None  # rows by which the steps of a cohort may differ; None: a quarter of it
-    held: Held | None = None  # the objective, where it can serve several rounds
+    held: Held | None = None  # the objective, if it can serve several rounds
 
 
 class Shape(NamedTuple):
@@ -48,7 +48,7 @@ class Shape(NamedTuple):
 
     n_rows: int
     n_steps: int  # that there is room for
-    n_batches: int  # 1 where every step takes the whole store
+    n_batches: int  # 1 if every step takes the whole store
     width: int  # samples of a batch
     n_draws: int  # that they stand for
     distinct: bool  # whether several draws can be one sample

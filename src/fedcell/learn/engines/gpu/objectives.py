@@ -9,7 +9,7 @@ from ...work import Objective
 
 
 def signature(objective: Objective | None) -> Hashable | None:
-    """What must be equal for a recorded step to serve another objective, too; None where that cannot be known.
+    """What must be equal for a recorded step to serve another objective, too; None if that cannot be known.
 
     It is known of a `partial` of a function with positional arguments: of its tensors the shapes must be equal, of
     anything else the values.

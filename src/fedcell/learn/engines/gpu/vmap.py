@@ -1,6 +1,6 @@
 """All clients of a chunk at once, for any module, meant for a GPU.
 
-Small networks go through `torch.func.vmap`: one kernel does a layer of all clients. Where the convolutions of a single
+Small networks go through `torch.func.vmap`: one kernel does a layer of all clients. If the convolutions of a single
 client can fill the GPU, every client has kernels of its own, on streams beside each other: their fast convolutions have
 no batched form.
 """

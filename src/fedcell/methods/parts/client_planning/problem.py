@@ -76,13 +76,6 @@ def compute_joule(client: Client, steps: Ints | Floats | float, cpu_hz: Floats) 
     return cost.compute_joule(client.cycles_per_step * steps, cpu_hz, client.capacitance)
 
 
-def objective(client: Client, steps: Ints, cpu_hz: Floats, power_watt: Floats, epsilon: float) -> Floats:
-    """What is maximised. Reference: osafl, Eq. (5)"""
-    computing = steps / (client.capacitance * client.cycles_per_step * cpu_hz**2)
-    sending = rate.rate_bps(client.bandwidth_hz, client.snr_per_watt * power_watt) / power_watt
-    return np.asarray(epsilon * computing + (1 - epsilon) * sending)
-
-
 # ---------------------------------------------------------------- one variable given the other two
 
 
@@ -108,7 +101,7 @@ def most_steps(client: Client, by_energy: Floats, by_time: Floats) -> Ints:
 
 
 def least_clock_hz(client: Client, steps: Ints | Floats, upload_s: Floats) -> Floats:
-    """`c kappa / (t_th - t_up)`: the slowest clock in time, which is the cheapest; infinite where no time is left.
+    """`c kappa / (t_th - t_up)`: the slowest clock in time, which is the cheapest; infinite if no time is left.
 
     Reference: osafl, Eq. (9), Lemma 2
     """
@@ -118,7 +111,7 @@ def least_clock_hz(client: Client, steps: Ints | Floats, upload_s: Floats) -> Fl
 
 
 def least_power_watt(client: Client, steps: Ints | Floats, cpu_hz: Floats) -> Floats:
-    """`(2^{S f / (omega (t_th f - c kappa))} - 1) / a`, the lowest power in time; infinite where none is.
+    """`(2^{S f / (omega (t_th f - c kappa))} - 1) / a`, the lowest power in time; infinite if there is none.
 
     The cheapest too, since energy per bit grows with power: the solution of the power block.
 
@@ -129,7 +122,7 @@ def least_power_watt(client: Client, steps: Ints | Floats, cpu_hz: Floats) -> Fl
 
 
 def power_for(client: Client, upload_s: Floats) -> Floats:
-    """The power that sends the payload in `upload_s`; infinite where no power does it or that is no time."""
+    """The power that sends the payload in `upload_s`; infinite if no power does it or that is no time."""
     need = client.bandwidth_hz * np.where(np.isfinite(upload_s), upload_s, 0.0)
     never = np.full_like(need, np.inf)
     exponent = np.divide(client.payload_bit, need, out=never.copy(), where=need > 0)
@@ -140,7 +133,7 @@ def power_for(client: Client, upload_s: Floats) -> Floats:
 
 
 def _fit(room: Floats, used: Floats, each: Floats) -> Floats:
-    """How often `each` goes into what is left of `room`; -inf where nothing is left."""
+    """How often `each` goes into what is left of `room`; -inf if nothing is left."""
     possible = np.isfinite(used) & (used <= room)
     left = np.where(possible, room - np.where(possible, used, 0.0), -np.inf)
     with np.errstate(over="ignore"):

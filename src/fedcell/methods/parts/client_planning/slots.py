@@ -1,4 +1,4 @@
-"""Clients that plan their own round where a cell sends in turn: equal slots take the place of equal bands.
+"""Clients that plan their own round in a cell that sends in turn: equal slots take the place of equal bands.
 
 With `n` clients of a cell, each with a slot of `tau` seconds on the whole band, a client that computes and sends within
 `T - (n - 1) tau`, sending for at most `tau`, ends by the deadline `T` whoever is ready first: it waits for at most

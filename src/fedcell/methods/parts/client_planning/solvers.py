@@ -62,7 +62,7 @@ def sca_power(
     iterations: int = 10,
     tolerance: float = 1e-6,
 ) -> Floats:
-    """The power block by successive convex approximation; infinite where it finds nothing.
+    """The power block by successive convex approximation; infinite if it finds nothing.
 
     Args:
         client: limits and prices.
@@ -159,7 +159,7 @@ def exact(
         if step_worth_joule == np.inf:
             return found.possible & reachable
         before = cheapest(bounded, np.maximum(k - 1, 1), least_s, most_s)
-        with np.errstate(invalid="ignore"):  # where neither is possible both are infinite
+        with np.errstate(invalid="ignore"):  # if neither is possible both are infinite
             return found.possible & reachable & (found.joule - before.joule <= step_worth_joule)
 
     steps = largest(holds, np.where(reachable, client.most_steps, 0))

@@ -171,7 +171,7 @@ def towards_input(towards: Tensor, weight: Tensor, padding: int, height: int, wi
 
 
 def towards_weight(x: Tensor, weight: Tensor, towards: Tensor, padding: int, **how: Any) -> Tensor:
-    """The gradient of the weights, from that of what was pooled; where clients are few, in parts that are added up."""
+    """The gradient of the weights, from that of what was pooled; if clients are few, in parts that are added up."""
     n, batch, height, width, n_in = x.shape
     n_out, kernel = weight.shape[1], weight.shape[-1]
     size = Size(batch, n_in, n_out, height, width, kernel, padding, *towards.shape[2:4])

@@ -1,4 +1,4 @@
-"""A ReLU that follows a group norm, in the kernel of the norm: forth and back."""
+"""Group norms that do the work of the ReLU behind them in one native kernel, forward and backward."""
 
 import torch
 
