@@ -149,6 +149,17 @@ def test_bounds_of_one_case():
     assert under(rows, "a", 0.6)
 
 
+def test_so_many_times_as_much_as_nothing():
+    rows = cases(much=[0.7, 0.8, 0.75], little=[0.3, 0.35, 0.31], none=[0.0, 0.0, 0.0])
+    for low, factor, verdict in (
+        ("little", 2, "reproduced"),
+        ("little", 3, "not reproduced"),
+        ("none", 9, "reproduced"),
+    ):
+        assert judging.times(rows, "much", low, factor, measures.final).verdict == verdict
+    assert judging.times(rows, "none", "none", 2, measures.final).verdict == "not reproduced"
+
+
 def test_every_seed_or_their_mean():
     numbers = np.array([0.5, 0.6, 0.7])
     assert judging.on_every_seed("x", numbers, low=0.45)

@@ -198,6 +198,17 @@ def to_do(case, store="tables", trained=True, seed=1, **settings):
     return times.Run(Path(store), stores.lasting(text), case, *times.likeness(text, trained))
 
 
+def test_a_run_counts_whatever_machine_trained_it():
+    def kept(**changes):
+        train = {f"train.{name}": value for name, value in changes.items()}
+        return stores.lasting(runs._key(runs.Case("a", override(SMALL, train), "fedavg"), 1))
+
+    how = {"engine": "vmap", "device": "cpu", "workers": 1, "shards": 2, "gpu_gib": 4.0}
+    assert kept(**how) == kept()
+    assert kept(tf32=True) != kept()
+    assert kept(lr=0.123) != kept()
+
+
 def test_time_is_that_of_the_case_or_of_runs_like_it_or_of_the_other_device():
     clock = times.clock(
         [

@@ -36,7 +36,7 @@ VARIANTS = {
 }
 
 
-def train(device, engine, variant, rounds=1):
+def train(device, engine, variant, rounds=1, tf32=False):
     """Updates of some rounds, and the learner; an objective has other values in every round."""
     rng = np.random.default_rng(3)
     x, y = rng.random((200, *SHAPE)).astype(np.float32), rng.integers(0, 10, 200)
@@ -44,7 +44,7 @@ def train(device, engine, variant, rounds=1):
     layout = Architecture.of(
         initialise(lambda: build(ModelConfig(name="cnn", channels=(4, 8), kernel=3), SHAPE, 10), 1)
     )
-    learner = Learner([layout], samples, samples, TrainConfig(engine=engine), 1)
+    learner = Learner([layout], samples, samples, TrainConfig(engine=engine, tf32=tf32), 1)
     store = Store(rng.integers(0, 200, (N_ROWS, 60)), rng.integers(50, 61, N_ROWS))
     work = Work(np.arange(N_ROWS), store, np.full(N_ROWS, 3), lr=0.05, batch_size=16, round=0)
     work = work._replace(**VARIANTS[variant])
@@ -71,12 +71,18 @@ def beside(monkeypatch):
     return calls
 
 
+@pytest.mark.parametrize("tf32", [False, True])
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_agrees_with_debug(variant, beside):
-    found, _ = train("cpu", "vmap", variant, rounds=2)
+def test_agrees_with_debug(variant, tf32, beside):
+    """Filters lie channels last if products may be rounded, and nowhere else; on a CPU nothing is rounded."""
+    found, learner = train("cpu", "vmap", variant, rounds=2, tf32=tf32)
     wanted, _ = train("cpu", "debug", variant, rounds=2)
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-6)
     assert beside == 2 * [4, 4, 4, 4, 4, 4, 3, 3, 3]
+    for cohort in learner._replays._kept.values():
+        filters = [part[0] for part in cohort.weights if part.dim() == 5 and part.shape[2] > 1]
+        assert filters
+        assert all(one.is_contiguous(memory_format=torch.channels_last) == tf32 for one in filters)
 
 
 def test_chosen_by_work_layers_and_even_steps():

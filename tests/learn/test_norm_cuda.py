@@ -95,5 +95,5 @@ def test_a_round_of_pruned_vgg11_takes_little_memory(form):
     torch.cuda.reset_peak_memory_stats()
     heard = [row.outcome for row, _ in simulate(problem, method, begin(problem, method))]
     assert all(outcome.count("D") == 10 for outcome in heard)
-    assert len({device for outcome in heard for device, letter in enumerate(outcome) if letter == "D"}) > 80
+    assert len({device for outcome in heard for device, letter in enumerate(outcome) if letter == "D"}) > 70
     assert torch.cuda.max_memory_reserved() < 20 * GIB
