@@ -30,7 +30,7 @@ from .settings import TrainConfig
 from .statistics import OwnRows
 from .statistics import places as kept_places
 from .tasks import LEARNED, LearningTask, refuse_without_labels
-from .work import Report, Work, rows_of
+from .work import Report, Work, rounded, rows_of
 
 Extracted = Callable[[Start, Work], Updates]
 
@@ -206,6 +206,8 @@ class Learner(Carrier):
         part = work if alone else rows_of(work, rows, architecture.n_params)
         if part.objective is None:
             part = part._replace(objective=self.task.objective)
+        if self.settings.bf16:
+            part = part._replace(objective=rounded(part.objective, self.device.type))
         job = Job(
             architecture=architecture,
             samples=self._augmented if part.augment and self._augmented is not None else self.train_samples,

@@ -53,6 +53,7 @@ class BatchNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(num_features, device=device))
 
     def forward(self, x: Tensor) -> Tensor:
+        x = _wide(x)
         if self.share is not None:
             return self._weighted(x, self.share)
         if x.numel() == x.shape[1]:
@@ -87,6 +88,7 @@ class RunningNorm(_BatchNorm):
     share: Tensor | None = None  # [n], of every sample in the statistics; None: all alike
 
     def forward(self, x: Tensor) -> Tensor:
+        x = _wide(x)
         if self.training and self.share is not None:
             return self._weighted(x, self.share)
         moving = self.training and x.numel() > x.shape[1]
@@ -114,6 +116,11 @@ class RunningNorm(_BatchNorm):
         if not self.affine:
             return found
         return found * self.weight.view(mean.shape) + self.bias.view(mean.shape)
+
+
+def _wide(x: Tensor) -> Tensor:
+    """Statistics of bfloat16 (`train.bf16`) are taken in float32."""
+    return x.float() if x.dtype == torch.bfloat16 else x
 
 
 def moments(x: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:

@@ -159,6 +159,7 @@ class TrainConfig:
         least=0,
     )
     tf32: bool = option(False, "TensorFloat-32 products on a GPU: faster, other results")
+    bf16: bool = option(False, "products of local training in bfloat16: faster for some networks, other results")
     top: tuple[int, ...] = option(
         (), "also record how often the right class is among the M first, columns top<M>", least=1
     )

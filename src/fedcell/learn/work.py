@@ -1,7 +1,8 @@
 """What a cohort has to train on, handed by a method to the engine."""
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, TypeVar
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -76,6 +77,20 @@ def cross_entropy(module: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, weig
     if weight is None:
         return functional.cross_entropy(scores, y)
     return (functional.cross_entropy(scores, y, reduction="none") * weight).sum()
+
+
+def rounded(objective: Objective | None, device: str) -> Objective:
+    """An objective whose products are rounded to bfloat16 on a kind of device; a `partial` stays one."""
+    if objective is None:
+        return partial(_in_bfloat16, device, cross_entropy)
+    if isinstance(objective, partial) and not objective.keywords:
+        return partial(_in_bfloat16, device, objective.func, *objective.args)
+    return lambda *given: _in_bfloat16(device, objective, *given)
+
+
+def _in_bfloat16(device: str, objective: Callable[..., Tensor], *given: Any) -> Tensor:
+    with torch.autocast(device, torch.bfloat16, cache_enabled=False):
+        return objective(*given)
 
 
 def rows_of(work: Work, rows: Ints, n_params: int | None = None) -> Work:

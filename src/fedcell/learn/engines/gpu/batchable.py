@@ -56,6 +56,7 @@ def lstm_cell(drive: Tensor, recurrent: Tensor, cell: Tensor) -> tuple[Tensor, T
         recurrent: what the last state says to them, likewise.
         cell: `c`, `[n, width]`.
     """
+    drive, recurrent = drive.to(cell.dtype), recurrent.to(cell.dtype)  # products may be bfloat16
     if drive.is_cuda:
         state, after, _ = _Cell.apply(drive, recurrent, cell)  # type: ignore[no-untyped-call]
         return state, after
