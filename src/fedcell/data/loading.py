@@ -3,6 +3,7 @@
 import gzip
 import zlib
 from collections.abc import Callable
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -75,16 +76,20 @@ def _digits_table() -> NDArray[np.float64]:
     return np.column_stack([bunch.data, bunch.target])
 
 
+@cache
 def _table(name: str, delimiter: str | None) -> NDArray[np.float64] | None:
     """A table of scikit-learn, read from its file: importing scikit-learn takes longer than a short run.
 
+    It is read once, since reading takes longer than building all else of a small problem, and cannot be written to.
     None if the file does not lie as usual.
     """
     package = find_spec("sklearn")
     for folder in (package and package.submodule_search_locations) or ():
         if (path := Path(folder) / name).is_file():
             with gzip.open(path, "rt") as file:
-                return np.loadtxt(file, delimiter=delimiter)
+                table = np.loadtxt(file, delimiter=delimiter)
+            table.flags.writeable = False
+            return table
     return None
 
 
