@@ -107,12 +107,18 @@ def _diabetes() -> Dataset:
 
 def _tags() -> Dataset:
     """Word counts of made-up documents, and which of eight topics each is about."""
+    x, y = _tagged()
+    is_test = np.arange(len(x)) % TEST_EVERY == TEST_EVERY - 1
+    return from_arrays(x[~is_test], y[~is_test], x[is_test], y[is_test], "tags", "multi-label")
+
+
+@cache
+def _tagged() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """All documents and their topics, made once."""
     from sklearn.datasets import make_multilabel_classification
 
     seed = int(stream(0, SETUP, "tags").integers(2**31))
-    x, y = make_multilabel_classification(TAGGED, 40, n_classes=8, n_labels=2, length=200, random_state=seed)
-    is_test = np.arange(len(x)) % TEST_EVERY == TEST_EVERY - 1
-    return from_arrays(x[~is_test], y[~is_test], x[is_test], y[is_test], "tags", "multi-label")
+    return make_multilabel_classification(TAGGED, 40, n_classes=8, n_labels=2, length=200, random_state=seed)
 
 
 def _fetched(name: str, folder: Path) -> Dataset:
