@@ -3,7 +3,8 @@
 # All create .venv on first use; later calls reuse it until pyproject.toml or constraints.txt change.
 
 PYTHON ?= python3
-PROCESSES ?= 2
+# of the tests: one more than CI has cores, since those with a federation, a cluster or a browser mostly wait
+PROCESSES ?= 3
 BIN := .venv/bin
 
 .PHONY: demo test check install bench docs clean

@@ -1,6 +1,7 @@
 """The ledger of the clone: every figure and table of the papers is in it, and stored results fit their files."""
 
 from fnmatch import filter as filter_names
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,13 @@ def test_stored_results_fit_their_files(entry):
     assert stored == [claim[:3] for claim in claims], f"the claims changed: fedcell reproduce {entry} --stored"
 
 
+@cache
+def packed_rows(store):
+    """The rows of a store, which several files may share, from the packed file alone."""
+    packed = stores.of_store(stores.read_packed(store.parent / stores.PACKED), stores.name_of(store))
+    return {stores.lasting(line["key"]): stores.rounded(line["row"]) for line in packed}
+
+
 @pytest.mark.parametrize("entry", catalogue.entries(ROOT), ids=str)
 def test_results_are_what_the_runs_in_the_repository_say(entry):
     """Judged again from the packed file, with nothing else: the same verdicts, seeds and numbers."""
@@ -79,8 +87,7 @@ def test_results_are_what_the_runs_in_the_repository_say(entry):
     with catalogue.opened(entry.path.parent):
         experiment = catalogue.load(entry)
         store = entry.results / f"{experiment.store or entry.name}.runs.jsonl"
-        packed = stores.of_store(stores.read_packed(store.parent / stores.PACKED), stores.name_of(store))
-        found = {stores.lasting(line["key"]): stores.rounded(line["row"]) for line in packed}
+        found = packed_rows(store)
         rows = [found[one] for one in ids_of(experiment.cases(False), list(found.values())) if one in found]
         if not rows and experiment.cases(False):
             assert result is None, f"{path} has no runs behind it: pack them, or remove it"

@@ -3,6 +3,8 @@
 Runs record the spread over users of the accuracy (M = 1) alone.
 """
 
+from functools import cache
+
 import numpy as np
 import rawhfl_setting as setting
 from matplotlib.figure import Figure
@@ -52,6 +54,7 @@ def top_of(m: int) -> Measure:
     return lambda row: float(top(row)[m - 1])
 
 
+@cache
 def best_top(seed: int) -> Floats:
     """What the best predictor has on the users of a seed."""
     catalogue, users = build_catalogue(RAWHFL, seed), draw_profiles(RAWHFL, N_DEVICES, seed)

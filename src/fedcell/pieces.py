@@ -8,6 +8,7 @@ import ast
 import importlib
 import importlib.util
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
@@ -102,5 +103,10 @@ def _bound(tree: ast.Module) -> set[str]:
     return found
 
 
-def _files(folder: Iterable[str]) -> list[str]:
-    return sorted(entry.name for entry in iter_modules(folder))
+def _files(folder: Iterable[str]) -> tuple[str, ...]:
+    return _files_in(tuple(folder))
+
+
+@cache
+def _files_in(folder: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted(entry.name for entry in iter_modules(folder)))

@@ -1,5 +1,7 @@
 """Weight decay, clipping, AdamW and schedules: every engine against the plain loop, that one against `torch.optim`."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 import torch
@@ -45,6 +47,13 @@ def cases():
                 yield model, engine, variant
 
 
+@cache
+def plain_loops(model, variant, round):
+    """What the plain loop says with these options and without; every engine is held against it."""
+    job, slow = work(**VARIANTS[variant], round=round), learner(model, "debug")
+    return [slow.train(start_of(model), one).delta.clone() for one in (job, job._replace(optimiser=Optimiser()))]
+
+
 @pytest.mark.parametrize(("model", "engine", "variant"), list(cases()))
 def test_agrees_with_debug(model, engine, variant, monkeypatch):
     if engine == "cohort":  # dense chains as a GPU trains them
@@ -52,10 +61,8 @@ def test_agrees_with_debug(model, engine, variant, monkeypatch):
         engine = "batched"
     start, fast = start_of(model), learner(model, engine, workers=1)
     for round in range(2):  # memory of an earlier round is used again
-        job = work(**VARIANTS[variant], round=round)
-        slow = learner(model, "debug").train(start, job).delta
-        agree(fast.train(start, job).delta, slow)
-        plain = learner(model, "debug").train(start, job._replace(optimiser=Optimiser())).delta
+        slow, plain = plain_loops(model, variant, round)
+        agree(fast.train(start, work(**VARIANTS[variant], round=round)).delta, slow)
         assert not torch.allclose(slow, plain, atol=1e-4), "the options must matter"
 
 

@@ -1,5 +1,6 @@
 """Sweeps on Ray: the rows of the local engine, whoever is killed; clusters that are joined stay, others go."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -122,6 +123,15 @@ def test_rows_are_those_of_the_local_engine_whoever_is_killed(ray_cluster, monke
     assert notes.count(f"{ended}; it resumes from its last checkpoint") == 2  # of the run that dies and of a killed one
     assert sum(note.startswith("its Ray worker was lost (The actor died") for note in notes) == 1
     assert not list(Path("s").glob("*.tmp"))
+
+
+def test_what_ray_leaves_running_fails_no_test_that_comes_later(ray_nodes):
+    from ray._private import services
+
+    process = services.ConsolePopen(["sleep", "60"]).pid
+    gc.collect()
+    os.kill(process, signal.SIGKILL)
+    os.waitpid(process, 0)
 
 
 def test_a_network_and_data_of_ones_own_go_to_the_cluster(ray_cluster):

@@ -3,6 +3,7 @@
 import gzip
 import zlib
 from collections.abc import Callable
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -75,16 +76,20 @@ def _digits_table() -> NDArray[np.float64]:
     return np.column_stack([bunch.data, bunch.target])
 
 
+@cache
 def _table(name: str, delimiter: str | None) -> NDArray[np.float64] | None:
     """A table of scikit-learn, read from its file: importing scikit-learn takes longer than a short run.
 
+    It is read once, since reading takes longer than building all else of a small problem, and cannot be written to.
     None if the file does not lie as usual.
     """
     package = find_spec("sklearn")
     for folder in (package and package.submodule_search_locations) or ():
         if (path := Path(folder) / name).is_file():
             with gzip.open(path, "rt") as file:
-                return np.loadtxt(file, delimiter=delimiter)
+                table = np.loadtxt(file, delimiter=delimiter)
+            table.flags.writeable = False
+            return table
     return None
 
 
@@ -102,12 +107,18 @@ def _diabetes() -> Dataset:
 
 def _tags() -> Dataset:
     """Word counts of made-up documents, and which of eight topics each is about."""
+    x, y = _tagged()
+    is_test = np.arange(len(x)) % TEST_EVERY == TEST_EVERY - 1
+    return from_arrays(x[~is_test], y[~is_test], x[is_test], y[is_test], "tags", "multi-label")
+
+
+@cache
+def _tagged() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """All documents and their topics, made once."""
     from sklearn.datasets import make_multilabel_classification
 
     seed = int(stream(0, SETUP, "tags").integers(2**31))
-    x, y = make_multilabel_classification(TAGGED, 40, n_classes=8, n_labels=2, length=200, random_state=seed)
-    is_test = np.arange(len(x)) % TEST_EVERY == TEST_EVERY - 1
-    return from_arrays(x[~is_test], y[~is_test], x[is_test], y[is_test], "tags", "multi-label")
+    return make_multilabel_classification(TAGGED, 40, n_classes=8, n_labels=2, length=200, random_state=seed)
 
 
 def _fetched(name: str, folder: Path) -> Dataset:

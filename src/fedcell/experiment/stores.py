@@ -20,7 +20,7 @@ from ..options import earlier, flat, override, to_dict
 from ..scenarios import Config
 
 Row = dict[str, Any]
-DEFAULTS = to_dict(Config())
+DEFAULTS = flat({"config": to_dict(Config())})
 PACKED, FORMAT, VERSION = "runs.jsonl.gz", "fedcell runs", 1
 ENDING = ".runs.jsonl"
 DIGITS = 5  # significant ones
@@ -83,7 +83,7 @@ def lasting(key: str) -> str:
     """
     case, seed, settings = json.loads(key)
     own, before = method_defaults(settings["method"])
-    defaults = flat({"config": DEFAULTS, **own})
+    defaults = DEFAULTS | own
     given = flat(before | settings)
     usual = defaults | {key: given[key] for key in HOW if key in given}
     changed = {key: value for key, value in given.items() if key not in usual or value != usual[key]}
@@ -96,10 +96,10 @@ def method_config(method: str, settings: Mapping[str, Any]) -> Any:
 
 @cache
 def method_defaults(method: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Defaults, and what settings meant before they existed; none of a method that is gone: its runs never count."""
+    """Defaults by key, and what settings meant before they existed; none of a method that is gone, as its runs are."""
     try:
         config = method_config(method, {})
-        return to_dict(config), earlier(config)
+        return flat(to_dict(config)), earlier(config)
     except BadInput:
         return {}, {}
 

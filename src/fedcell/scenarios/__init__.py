@@ -8,6 +8,8 @@ import importlib
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import cache
+from operator import attrgetter
 from pkgutil import iter_modules
 from typing import Any, NamedTuple
 
@@ -80,7 +82,12 @@ class Scenario(NamedTuple):
 
 def names() -> list[str]:
     """Every scenario in this folder."""
-    return sorted(entry.name for entry in iter_modules(__path__))
+    return [*_names()]
+
+
+@cache
+def _names() -> tuple[str, ...]:
+    return tuple(sorted(entry.name for entry in iter_modules(__path__)))
 
 
 def get(name: str) -> Scenario:
@@ -159,11 +166,11 @@ def without_effect(config: Config, given: Iterable[str], dataset: Dataset | None
 def _check_used(config: Config, dataset: Dataset | None) -> None:
     """Refuse changes of settings that nothing looks at; what the scenario itself sets is no change."""
     preset = get(config.scenario).config if config.scenario in names() else Config()
-    usual = [{key: value for key, _, value in keys(one)} for one in (Config(), preset)]
+    usual = (Config(), preset)
     unused = _unused(config, dataset)
     for key, _, value in keys(config):
         cause = unused.get(key, unused.get(key.partition(".")[0]))
-        if cause and all(value != one[key] for one in usual):
+        if cause and all(value != attrgetter(key)(one) for one in usual):
             raise BadInput(f"{key} = {written(value)} changes nothing with {cause}: drop the one or change the other")
 
 
