@@ -71,6 +71,14 @@ def test_products_of_more_columns_than_the_room_holds():
     check(played(aten.mm.default, left, right))
 
 
+@pytest.mark.usefixtures("_any_processor")
+@pytest.mark.parametrize("width", [256, 512, 600])
+def test_products_of_columns_that_lie_far_apart(width):
+    left, right = torch.randn(530, width).t(), torch.randn(530, 70)
+    check(played(aten.mm.default, left, right))
+    check(played(aten.mm.default, left[3:40], right))
+
+
 def test_what_products_leave_to_pytorch():
     left, right, into = torch.randn(4, 3), torch.randn(3, 5), torch.randn(4, 2, 5, 2)[:, 0, :, 0]
     one = torch.ones(())

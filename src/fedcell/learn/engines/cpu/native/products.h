@@ -10,6 +10,7 @@ const int ROWS = 6;
 const int ROWS = 12;
 #endif
 const int BESIDE = 2, STRIP = BESIDE * WIDEST;  // vectors, and numbers, of a row of results that are worked on at a time
+const long CROWDED = 256;                       // numbers between rows that share a place in the cache with many others
 const long DEPTH = 512, ROOM = 65536;           // terms of a sum, and numbers of the right matrix, that are copied at a time
 
 // Where the entry (row, column) lies: at row * down + column * right.
@@ -129,7 +130,13 @@ static void packed(Matrix right, long depth, long columns, float *to) {
         for (long c = 0; c < columns; c++) to[k * STRIP + c] = right.at[k * right.down + c * right.right];
 }
 
-// into = keep * into + begin + rate * left right; the rows of `into` are `apart`; room holds ROOM numbers.
+// Columns that lie so far apart that few of them fit into the cache at a time, copied side by side.
+static Matrix close_by(Matrix left, long rows, long depth, float *to) {
+    for (long k = 0; k < depth; k++) store<WIDEST>(to + k * WIDEST, load_some<WIDEST>(left.at + k * left.right, rows));
+    return {to, 1, WIDEST};
+}
+
+// into = keep * into + begin + rate * left right; the rows of `into` are `apart`; room holds ROOM + DEPTH x WIDEST numbers.
 //
 // A block of the right matrix is copied into strips that stay in the cache, and each group of rows meets all of them.
 static void product(Matrix left, Matrix right, long rows, long depth, long columns, float *into, long apart, bool keep,
@@ -144,6 +151,8 @@ static void product(Matrix left, Matrix right, long rows, long depth, long colum
                        room + (c - first) * deep);
             over_tiles(rows, [&](long r, long high) {
                 Matrix from = {left.at + r * left.down + k * left.right, left.down, left.right};
+                if (left.down == 1 && left.right % CROWDED == 0 && last - first > STRIP)
+                    from = close_by(from, high, deep, room + ROOM);
                 for (long c = first; c < last; c += STRIP)
                     any_tile(from, high, room + (c - first) * deep, STRIP, deep, into + r * apart + c, apart, wide_of(c),
                              keep || k, begin && !k ? begin + c : 0, rate);

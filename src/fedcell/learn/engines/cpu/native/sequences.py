@@ -11,7 +11,7 @@ from torch import Tensor
 from ..trace import aten
 from . import SEQUENCES, Native, library
 
-ROOM = 65536  # numbers in the room of a product, as products.h has it
+ROOM = 65536 + 512 * 16  # numbers in the room of a product, as products.h has it
 MOST_WEIGHTS = 1 << 16  # of the queries of a head for its keys, that are all there at a time
 WORTH = 100_000  # parameters of a network from which on these kernels are worth a compiler's time
 WIDE_VECTORS = 16  # numbers in the vectors of processors on which these products were quicker than PyTorch's
