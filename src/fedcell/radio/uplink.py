@@ -90,9 +90,14 @@ def transmit(world: World, observation: Observation, decision: Decision, seed: i
     lost = plan.silent | ~_heard(world, observation, decision, selected, seed) | ~decoded
     ended_s = np.minimum(finish_s + heard.seconds, decision.deadline_s)
     costs = np.array([*work, _sent_bit(decision, plan, work, broke | late | plan.silent) * repeats, ended_s])
-    *spent, end_s = _for_all(costs, selected, n_devices)
-    outcome = _for_all(_outcome(broke | heard.broke, late, lost), selected, n_devices)
-    uplink = Uplink(*spent, outcome, _round_s(world, decision, ended_s), end_s=end_s, station_watt=measured)
+    compute_s, upload_s, compute_joule, radio_joule, sent_bit, end_s = _for_all(costs, selected, n_devices)
+    uplink = Uplink(
+        *(compute_s, upload_s, compute_joule, radio_joule, sent_bit),
+        outcome=_for_all(_outcome(broke | heard.broke, late, lost), selected, n_devices),
+        round_s=_round_s(world, decision, ended_s),
+        end_s=end_s,
+        station_watt=measured,
+    )
     if sends is not None:
         uplink = _symbols_alone(uplink)
     if down is not None:
