@@ -237,6 +237,30 @@ def test_repetitions_of_another_comparison_are_not_added() -> None:
         run.appended(one, {**one, "rounds": 4})
 
 
+def test_peers_that_are_not_measured_again_keep_their_rows() -> None:
+    def found(day: str, **seconds: float) -> dict:
+        return {
+            "repetitions": [[made_up(peer, took)._asdict() for peer, took in seconds.items()]],
+            "distances": dict.fromkeys(seconds, 1e-7),
+            "rounds": 3,
+            "refused": [],
+            "machine": {"processor": "a CPU", "cores": 2, "memory_gib": 23.4, "revision": day, "python": "3.11.7"},
+            "versions": {peer: {"torch": "2.13.0"} for peer in seconds},
+            "measured": day,
+        }
+
+    first = found("Monday", fedcell=2.0, pfl=4.0, flower=40.0, fedjax=6.0)
+    second = run.kept(first, found("Tuesday", fedcell=2.0, fedjax=8.0, pfl=12.0))
+    third = run.kept(second, found("Friday", fedcell=1.0, pfl=4.0))
+    assert run.kept(None, first) == first
+    assert run.kept(first, found("Tuesday", **dict.fromkeys(first["distances"], 1.0))).get("earlier") is None
+    rows = {line.peer: (line.ratio, when) for line, when in page.measured(third)}
+    assert rows == {OURS: (1, ""), "pfl": (4, ""), "fedjax": (4, "Tuesday"), "flower": (20, "Monday")}
+    text = "\n".join(page.section("c", third))
+    assert "| Flower, Monday | 40 | 20 |" in text
+    assert all(f"({day})" in text for day in ("Monday", "Tuesday", "Friday")), "each with its commit"
+
+
 def test_a_peer_that_fails_is_left_out_but_fedcell_is_not(tmp_path: Path) -> None:
     bench = run.Bench("c", tmp_path, 3, 2, [OURS, "pfl"], [])
     found = [[made_up(OURS, 1.0), made_up("pfl", 2.0)]]

@@ -44,21 +44,31 @@ def summary(results: dict[str, Any]) -> str:
 
 def section(name: str, stored: dict[str, Any]) -> list[str]:
     """A task: what it is, its table, what was demanded and found, where it was measured."""
-    found = from_stored(stored)
+    rows = measured(stored)
+    found = [line for line, _ in rows]
     bars = {} if stored.get("gpu") else TASKS[name].bars  # which are for CPUs
     demands = verdicts(found, bars, TASKS[name].same_model)
     judged = [[one.what, one.found, "yes" if one.holds else "**no**"] for one in demands]
-    parts = [f"### Task {name}: {TASKS[name].title}", table(HEAD, [cells(line) for line in found])]
+    parts = [f"### Task {name}: {TASKS[name].title}", table(HEAD, [cells(line, when) for line, when in rows])]
     parts += [table(["demand", "found", "holds"], judged)] if judged else []
-    return [*parts, *(f"{text}." for text in stored["refused"]), circumstances(stored)]
+    told = [circumstances(one) for one in (stored, *stored.get("earlier", []))]
+    return [*parts, *(f"{text}." for text in stored["refused"]), *told]
 
 
-def cells(line: Line) -> list[str]:
+def measured(stored: dict[str, Any]) -> list[tuple[Line, str]]:
+    """Every framework, with the day of its measurement if others were measured again since."""
+    rows = [(line, "") for line in from_stored(stored)]
+    for old in stored.get("earlier", []):
+        rows += [(line, old["measured"]) for line in from_stored(old)[1:]]
+    return rows
+
+
+def cells(line: Line, when: str = "") -> list[str]:
     """A framework as a row of a table."""
     low, high = min(line.ratios), max(line.ratios)
     spread = f" ({low:.3g} to {high:.3g})" if high > low else ""
     return [
-        TITLES[line.peer] + (f", {line.setting.replace('_', '-')}" if line.setting else ""),
+        ", ".join(part for part in (TITLES[line.peer], line.setting.replace("_", "-"), when) if part),
         f"{line.round_s:.3g}",
         f"{line.ratio:.3g}{spread}",
         f"{line.startup_s:.1f}",
@@ -96,8 +106,8 @@ def short(cpu: dict[str, Any], gpu: dict[str, Any]) -> str:
     """How many times fedcell's seconds others take, on a CPU and on a GPU; a dash if that was not measured."""
     lines = []
     for name, title in SHORT.items():
-        sides = [from_stored(one[name]) if name in one else [] for one in (cpu, gpu)]
-        ratios = [{line.peer: f"{line.ratio:.3g}" for line in found} for found in sides]
+        sides = [measured(one[name]) if name in one else [] for one in (cpu, gpu)]
+        ratios = [{line.peer: f"{line.ratio:.3g}" for line, _ in found} for found in sides]
         lines.append([title, *(one.get(peer, "-") for one in ratios for peer in ("pfl", "plain"))])
     head = ["a round takes so many times as long", "pfl, CPU", "plain loop, CPU", "pfl, GPU", "plain loop, GPU"]
     machine = next(iter(cpu.values()))["machine"]

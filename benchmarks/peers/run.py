@@ -5,8 +5,9 @@
 Every framework trains the same clients from the same start on the same mini-batches, in a process of its own. First
 each is tried once in every setting it has (processes, threads, layout of convolutions), and the fastest is remembered
 in `--folder`; then all run in turn, each in that setting, and their final models are compared. `--write` stores the
-numbers in benchmarks/peers/results.json and rewrites the tables of docs/performance.md; `--append` adds repetitions to
-those that are stored. Environments are made if they are missing; what cannot be installed is reported and left out.
+numbers in benchmarks/peers/results.json and rewrites the tables of docs/performance.md; peers that take no part keep
+their rows of an earlier day. `--append` adds repetitions to those that are stored. Environments are made if they are
+missing; what cannot be installed is reported and left out.
 
 `--device cuda` trains on a GPU: fedcell, the plain loop, and pfl if the interpreter that runs this has it, since
 the pinned environments hold a PyTorch for CPUs. Its numbers are stored in benchmarks/peers/results-cuda.json.
@@ -210,6 +211,27 @@ def appended(before: dict[str, Any] | None, after: dict[str, Any]) -> dict[str, 
     return {**after, "repetitions": before["repetitions"] + after["repetitions"], "distances": farthest}
 
 
+def kept(before: dict[str, Any] | None, after: dict[str, Any]) -> dict[str, Any]:
+    """A measurement with the earlier ones of peers that it does not have, each beside fedcell as it was then."""
+    if before is None:
+        return after
+    known, earlier = set(after["distances"]), list[dict[str, Any]]()
+    for old in (before, *before.get("earlier", [])):
+        if missing := set(old["distances"]) - known:
+            earlier.append(restricted(old, {OURS, *missing}))
+            known |= missing
+    return {**after, "earlier": earlier} if earlier else after
+
+
+def restricted(stored: dict[str, Any], peers: set[str]) -> dict[str, Any]:
+    """A measurement of some peers alone."""
+    own = {key: value for key, value in stored.items() if key != "earlier"}
+    rows = [[one for one in row if one["peer"] in peers] for row in stored["repetitions"]]
+    for key in ("distances", "versions"):
+        own[key] = {peer: found for peer, found in stored[key].items() if peer in peers}
+    return {**own, "repetitions": rows}
+
+
 def report(name: str, stored: dict[str, Any]) -> None:
     """The table of a task on the terminal."""
     print("\n".join(page.section(name, stored)), flush=True)
@@ -248,7 +270,7 @@ def main() -> None:
             found = appended(results.get(name), found)
         report(name, found)
         if asked.write:
-            results[name] = found
+            results[name] = kept(results.get(name), found)
             file.write_text(json.dumps(results, indent=1) + "\n")
             page.write()
 

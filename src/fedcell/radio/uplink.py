@@ -17,6 +17,7 @@ from .forecast import budget_joule, compute_joule, sinr, success_probability, ti
 
 Number = TypeVar("Number", np.float64, np.int64)
 NEVER_S = 1e15  # an upload this long counts as having no rate at all
+DELIVERED, LATE, ENERGY, OUTAGE = map(int, (Outcome.DELIVERED, Outcome.LATE, Outcome.ENERGY, Outcome.OUTAGE))
 
 
 class Unhindered(NamedTuple):
@@ -74,7 +75,8 @@ def transmit(world: World, observation: Observation, decision: Decision, seed: i
         budget = np.full_like(budget, decision.budget_joule)
     heard = _listened(down, budget, selected, decision.deadline_s, observation.response_s is None)
     budget = budget - heard.joule
-    plan = _begun(unhindered(world, observation, decision), heard.never)
+    plan = unhindered(world, observation, decision)
+    plan = plan if down is None else _begun(plan, heard.never)
     plan, repeats, decoded = _with_errors(world, observation, decision, plan, selected, seed)
     if sends is not None:
         plan, decoded = plan._replace(upload_s=np.where(sends, plan.upload_s, 0.0)), sends
@@ -86,18 +88,22 @@ def transmit(world: World, observation: Observation, decision: Decision, seed: i
     work = _stop_at_deadline(plan, late, finish_s, decision.power_watt, heard.deadline_s, waits_s)
     work, broke = _stop_at_budget(work, budget)
     lost = plan.silent | ~_heard(world, observation, decision, selected, seed) | ~decoded
-    costs = np.array([*work, _sent_bit(decision, plan, work, broke | late | plan.silent) * repeats])
-    compute_s, upload_s, compute_joule, radio_joule, sent_bit = _for_all(costs, selected, n_devices)
-    outcome = _for_all(_outcome(broke | heard.broke, late, lost), selected, n_devices)
-    round_s = _round_s(world, decision, finish_s + heard.seconds)
-    uplink = Uplink(compute_s, upload_s, compute_joule, radio_joule, sent_bit, outcome, round_s, station_watt=measured)
+    ended_s = np.minimum(finish_s + heard.seconds, decision.deadline_s)
+    costs = np.array([*work, _sent_bit(decision, plan, work, broke | late | plan.silent) * repeats, ended_s])
+    compute_s, upload_s, compute_joule, radio_joule, sent_bit, end_s = _for_all(costs, selected, n_devices)
+    uplink = Uplink(
+        *(compute_s, upload_s, compute_joule, radio_joule, sent_bit),
+        outcome=_for_all(_outcome(broke | heard.broke, late, lost), selected, n_devices),
+        round_s=_round_s(world, decision, ended_s),
+        end_s=end_s,
+        station_watt=measured,
+    )
     if sends is not None:
         uplink = _symbols_alone(uplink)
     if down is not None:
         receive_joule = _for_all(np.asarray(heard.joule), selected, n_devices)
         uplink = uplink._replace(receive_joule=receive_joule, downlink_bit=down.bit)
-    end_s = _for_all(np.minimum(finish_s + heard.seconds, decision.deadline_s), selected, n_devices)
-    return standing_by(uplink._replace(end_s=end_s), idle_watt, charge)
+    return standing_by(uplink, idle_watt, charge)
 
 
 def _measured_watt(world: World, observation: Observation, decision: Decision) -> Floats | None:
@@ -312,15 +318,15 @@ def _sent_bit(decision: Decision, plan: Unhindered, work: Spent, cut: Bools) -> 
 
 def _outcome(broke: Bools, late: Bools, lost: Bools) -> Ints:
     """The first of: out of energy, late, lost to outage; delivered if none of them."""
-    outcome = np.full(len(lost), int(Outcome.DELIVERED), dtype=np.int64)
-    for mask, fate in ((lost, Outcome.OUTAGE), (late, Outcome.LATE), (broke, Outcome.ENERGY)):
+    outcome = np.full(len(lost), DELIVERED, dtype=np.int64)
+    for mask, fate in ((lost, OUTAGE), (late, LATE), (broke, ENERGY)):
         outcome[mask] = fate
     return outcome
 
 
-def _round_s(world: World, decision: Decision, finish_s: Floats) -> float:
+def _round_s(world: World, decision: Decision, ended_s: Floats) -> float:
     if decision.round_s is not None:
         return float(decision.round_s)
     if world.settings.clock == "deadline":
         return float(decision.deadline_s)
-    return float(np.minimum(finish_s, decision.deadline_s).max(initial=0.0))
+    return float(ended_s.max(initial=0.0))

@@ -36,7 +36,7 @@ from ..learn.settings import ModelConfig, TrainConfig
 from ..learn.setup import check_fits, initialise, pick_device
 from ..learn.steadiness import check_steady
 from ..learn.tasks import LEARNED, refuse_without_labels
-from ..machine import cores
+from ..machine import cores, one_thread
 from ..metrics import CLASSIFICATION
 from ..options import check, keys, option, written
 from ..types import Ints, Problem, Store, Stream
@@ -120,15 +120,16 @@ def build_problem(
     cores()  # refuses a FEDCELL_CORES that is no number before anything is done
     device = pick_device(config.train.device)
     train, test, stream, n_classes, scaling, task = _samples(config, dataset, device, samples_each)
-    own = [Architecture.of(choose(deepcopy(model), config.model.train), config.model.buffers)] if model else None
-    architectures = own or _architectures(config, train.shape, n_classes)
-    for architecture in architectures:
-        check_fits(architecture, train, n_classes, task)
-        check_steady(architecture, train, config.model.buffers)
-        if config.model.buffers == "local" and architecture.tail.n:  # devices are judged on the classes that they hold
-            refuse_without_labels(task, "model.buffers = 'local'", "use average or frozen")
-    of_device = _of_device(config, len(architectures))
-    learner = Learner(architectures, train, test, config.train, config.seed, of_device, task)
+    with one_thread():  # others take longer to start than networks to be copied
+        own = [Architecture.of(_chosen(model, config.model.train), config.model.buffers)] if model else None
+        architectures = own or _architectures(config, train.shape, n_classes)
+        for architecture in architectures:
+            check_fits(architecture, train, n_classes, task)
+            check_steady(architecture, train, config.model.buffers)
+            if config.model.buffers == "local" and architecture.tail.n:  # devices are judged on classes that they hold
+                refuse_without_labels(task, "model.buffers = 'local'", "use average or frozen")
+        of_device = _of_device(config, len(architectures))
+        learner = Learner(architectures, train, test, config.train, config.seed, of_device, task)
     learner.n_classes = n_classes
     flops = np.zeros(len(architectures))
     if (
@@ -184,6 +185,11 @@ def _unused(config: Config, dataset: Dataset | None) -> dict[str, str]:
     if config.stream.kind == "markov":  # draws labels itself
         unused |= {"data": kind, "data.name": "", "data.scaling": "", "data.task": ""}
     return unused | {"stream": kind} if config.stream.kind == "static" else unused
+
+
+def _chosen(model: nn.Module, names: str) -> nn.Module:
+    """The network of somebody who keeps it as it is, with the parameters that train."""
+    return model if names == "all" else choose(deepcopy(model), names)
 
 
 def _architectures(config: Config, shape: tuple[int, ...], n_classes: int) -> list[Architecture]:

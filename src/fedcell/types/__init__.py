@@ -109,14 +109,19 @@ class Round(NamedTuple):
 
     def received(self) -> tuple[Ints, "Tensor"]:
         """(devices, their update rows) that the server got."""
-        arrived = self.uplink.delivered[self.updates.device]
+        arrived = self.arrived
         if arrived.all():
             return self.updates.device, self.updates.delta
         return self.updates.device[arrived], self.updates.delta[arrived]
 
+    @property
+    def arrived(self) -> Bools:
+        """Which rows of the updates the server got, `[n_rows]`."""
+        return np.asarray(self.uplink.outcome[self.updates.device] == DELIVERED)
+
     def heard(self) -> Ints:
         """The devices whose updates the server got."""
-        return self.updates.device[self.uplink.delivered[self.updates.device]]
+        return self.updates.device[self.arrived]
 
     def add_up(self, weights: Floats) -> "Tensor":
         """`sum_k weights[k] * row[k]` over the devices heard (at least one). Training may happen here.
@@ -126,13 +131,14 @@ class Round(NamedTuple):
 
         Returns: `[n_sent]`, or `[m, n_sent]`.
         """
-        n_heard = int(np.count_nonzero(self.uplink.delivered[self.updates.device]))
+        arrived = self.arrived
+        n_heard = int(np.count_nonzero(arrived))
         if weights.shape[-1] != n_heard:
             what = f"add_up() got weights of {weights.shape[-1]} devices and {n_heard} were heard"
             raise ContractError(f"{what}: give one for each of heard()")
         if is_deferred(self.updates.rows):
-            return self.updates.rows.add_up(self.uplink.delivered[self.updates.device], weights)
-        _, rows = self.received()
+            return self.updates.rows.add_up(arrived, weights)
+        rows = self.updates.delta if n_heard == len(arrived) else self.updates.delta[arrived]
         factor = rows.new_tensor(weights.astype(np.float32))
         if factor.dim() == 1:
             return factor @ rows

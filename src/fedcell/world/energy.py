@@ -19,7 +19,9 @@ def settled(battery_joule: Floats, spent_joule: Floats, gained_joule: float | Fl
     """Charge after a round: `min(max(b - spent, 0) + gained, full)`; what does not fit is lost."""
     emptied = spent_joule >= battery_joule * (1.0 - ROUNDING)
     left = np.where(emptied, 0.0, battery_joule - spent_joule)
-    return np.minimum(left + gained_joule, np.maximum(full_joule, left)) if np.any(gained_joule) else left
+    if isinstance(gained_joule, float) and not gained_joule:
+        return left
+    return np.minimum(left + gained_joule, np.maximum(full_joule, left))
 
 
 def gained_joule(settings: WorldConfig, devices: Devices, clock_s: float, length_s: float) -> float | Floats:

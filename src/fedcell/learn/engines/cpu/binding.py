@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from .fusion import RATE
+from .native import sequences
 from .native.lowering import lowered
 from .trace import Op, aten, returned
 
@@ -71,13 +72,28 @@ def bound(op: Op, args: Any, kwargs: dict[str, Any], outs: list[Any], rows: Any)
     if op.random:
         kwargs = {**kwargs, "generator": rows.generator}
     if kwargs.get("alpha") is RATE:
-        into, left, right = args
-        return [lambda: into.addmm_(left, right, alpha=-rows.rate)]
+        return _moving(op.func, args, rows)
     if op.func in EMPTY:
         return []
+    if rows.quick and (calls := sequences.lowered(op.func, args, kwargs, outs)) is not None:
+        return calls
     if (calls := lowered(op.func, args, outs)) is not None:
         return calls
     return [_by_torch(op, args, kwargs, outs)]
+
+
+def _moving(func: Any, args: Any, rows: Any) -> list[Any]:
+    """Calls that move a parameter at the rate of the step."""
+    calls = None
+    if func is aten.index_add_.default:
+        weight, axis, index, sent = args
+        if rows.quick:
+            calls = sequences.moved_words(weight, index, sent, rows.minus_rate)
+        return calls or [lambda: weight.index_add_(axis, index, sent, alpha=-rows.rate)]
+    into, left, right = args
+    if rows.quick:
+        calls = sequences.product(into, left, right, rows.minus_rate, keep=True)
+    return calls or [lambda: into.addmm_(left, right, alpha=-rows.rate)]
 
 
 def _by_torch(op: Op, args: Any, kwargs: dict[str, Any], outs: list[Any]) -> Call:

@@ -1,8 +1,11 @@
 """What a list of kernels can do without, and weights that move as soon as their gradient is known."""
 
+from math import prod
+
 from .trace import Op, Ref, Trace, aten
 
 RATE = object()  # stands for the rate of the step among the arguments of a kernel
+EMBEDDED = aten.embedding_dense_backward.default
 
 
 def needed(trace: Trace) -> list[Op]:
@@ -17,7 +20,7 @@ def needed(trace: Trace) -> list[Op]:
 
 
 def moving(ops: list[Op], trace: Trace, chosen: list[int]) -> tuple[list[Op], set[int]]:
-    """Let chosen parameters move by the product that would be their gradient: `W -= rate * (a @ b)`.
+    """Let chosen parameters move by what would be their gradient: `W -= rate * (a @ b)`, or row by row.
 
     Args:
         ops: the kernels.
@@ -25,30 +28,44 @@ def moving(ops: list[Op], trace: Trace, chosen: list[int]) -> tuple[list[Op], se
         chosen: places of parameters that may.
 
     Returns:
-        (ops, places): the kernels then, and the parameters that do: those whose gradient is a single product.
+        (ops, places): the kernels then, and the parameters that do: those whose gradient is a product or adds up rows.
     """
     done = set()
     for place in chosen:
         gradient, weight = trace.gradients[place], trace.parameters[place]
-        users = [at for at, op in enumerate(ops) if any(r.memory == gradient.memory for r in (*op.reads, *op.writes))]
-        if len(users) != 1 or [one.memory for one in trace.gradients].count(gradient.memory) != 1:
+        found = users(ops, gradient.memory)
+        if len(found) != 1 or [one.memory for one in trace.gradients].count(gradient.memory) != 1:
             continue
-        at = users[0]
+        at = found[0]
         target = _target(ops[at], gradient, weight)
         readers = [later for later in range(at + 1, len(ops)) if any(_meet(r, weight) for r in ops[later].reads)]
         end = readers[-1] if readers else at
         if target is None or changed(ops[at + 1 : end + 1], ops[at].reads):
             continue
-        reads = (target, *ops[at].reads)
-        step = Op(aten.addmm_.default, (target, *ops[at].args), {"alpha": RATE}, (target,), reads, (target,))
+        step = _step(ops[at], target)
         ops = [*ops[:at], *ops[at + 1 : end + 1], step, *ops[end + 1 :]]
         done.add(place)
     return ops, done
 
 
+def _step(op: Op, target: Ref) -> Op:
+    """In place of an op that gives the gradient of a weight: it moves by that."""
+    reads = (target, *op.reads)
+    if op.func is aten.mm.default:
+        return Op(aten.addmm_.default, (target, *op.args), {"alpha": RATE}, (target,), reads, (target,))
+    sent, words = op.args[0], op.args[1]
+    rows = sent._replace(size=(prod(words.size), target.size[1]), stride=(target.size[1], 1))
+    numbers = words._replace(size=(prod(words.size),), stride=(1,))
+    return Op(aten.index_add_.default, (target, 0, numbers, rows), {"alpha": RATE}, (target,), reads, (target,))
+
+
 def _target(op: Op, gradient: Ref, weight: Ref) -> Ref | None:
-    """The weight as the product of an op would lie in it; None if the op is no product."""
+    """The weight as the product of an op would lie in it; None if the op is no product and adds no rows to it."""
     out = op.outs[0]
+    if op.func is EMBEDDED:
+        sent, words, _, padding, by_count = op.args
+        alike = out == gradient and padding < 0 and not by_count and is_whole(sent) and is_whole(words)
+        return weight if alike and gradient.size == weight.size and is_whole(weight) else None
     if op.func is not aten.mm.default or out is None or gradient.size != weight.size or len(weight.size) != 2:
         return None
     if out == gradient:
@@ -60,6 +77,17 @@ def _target(op: Op, gradient: Ref, weight: Ref) -> Ref | None:
 def _meet(one: Ref, other: Ref) -> bool:
     """Whether two tensors may share an entry."""
     return one.memory == other.memory and one.span[0] < other.span[1] and other.span[0] < one.span[1]
+
+
+def users(ops: list[Op], memory: int) -> list[int]:
+    """The places of kernels that read or write a memory."""
+    return [at for at, op in enumerate(ops) if any(ref.memory == memory for ref in (*op.reads, *op.writes))]
+
+
+def is_whole(ref: Ref) -> bool:
+    """Whether a tensor's entries lie one after another."""
+    steps = [prod(ref.size[axis + 1 :]) for axis in range(len(ref.size))]
+    return all(n == 1 or a == b for n, a, b in zip(ref.size, ref.stride, steps, strict=True))
 
 
 def changed(ops: list[Op], given: tuple[Ref, ...]) -> bool:

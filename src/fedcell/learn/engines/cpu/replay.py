@@ -17,6 +17,7 @@ from .fusion import moving, needed
 from .kernels import Calls
 from .native import gathered
 from .native.norm_relu import with_relus
+from .native.placing import placed, with_slopes
 from .trace import Op, Ref, Trace, aten, refs_of
 
 OVERWRITES = (
@@ -36,11 +37,21 @@ class WorkerRows:
         gradient: room for their gradients.
         gradients: views into it, one per parameter.
         tail: the running statistics.
+        quick: use compiled kernels of one thread, in place of PyTorch's, for rows and products.
     """
 
-    def __init__(self, weights: Tensor, gradient: Tensor, gradients: list[Tensor], tail: Tensor) -> None:
-        self.weights, self.gradient, self.gradients, self.tail = weights, gradient, gradients, tail
-        self.generator, self.rate = torch.Generator(), 0.0
+    def __init__(self, weights: Tensor, gradient: Tensor, gradients: list[Tensor], tail: Tensor, quick: bool) -> None:
+        self.weights, self.gradient, self.gradients, self.tail, self.quick = weights, gradient, gradients, tail, quick
+        self.generator, self.minus_rate = torch.Generator(), torch.zeros(())
+
+    @property
+    def rate(self) -> float:
+        return -float(self.minus_rate)
+
+    @rate.setter
+    def rate(self, value: float) -> None:
+        with torch.inference_mode():  # as it was made
+            self.minus_rate.fill_(-value)
 
 
 class Replay:
@@ -54,7 +65,10 @@ class Replay:
 
     def __init__(self, trace: Trace, rows: WorkerRows, chosen: list[int]) -> None:
         self.trace, self.rows = trace, rows
-        ops, self.moved = moving(with_relus(needed(trace)), trace, chosen)
+        ops = with_relus(needed(trace))
+        if rows.quick:
+            ops = placed(with_slopes(ops, trace), trace)
+        ops, self.moved = moving(ops, trace, chosen)
         self._tensors: dict[Ref, Tensor] = {}
         self._homes: dict[int, Tensor] = {**trace.constants, trace.weights: rows.weights, trace.tail: rows.tail}
         self._offset: dict[int, int] = {}

@@ -10,6 +10,7 @@ from ....machine import one_thread
 from ..common import Batches, Job
 from ..gpu.objectives import signature
 from .autograd import AutogradClient
+from .native import sequences
 from .planned import is_altered
 from .replay import Replay, WorkerRows
 from .row_client import RowClient, spans_without
@@ -61,7 +62,8 @@ def replay_of(job: Job, layout: RowLayout, traced: Traced) -> Replay:
     """A replay with rows of its own."""
     with torch.inference_mode():
         weights, gradient = (torch.zeros(job.architecture.n_params) for _ in range(2))
-        rows = WorkerRows(weights, gradient, layout.views(gradient), torch.zeros(job.architecture.tail.n))
+        tail, quick = torch.zeros(job.architecture.tail.n), sequences.win(job.architecture.n_params) and not _alone(job)
+        rows = WorkerRows(weights, gradient, layout.views(gradient), tail, quick)
         return Replay(traced.trace, rows, traced.chosen)
 
 
@@ -71,13 +73,19 @@ def find(job: Job, layout: RowLayout, batches: Batches) -> Traced | str:
         return why
     known: OrderedDict[Any, Traced | str] = job.replays.traces
     work = job.work
-    key = job.architecture, int(batches.size[0]), work.plain, signature(work.objective), job.tail is None
+    same = work.plain, signature(work.objective), job.tail is None, _alone(job)
+    key = job.architecture, int(batches.size[0]), *same
     if key not in known:
         known[key] = _traced(job, layout, batches)
     known.move_to_end(key)
     while len(known) > KEPT:
         known.popitem(last=False)
     return known[key]
+
+
+def _alone(job: Job) -> bool:
+    """Whether a single client may have every core, of which PyTorch's kernels make use."""
+    return len(job.work.steps) == 1
 
 
 def _unfit(job: Job, batches: Batches) -> str:

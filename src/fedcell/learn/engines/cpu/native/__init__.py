@@ -21,7 +21,7 @@ from ..kernels import Calls
 
 HERE = Path(__file__).parent
 FLAGS = ("-O3", "-march=native", "-std=c++17", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
-IMAGES, DENSE = "images", "dense"  # kernels that are compiled when they are needed first
+IMAGES, DENSE, SEQUENCES = "images", "dense", "sequences"  # kernels that are compiled when they are needed first
 COMPILERS = ("c++", "g++", "clang++")
 PATIENCE_S = 120.0
 

@@ -20,6 +20,8 @@ struct Vec {
     typedef float type __attribute__((vector_size(4 * L)));
 };
 
+typedef Vec<WIDEST>::type wide;
+
 template <int L>
 static inline typename Vec<L>::type load(const float *from) {
     typename Vec<L>::type found;
@@ -50,7 +52,39 @@ static inline typename Vec<L>::type load_some(const float *from, long n) {
 
 template <int L>
 static inline void store_some(float *to, typename Vec<L>::type value, long n) {
+#ifdef __AVX512F__
+    if (L == 16) {
+        __m512 some;
+        std::memcpy(&some, &value, sizeof some);
+        _mm512_mask_storeu_ps(to, (__mmask16)((1u << n) - 1), some);
+        return;
+    }
+#endif
     for (long k = 0; k < n; k++) to[k] = value[k];
+}
+
+// The sum of the numbers of a vector.
+static inline float total(wide v) {
+#ifdef __AVX512F__
+    __m512 all;
+    std::memcpy(&all, &v, sizeof all);
+    return _mm512_reduce_add_ps(all);
+#endif
+    float sum = 0;
+    for (int k = 0; k < WIDEST; k++) sum += v[k];
+    return sum;
+}
+
+// The largest of them.
+static inline float highest(wide v) {
+#ifdef __AVX512F__
+    __m512 all;
+    std::memcpy(&all, &v, sizeof all);
+    return _mm512_reduce_max_ps(all);
+#endif
+    float most = v[0];
+    for (int k = 1; k < WIDEST; k++) most = v[k] > most ? v[k] : most;
+    return most;
 }
 
 typedef const long *Numbers;

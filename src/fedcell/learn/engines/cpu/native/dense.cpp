@@ -8,17 +8,6 @@
 const int GROUP = 10, L = WIDEST;
 typedef Vec<L>::type vec;
 
-static float total(vec v) {
-#ifdef __AVX512F__
-    __m512 whole;
-    std::memcpy(&whole, &v, sizeof whole);
-    return _mm512_reduce_add_ps(whole);
-#endif
-    float sum = 0;
-    for (int k = 0; k < L; k++) sum += v[k];
-    return sum;
-}
-
 // y[b, o] for B samples and O rows of the weights.
 template <int B, int O>
 static void products(const float *x, const float *w, const float *bias, float *y, long n_in, long n_out) {

@@ -2,7 +2,7 @@
 
 import torch
 
-from ..fusion import changed
+from ..fusion import changed, users
 from ..trace import Op, Ref, aten
 from . import IMAGES, library
 from .lowering import is_images
@@ -26,37 +26,33 @@ def with_relus(ops: list[Op]) -> list[Op]:
 def _forth(ops: list[Op], place: int) -> list[Op]:
     norm = ops[place]
     y = norm.outs[0]
-    users = _users(ops, y)
-    if y is None or len(users) < 2 or not _lie_well(norm.args[0], y):
+    if y is None or not _lie_well(norm.args[0], y):
         return ops
-    follows = ops[users[1]]
-    alone = follows.func is aten.relu_.default or len(users) == 2
+    found = users(ops, y.memory)
+    if len(found) < 2:
+        return ops
+    follows = ops[found[1]]
+    alone = follows.func is aten.relu_.default or len(found) == 2
     if follows.func not in RELUS or follows.reads[0] != y or not alone or follows.outs[0] is None:
         return ops
     outs = follows.outs[0], *norm.outs[1:]
     fused = norm._replace(args=(*norm.args, True), outs=outs, writes=tuple(one for one in outs if one is not None))
-    return [*ops[:place], fused, *ops[place + 1 : users[1]], *ops[users[1] + 1 :]]
+    return [*ops[:place], fused, *ops[place + 1 : found[1]], *ops[found[1] + 1 :]]
 
 
 def _back(ops: list[Op], place: int) -> list[Op]:
     norm = ops[place]
-    sent, users = norm.args[0], _users(ops, norm.args[0])
-    if len(users) != 2 or users[1] != place or not norm.outs[0] or not _lie_well(sent, norm.args[1], norm.outs[0]):
+    sent, found = norm.args[0], users(ops, norm.args[0].memory)
+    if len(found) != 2 or found[1] != place or not norm.outs[0] or not _lie_well(sent, norm.args[1], norm.outs[0]):
         return ops
-    mask = ops[users[0]]
+    mask = ops[found[0]]
     if mask.func is not aten.threshold_backward.default or mask.args[2] != 0 or not _lie_well(*mask.args[:2]):
         return ops
-    if changed(ops[users[0] + 1 : place], mask.reads):
+    if changed(ops[found[0] + 1 : place], mask.reads):
         return ops
     reads = (*mask.reads, *norm.reads[1:])
     fused = norm._replace(args=(mask.args[0], *norm.args[1:], mask.args[1]), reads=reads)
-    return [*ops[: users[0]], *ops[users[0] + 1 : place], fused, *ops[place + 1 :]]
-
-
-def _users(ops: list[Op], ref: Ref | None) -> list[int]:
-    if ref is None:
-        return []
-    return [at for at, op in enumerate(ops) if any(one.memory == ref.memory for one in (*op.reads, *op.writes))]
+    return [*ops[: found[0]], *ops[found[0] + 1 : place], fused, *ops[place + 1 :]]
 
 
 def _lie_well(*refs: Ref) -> bool:

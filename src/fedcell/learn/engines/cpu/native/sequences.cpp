@@ -1,0 +1,74 @@
+// Products of matrices, attention, norms and GELU of rows, called by sequences.py.
+#include "attention.h"
+
+static long place(const long *steps, long sample, long head) { return sample * steps[0] + head * steps[1]; }
+
+extern "C" {
+
+long widest() { return WIDEST; }
+
+// numbers: rows, depth, columns, steps down and right of both, steps between rows of the result, whether it is added to
+void matrix_product(Numbers n, Pointers p) {  // left, right, result, what it begins with or null, rate, room
+    product({p[0], n[3], n[4]}, {p[1], n[5], n[6]}, n[0], n[1], n[2], p[2], n[7], n[8], p[3], *p[4], p[5]);
+}
+
+// numbers: those of `Heads`
+void attention(Numbers n, Pointers p) {  // scale, q, k, v, out, logarithms, room
+    const Heads &h = *(const Heads *)n;
+    for (long i = 0; i < h.n; i++)
+        for (long a = 0; a < h.heads; a++)
+            attend(h, *p[0], p[1] + place(h.q, i, a), p[2] + place(h.k, i, a), p[3] + place(h.v, i, a),
+                   p[4] + place(h.out, i, a), p[5] + place(h.log, i, a), p[6]);
+}
+
+// numbers: those of `Heads` with steps of what is sent back for `out`, then steps of what is found by q, k and v
+void attention_back(Numbers n, Pointers p) {  // scale, sent back, q, k, v, logarithms, by q, by k, by v, room
+    const Heads &h = *(const Heads *)n;
+    const long *by_q = n + sizeof(Heads) / sizeof(long), *by_k = by_q + 3, *by_v = by_k + 3;
+    for (long i = 0; i < h.n; i++)
+        for (long a = 0; a < h.heads; a++)
+            attend_back(h, *p[0], p[1] + place(h.out, i, a), h.out, p[2] + place(h.q, i, a), p[3] + place(h.k, i, a),
+                        p[4] + place(h.v, i, a), p[5] + place(h.log, i, a), p[6] + place(by_q, i, a), by_q,
+                        p[7] + place(by_k, i, a), by_k, p[8] + place(by_v, i, a), by_v, p[9]);
+}
+
+// numbers: rows, width
+void layer_norm(Numbers n, Pointers p) {  // eps, x, gamma or null, beta or null, y, mean, rstd
+    layer_norm_rows(n[0], n[1], *p[0], p[1], p[2], p[3], p[4], p[5], p[6]);
+}
+
+void layer_norm_by_input(Numbers n, Pointers p) {  // sent back, x, mean, rstd, gamma, and found, by gamma, by beta or null
+    layer_norm_back(n[0], n[1], p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7]);
+}
+
+// numbers: how many, and whether the slopes take the place of x
+void gelu(Numbers n, Pointers p) {  // x, y
+    gelu_rows(n[0], p[0], p[1], n[1]);
+}
+
+// numbers: how many
+void times(Numbers n, Pointers p) {  // one, other, product
+    for (long k = 0; k < n[0]; k++) p[2][k] = p[0][k] * p[1][k];
+}
+
+void plus(Numbers n, Pointers p) {  // one, other, sum
+    for (long k = 0; k < n[0]; k++) p[2][k] = p[0][k] + p[1][k];
+}
+
+// numbers: before the axis, along it, behind it
+void axis_sum(Numbers n, Pointers p) {  // rate, x, found
+    sums_over(n[0], n[1], n[2], *p[0], p[1], p[2]);
+}
+
+// numbers: words, width
+void embedding(Numbers n, Pointers p) {  // vectors, words as 64-bit integers, found
+    const long *words = (const long *)p[1];
+    for (long i = 0; i < n[0]; i++) std::memcpy(p[2] + i * n[1], p[0] + words[i] * n[1], 4 * n[1]);
+}
+
+void embedding_moved(Numbers n, Pointers p) {  // vectors, words as 64-bit integers, sent back, rate
+    const long *words = (const long *)p[1];
+    for (long i = 0; i < n[0]; i++)
+        for (long k = 0; k < n[1]; k++) p[0][words[i] * n[1] + k] += *p[3] * p[2][i * n[1] + k];
+}
+}
