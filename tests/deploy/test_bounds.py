@@ -21,7 +21,7 @@ from fedcell.deploy.settings import FederationConfig
 from fedcell.deploy.tasks import MessageError
 from fedcell.errors import BadInput
 from fedcell.labels import histogram
-from fedcell.types import Tally
+from fedcell.types import DELIVERED, Outcome, Tally
 
 UNBOUND = {"max-norm": "inf", "max-rise": "inf", "max-stretch": "inf", "max-against": 1}  # lengths and directions
 
@@ -326,13 +326,17 @@ def test_a_long_update_that_is_turned_around_is_shortened(tmp_path):
     assert max(ends["pull"], ends["by default"]) < ends["none"]
 
 
+def uplink_of(*delivered):
+    return SimpleNamespace(outcome=np.where(delivered, DELIVERED, int(Outcome.LATE)))
+
+
 def test_updates_far_longer_than_the_others_are_shortened_to_a_multiple_of_their_median():
     from test_wire import task
 
     from fedcell.types import Round, Updates
 
     rows = torch.tensor([[3.0, 4.0], [0.0, 6.0], [50.0, 0.0], [0.0, -7.0], [900.0, 0.0]])
-    uplink = SimpleNamespace(delivered=np.array([True, True, True, True, False]))
+    uplink = uplink_of(True, True, True, True, False)
     sent = Round(SimpleNamespace(), None, Updates(np.arange(5), rows), uplink)
     tasks = [task()._replace(device=device, steps=1) for device in range(5)]
     found = bounds.held_back(sent, tasks, 2.0).updates.delta
@@ -342,7 +346,7 @@ def test_updates_far_longer_than_the_others_are_shortened_to_a_multiple_of_their
     assert bounds.held_back(sent, tasks, 9.0) is sent, "below the bound already"
     longer = [one._replace(steps=10 if one.device == 2 else 1) for one in tasks]
     assert bounds.held_back(sent, longer, 2.0) is sent, "more steps were asked for"
-    two = sent._replace(uplink=SimpleNamespace(delivered=np.array([True, False, True, False, False])))
+    two = sent._replace(uplink=uplink_of(True, False, True, False, False))
     assert bounds.held_back(two, tasks, 2.0) is two, "two have no median"
 
 
@@ -385,7 +389,7 @@ def test_pulls_are_capped_and_honest_rounds_stay_as_they_are():
 
     rows = torch.tensor([[3.0, 4.0], [0.0, 5.0], [50.0, 0.0], [0.0, 0.0]])
     store = Tally(np.array([[2], [2], [2], [2]]), np.full(4, 2))
-    uplink = SimpleNamespace(delivered=np.array([True, True, True, False]))
+    uplink = uplink_of(True, True, True, False)
     sent = Round(SimpleNamespace(store=store), None, Updates(np.arange(4), rows), uplink)
     found = bounds.shortened(sent, 0.4).updates.delta
     lengths = torch.linalg.vector_norm(found, dim=1)

@@ -188,7 +188,7 @@ def test_the_example_runs_with_the_commands_that_are_printed(tmp_path, capsys, m
         found = finished(tmp_path / "here" / "runs" / "digits")
         run(start)
         log = tmp_path / "here" / "runs" / "digits" / flower.NOTICES
-        until(lambda: "nothing to do" in log.read_text())
+        until(lambda: log.exists() and "nothing to do" in log.read_text())
         sizes = {path.stat().st_size for path in example.home_of(tmp_path / "here").rglob("*.fab")}
         assert len(sizes) <= 1, "what a run leaves behind is not bundled into the next"
     assert main(["deploy", "ended", str(tmp_path / "here" / "runs" / "digits")]) == 0

@@ -396,7 +396,7 @@ def test_networks_of_devices_have_no_edge_model(small, text):
 
 def test_cafe_names_what_it_cannot_foresee_at_an_edge(small):
     edge = {**UNEVEN, "world.edge_rounds": "2", "world.response": "exponential", "world.deadline_s": "1"}
-    with pytest.raises(BadInput, match=r"cafe does not go with world\.edge_rounds where world\.outage_threshold_db"):
+    with pytest.raises(BadInput, match=r"cafe does not go with world\.edge_rounds if world\.outage_threshold_db"):
         begin(small({**edge, "world.outage_threshold_db": "3"}), build("cafe"))
     with pytest.raises(BadInput, match=r"cafe\.decay = 'theory' does not go with world\.edge_rounds"):
         begin(small(edge), build("cafe:decay=theory"))
