@@ -1,4 +1,4 @@
-"""`train.bf16`: products in bfloat16 in every engine, everything else in float32."""
+"""`train.bf16`: products in bfloat16 in every engine that has them, everything else in float32."""
 
 from functools import partial
 
@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from fedcell.errors import BadInput
 from fedcell.learn.architecture import Architecture
 from fedcell.learn.engines.gpu.objectives import signature
 from fedcell.learn.learner import Learner
@@ -95,6 +96,13 @@ def test_float32_stays_as_it_was():
     (_, plain), (_, other) = train("cnn", "auto", False), train("cnn", "auto", True)
     assert "a chain of known layers" in next(iter(plain.trained_by))
     assert "a chain of known layers" not in next(iter(other.trained_by))
+
+
+def test_the_engine_that_cannot_says_so():
+    with pytest.raises(
+        BadInput, match=r"train\.engine = 'batched' has float32 alone and train\.bf16 = true: use 'auto'"
+    ):
+        train("logistic", "batched", True)
 
 
 def test_evaluation_is_float32():

@@ -85,8 +85,8 @@ def lasting(key: str) -> str:
     own, before = method_defaults(settings["method"])
     defaults = DEFAULTS | own
     given = flat(before | settings)
-    usual = defaults | {key: given[key] for key in HOW if key in given}
-    changed = {key: value for key, value in given.items() if key not in usual or value != usual[key]}
+    counts = {key: value for key, value in given.items() if key not in HOW}
+    changed = {key: value for key, value in counts.items() if key not in defaults or value != defaults[key]}
     return json.dumps([case, seed, changed], sort_keys=True)
 
 

@@ -243,6 +243,8 @@ class Learner(Carrier):
         name, workers = self.settings.engine, self.settings.workers
         if name == "auto":
             name = choose_engine(job)
+        if name == "batched" and self.settings.bf16:
+            raise BadInput("train.engine = 'batched' has float32 alone and train.bf16 = true: use 'auto'")
         own = job.work.objective is not None and job.work.rule is None
         if name == "batched" and (batched.chain(job.architecture) is None or own):
             raise BadInput("train.engine = 'batched' needs a chain of dense layers and cross-entropy: use 'auto'")

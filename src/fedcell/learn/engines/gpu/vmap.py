@@ -119,7 +119,7 @@ class _Beside:
 
 
 def _rounds_products() -> bool:
-    """Whether convolutions may round to TensorFloat-32: only then they gain by channels last, or lose a third."""
+    """Whether convolutions may round to TensorFloat-32, which gains by channels last; float32 loses a third by it."""
     convolutions: Any = torch.backends.cudnn
     return bool(convolutions.allow_tf32)
 
