@@ -6,7 +6,7 @@ from torch import Tensor
 
 from ....types import Ints
 from ..common import DISTINCT_ON_GPU, Batches, Feed, Job
-from .fused import kernels
+from .kernels import kernels
 
 
 def batches_of(job: Job) -> Batches:
