@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from .. import api, record, report, scenarios
-from ..errors import BadInput
+from ..errors import BadInput, FedcellError
 from ..loggers import LogWatcher
 from ..record.files import DiskError
 from ..record.folder import SWEEP, TRACEBACK
 from ..resolve import read_pairs, resolve
 from ..study import Study
 from . import study
+from .blame import own_line
 from .output import FIGURE, print_result
 from .parser import check_run_flags, until_of
 from .progress import watcher
@@ -41,7 +42,7 @@ def run(args: Namespace) -> int:
         print(f"fedcell: interrupted; {rest}", file=sys.stderr)
         return 130
     if failures and len(failures) == len(records):
-        raise next(iter(failures.values()))
+        raise _plain(next(iter(failures.values())), records[0].folder / TRACEBACK)
     folder = Path(args.resume) if args.resume else records[0].folder.parent
     figure, trouble = None, None
     try:
@@ -56,6 +57,14 @@ def run(args: Namespace) -> int:
     if failures:
         return min(getattr(error, "exit_code", 1) for error in failures.values())
     return 3 if any(one.status.state == "diverged" for one in records) else 0
+
+
+def _plain(error: Exception, told: Path) -> Exception:
+    """An exception of a user's own file as one sentence; one of ours as it is."""
+    place = "" if isinstance(error, FedcellError) else own_line(error)
+    if not place:
+        return error
+    return FedcellError(f"{place}: {type(error).__name__}: {error}: correct it ({told} has the whole traceback)")
 
 
 def _say_why(records: Sequence[record.Record], failures: Mapping[str, Exception]) -> None:
