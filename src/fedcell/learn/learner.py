@@ -24,7 +24,7 @@ from .engines.common import Job
 from .engines.dispatch import choose_engine, train_with
 from .engines.gpu.cuda_graphs import Replays
 from .evaluation import mixed_batches, places, samples_at_once, spread_columns, top_columns
-from .memory import keep_freed_memory
+from .memory import gpu_is_full, keep_freed_memory
 from .samples import Samples
 from .settings import TrainConfig
 from .statistics import OwnRows
@@ -293,8 +293,8 @@ class Learner(Carrier):
         """`_scores`, of half as many samples at a time if a GPU has no room for more."""
         try:
             return self._scores(samples, index)
-        except torch.cuda.OutOfMemoryError:
-            if self._mixes or len(index) == 1:
+        except RuntimeError as error:
+            if self._mixes or len(index) == 1 or not gpu_is_full(error):
                 raise
             self._replays.give_up()
             torch.cuda.empty_cache()
