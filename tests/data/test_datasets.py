@@ -97,7 +97,7 @@ def test_names_that_cannot_be_loaded(empty_cache, name, words):
 def test_a_file_of_another_kind_is_no_typo_of_a_data_set(tmp_path):
     path = tmp_path / "mine.csv"
     path.write_text("1,2\n")
-    with pytest.raises(BadInput, match=r"mine\.csv' is a file that does not end in \.npz: read it in Python and save"):
+    with pytest.raises(BadInput, match=r"mine\.csv' is a file that does not end in \.npz: read it in Python, and save"):
         load(str(path))
 
 

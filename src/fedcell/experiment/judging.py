@@ -1,4 +1,4 @@
-"""How runs are compared: one statistics for every claim.
+"""How runs are compared: by the same statistics for every claim.
 
 A comparison is a number per seed, usually the difference of two cases on the seeds that both have, with the mean and
 the 95 % Student interval of `report.paired`. What is asked of it:

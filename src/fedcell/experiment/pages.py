@@ -152,7 +152,7 @@ _FRONT = """\
 # The papers: what they claim, and what was found
 
 These pages are written by `docs/generate.py` from `experiments/`. Every comparison is judged by
-[one statistics](../reproduce.md#the-rules); nothing is decided on fewer than three seeds.
+[the same rules](../reproduce.md#the-rules), and nothing is decided on fewer than three seeds.
 `fedcell reproduce --all --stored` judges and draws everything again from the runs in the repository.
 [The ledger](../claims.md) has every claim with all its numbers, also as [CSV](../claims.csv) and
 [JSON](../claims.json).
