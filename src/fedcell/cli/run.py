@@ -71,8 +71,9 @@ def _say_why(records: Sequence[record.Record], failures: Mapping[str, Exception]
     """Say where the traceback of a run lies, or what stopped one that did not come as far as its first round."""
     for one in records:
         if one.label in failures:
-            place = one.folder / TRACEBACK
-            why = f"{place} says where" if place.exists() else str(failures[one.label])
+            place, error = one.folder / TRACEBACK, failures[one.label]
+            told = _plain(error, place)
+            why = f"{place} says where" if place.exists() and told is error else str(told)
             print(f"fedcell: {one.label} failed: {why}", file=sys.stderr)
 
 
