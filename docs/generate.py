@@ -139,7 +139,8 @@ def _experiment(rows: list[LedgerRow]) -> str:
         seeds = "-" if row.n is None else str(row.n)
         measured = [part for part in row.parts if part.n and str(part) not in row.ours]
         intervals = "; ".join(map(str, measured[:MOST_INTERVALS])) + (" ..." if len(measured) > MOST_INTERVALS else "")
-        cells = (claim, row.printed, row.ours, seeds, intervals, f"**{row.verdict}**", row.reason)
+        why = f"{row.why} Asked: {row.reason}" if row.why else row.reason
+        cells = (claim, row.printed, row.ours, seeds, intervals, f"**{row.verdict}**", why)
         lines.append("| " + " | ".join(map(_cell, cells)) + " |")
     return "\n".join(lines) + "\n"
 

@@ -35,7 +35,9 @@ def test_the_table_is_that_of_records_or_of_their_summaries():
 
 @pytest.mark.parametrize("wrong", [FEDAVG, methods.load("fedavg"), None, ("mine",), ("mine", "fedavg"), (1, FEDAVG)])
 def test_what_is_no_method_is_refused_with_the_fix(tmp_path, wrong):
-    with pytest.raises(BadInput, match=r"is no method to run: give a pair such as \(.*, Method\(\.\.\.\)\), or a text"):
+    with pytest.raises(
+        BadInput, match=r"(is no method to run|has no name): give a pair such as \(.*, Method\(\.\.\.\)\), or a text"
+    ):
         fedcell.run([wrong], settings=SMALL)
     assert not list(tmp_path.iterdir())
 
@@ -97,6 +99,7 @@ def test_a_method_is_read_and_begun_once_per_run(monkeypatch):
     ("arguments", "words"),
     [
         ({"methods": 5}, "a int is no method to run"),
+        ({"methods": FEDAVG}, "a Method has no name: give a pair such as ('mine', Method(...))"),
         ({"settings": ["rounds=1"]}, "settings is a list, not a dict: write it as {'rounds': 30}"),
         ({"scenario": None}, "unknown scenario None"),
         ({"model": torch.nn.Linear}, "model is the class Linear: give a torch.nn.Module that is built"),

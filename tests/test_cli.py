@@ -158,16 +158,28 @@ def test_an_exception_in_one_method_leaves_its_traceback_and_the_others_continue
     assert [one.status.state for one in read_all("o")] == ["failed", "finished"]
     (told,) = Path("o").rglob("traceback.txt")
     assert "in misplan" in told.read_text()
-    assert f"mine.py failed: {told} says where" in err
+    assert f"mine.py failed: {Path('mine.py').resolve()}, line 3, in misplan: ZeroDivisionError" in err
+    assert f"({told} has the whole traceback)" in err
     Path("mine.py").write_text(BROKEN.replace("1 / 0", "1 / 1"))  # another file is another method
     assert main(["run", "--resume", "o", "--quiet"]) == 1
     assert "changed since this run began" in capsys.readouterr().err
 
 
-def test_an_exception_in_the_only_method_is_raised_as_it_is():
+def test_an_exception_in_the_only_method_names_its_line(capsys):
     Path("mine.py").write_text(BROKEN)
+    assert main(["run", "mine.py", "--rounds", "3", "--quiet", "--out", "o", *SMALL]) == 1
+    (told,) = Path("o").rglob("traceback.txt")
+    assert capsys.readouterr().err == (
+        f"fedcell: {Path('mine.py').resolve()}, line 3, in misplan: ZeroDivisionError: division by zero: correct it "
+        f"({told} has the whole traceback)\n"
+    )
+
+
+def test_an_exception_of_ours_is_raised_as_it_is(monkeypatch):
+    monkeypatch.setattr("fedcell.simulate.measure", lambda *_: 1 // 0)  # a line of this file, so hide where it is
+    monkeypatch.setattr("fedcell.cli.blame.OURS", Path(__file__).parents[1])
     with pytest.raises(ZeroDivisionError):
-        main(["run", "mine.py", "--rounds", "3", "--quiet", "--out", "o", *SMALL])
+        main(["run", "fedavg", "--rounds", "3", "--quiet", "--out", "o", *SMALL])
     assert [*Path("o").rglob("traceback.txt")]
 
 

@@ -290,7 +290,10 @@ def test_who_never_arrives_is_not_sooner():
     assert judging.sooner(rows, "soon", "late", hit, printed_share=0.4)
     assert not judging.sooner(rows, "never", "late", hit), "its run is shorter than the other needs"
     assert judging.sooner(rows, "soon", "never", hit).mean == 0, "that run ended too early to tell"
-    assert judging.sooner(rows, "never", "nobody", hit).verdict == "cannot decide"
+    neither = judging.sooner(rows, "never", "nobody", hit)
+    assert neither.verdict == "cannot decide"
+    assert "never before nobody (neither gets there)" in str(neither)
+    assert "chance" not in str(neither), "both may have learned, just not that much"
 
 
 def test_a_lead_that_grows():

@@ -246,3 +246,10 @@ def test_saved_in_mid_run_ends_alike(small, method, world, tmp_path):
     resumed = list(simulate(problem, method, restored))
     assert len(resumed) == 2
     assert all(same(left, right) for left, right in zip(straight[2:], resumed, strict=True))
+
+
+def test_local_must_return_updates(small):
+    problem = small()
+    method = methods.parse("fedavg").build()._replace(local=lambda *_: None)
+    with pytest.raises(ContractError, match=r"local\(\) returned 'None': return a fedcell\.types\.Updates"):
+        play_round(SIMULATED, problem, method, begin(problem, method))

@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 
 import numpy as np
@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedcell import methods, scenarios
+from fedcell.coding import topk
 from fedcell.errors import BadInput
+from fedcell.methods import fedavg, power_of_choice
 from fedcell.options import Law, check, describe, from_dict, keys, option, override, to_dict
 from fedcell.scenarios import Config
 from fedcell.unused_settings import notices, unused_settings
@@ -270,3 +272,20 @@ def test_describe_lists_every_option_with_its_help() -> None:
     assert rows["widths"][:2] == ("a list", "64")
     assert rows["inner.few"] == ("a number or range", "1", "a law of finite numbers")
     assert all(text for _, _, _, text in describe(WorldConfig()))
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: fedavg.Config(weights="sample"), "fedavg.weights = 'sample' is unknown: did you mean 'samples'?"),
+        (lambda: fedavg.Config(lr=-1), "fedavg.lr = -1 is out of range: it must be above 0"),
+        (lambda: power_of_choice.Config(n_candidates=0.5), "power_of_choice.n_candidates = 0.5 is not a whole number"),
+        (lambda: topk.Config(fraction=2), "topk.fraction = 2 is out of range"),
+        (lambda: replace(fedavg.Config(), steps=0), "fedavg.steps = 0 is out of range"),
+    ],
+)
+def test_settings_of_a_piece_are_checked_in_python_too(make, said: str) -> None:
+    with pytest.raises(BadInput) as error:
+        make()
+    assert str(error.value).startswith(said)
+    assert fedavg.Config(server_lr=1) == fedavg.Config(server_lr="1.0"), "read as from the command line"

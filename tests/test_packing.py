@@ -241,9 +241,9 @@ def test_times_of_what_was_computed_foretell_nothing_of_training(monkeypatch):
     monkeypatch.setattr(reproduce.time, "monotonic", lambda: next(now))
     monkeypatch.setattr(reproduce.torch.cuda, "is_available", lambda: False)
     counted = reproduce._Counted(times.Workload(todo, todo, clock), said.append)
-    assert said.pop() == "4 runs to do, about 100 ms one by one on this kind of device and 3 runs that nobody timed"
+    assert said.pop() == "4 runs to do, about 100 ms one by one on this kind of device and 3 runs of unknown length"
     counted.run(entry, "[1/4] drop, seed 1: computed")
-    assert "(run 1 of 4, 3 left that nobody timed)" in said[-1]
+    assert "(run 1 of 4, 3 of unknown length left)" in said[-1]
     counted.run(entry, "[2/4] trained, seed 2: accuracy 0.500")
     assert "(run 2 of 4, about 1.00 h left)" in said[-1]
     counted.run(entry, "[3/4] trained, seed 1: accuracy 0.500")
@@ -261,7 +261,7 @@ def test_the_list_says_what_all_runs_take(clone, capsys):
     assert main(["reproduce"]) == 0
     last = capsys.readouterr().out.splitlines()[-1]
     assert "20 runs in all full grids, 18 not on file" in last
-    assert "on a CPU and 15 runs that nobody timed" in last
+    assert "on a CPU and 15 runs of unknown length" in last
 
 
 def test_runs_to_do_are_announced_when_times_are_known(clone, capsys):

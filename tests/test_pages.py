@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedcell.experiment import VERDICTS, catalogue, pages
-from fedcell.experiment.ledger import LedgerRow, Paper, ledger, read_paper
+from fedcell.experiment.ledger import FAILING, LedgerRow, Paper, ledger, read_paper
 from fedcell.experiment.verdicts import Part
 
 ROOT = Path(__file__).parents[1] / "experiments"
@@ -56,6 +56,25 @@ def test_a_page_has_what_a_reader_wants():
     assert "| claim own" not in page
     for words in ("It claims much.", "- a reading", "- a threshold: so, because", "(../claims.md#cafe)"):
         assert words in page
+
+
+def test_a_failing_claim_says_why_and_then_what_was_asked():
+    told = row("x", "not reproduced")._replace(why="The lead is an early one.")
+    page = pages.paper_page(PAPER, [told, row("y", "partly")], "..")
+    assert "- **not reproduced**, fig1: claim x. The lead is an early one. *Asked: it is so.*" in page
+    assert "- **partly**, fig1: claim y. It is so." in page
+    assert "The lead is an early one." in pages.as_csv([told])
+
+
+@pytest.mark.parametrize("name", ["representativity", "knowledge", "recycling", "pruning"])
+def test_every_failing_claim_of_the_thesis_says_why(name):
+    rows = [one for one in ledger(ROOT) if one.paper == name]
+    why = read_paper(ROOT / name).why
+    assert set(why) <= {f"{one.experiment}/{one.key}" for one in rows}, "a sentence for a claim that is not there"
+    assert all(text.endswith(".") for text in why.values())
+    mute = [f"{one.experiment}/{one.key}" for one in rows if one.counted and one.verdict in FAILING and not one.why]
+    assert not mute, f"write under [why] in experiments/{name}/paper.toml why these fail"
+    assert not any(one.why for one in rows if one.verdict not in FAILING), "a claim that holds needs no excuse"
 
 
 def test_the_front_page_names_what_got_worse():

@@ -138,7 +138,7 @@ def _traffic(rows: list[Row], data: str) -> Finding:
 
 
 def draw(rows: list[Row]) -> Figure:
-    return plot(rows, (*RULES, ALONE), mixed=False)
+    return plot(rows, (*RULES, ALONE), False, "FedRep", PRINTED)
 
 
 def _claims(data: str) -> list[Claim]:

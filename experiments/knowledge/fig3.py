@@ -28,7 +28,7 @@ def check(rows: list[Row]) -> list[Finding]:
 
 
 def draw(rows: list[Row]) -> Figure:
-    return plot(rows, RULES, mixed=True)
+    return plot(rows, RULES, True, "FedKD", PRINTED)
 
 
 EXPERIMENT = Experiment(

@@ -1,13 +1,13 @@
 """How the claims of Figures 4.2 and 4.3 are judged: leads, speed and patterns."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from knowledge_setting import DATA, HEARD, PATTERNS, chance, name
 from matplotlib.figure import Figure
 
 from fedcell.experiment import Finding, Row
 from fedcell.experiment.judging import ahead, early, finding, gain, missing, told_all
-from fedcell.experiment.plots import curve, dress, panels
+from fedcell.experiment.plots import curve, dress, panels, printed_lead
 
 
 def keys_of(rows: list[Row], data: str, rules: Sequence[str], heard: int, mixed: bool) -> dict[str, str]:
@@ -49,12 +49,17 @@ def by_pattern(rows: list[Row], mixed: bool) -> Finding:
     return finding("patterns", parts, "; ".join(ours), "Descend ahead in the first third of the rounds")
 
 
-def plot(rows: list[Row], rules: Sequence[str], mixed: bool) -> Figure:
-    """Curves of the rules, then of the patterns, for both data sets."""
+def plot(
+    rows: list[Row], rules: Sequence[str], mixed: bool, other: str, printed: Mapping[tuple[str, int], float]
+) -> Figure:
+    """Curves of the rules, with the printed leads over one of them, then of the patterns, for both data sets."""
     figure, axes = panels(4)
     for place, (data, title) in enumerate(DATA.items()):
         for index, (rule, heard) in enumerate((rule, heard) for heard in HEARD for rule in rules):
             curve(axes[place], rows, name(data, rule, heard, mixed), index, f"{rule}, {heard} devices")
+        for (of, heard), margin in printed.items():
+            if of == data:
+                printed_lead(axes[place], rows, name(data, other, heard, mixed), margin)
         for index, (one, label) in enumerate({"KFL": "Uniform", **{one: one for one in PATTERNS}}.items()):
             curve(axes[2 + place], rows, name(data, one, 10, mixed), index, label)
         dress(axes[place], "round", "test accuracy", title)

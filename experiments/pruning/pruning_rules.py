@@ -13,7 +13,7 @@ from pruning_setting import NO_RADIO, TITLES, best, case, curve, points
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row
 from fedcell.experiment.judging import ahead, finding, gain, missing, told_all
-from fedcell.experiment.plots import dress, panels
+from fedcell.experiment.plots import dress, panels, printed_lead
 
 PROPOSED, OWN = "Proposed", "Proposed-wGC"
 RULES: dict[str, dict[str, Any]] = {
@@ -113,7 +113,7 @@ def _gain(rows: list[Row], data: str, cohort: int, printed: float, over: str) ->
     return finding(claim, part, f"{told_all(rows, keys)}; {part}", "half to twice the printed lead over the best")
 
 
-def plot(rows: list[Row], data: str) -> Figure:
+def plot(rows: list[Row], data: str, printed: dict[int, float]) -> Figure:
     figure, axes = panels(3)
     for index, rule in enumerate(RULES):
         for ax, cohort in zip(axes, COHORTS, strict=False):
@@ -123,6 +123,8 @@ def plot(rows: list[Row], data: str) -> Figure:
         betas = [beta for cohort, beta in SETTINGS[data] if cohort == 5]
         points(axes[2], rows, betas, [name(data, rule, 5, beta) for beta in betas], index, rule)
     for ax, cohort in zip(axes, COHORTS, strict=False):
+        others = {rule: key for rule, key in keys_of(data, cohort, LEAST).items() if rule != PROPOSED}
+        printed_lead(ax, rows, others[best(rows, others)], printed[cohort])
         dress(ax, "round", "test accuracy", f"{TITLES[data]}, |S| = {cohort}, beta = 0.1")
     dress(axes[2], "pruning ratio beta", "final accuracy", f"{TITLES[data]}, |S| = 5")
     return figure
@@ -153,6 +155,6 @@ def experiment(data: str, title: str, printed: dict[int, float]) -> Experiment:
         title=title,
         claims=tuple(claims),
         cases=lambda quick: cases(data, quick),
-        plot=lambda rows: plot(rows, data),
+        plot=lambda rows: plot(rows, data, printed),
         check=lambda rows: check(rows, data, printed),
     )

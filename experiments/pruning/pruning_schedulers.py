@@ -5,6 +5,7 @@ anew in every round, the variant in which the source's order of the benchmarks a
 without C-scheduling.
 """
 
+from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
@@ -13,11 +14,12 @@ from pruning_setting import TITLES, age, best, case, curve, fastest
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row
 from fedcell.experiment.judging import ahead, below, finding, first_hit, gain, mean, missing, sooner, told_all
-from fedcell.experiment.plots import dress, panels
+from fedcell.experiment.plots import PRINTED, dress, panels, printed_lead, printed_point
 
 STORE = "runs"  # of all figures from 6.4 on
 SCHEDULERS = {"Proposed": "omega", "PR": "pr", "Random": "random", "C": "channel"}
 WORLDS = {"static": "static", "redrawn": "redraw_hardware"}
+Reached = Sequence[tuple[float, float, str]]  # printed: seconds, the accuracy that is reached then, and by whom
 OF_DATA = {"mnist": (tuple(WORLDS), tuple(SCHEDULERS)), "vgg": (("static",), ("Proposed", "PR", "Random"))}
 
 
@@ -87,7 +89,7 @@ def _saving(rows: list[Row], keys: dict[str, str], world: str, target: float, pr
     return finding(f"time {target:g} {world}", part, ours, "half to twice the printed saving")
 
 
-def plot(rows: list[Row], data: str) -> Figure:
+def plot(rows: list[Row], data: str, printed_gain: float, reached: Reached) -> Figure:
     worlds, schedulers = OF_DATA[data]
     figure, axes = panels(2 * len(worlds))
     for number, world in enumerate(worlds):
@@ -95,13 +97,20 @@ def plot(rows: list[Row], data: str) -> Figure:
             key = name(data, world, scheduler)
             curve(axes[2 * number], rows, key, index, scheduler, "seconds")
             curve(axes[2 * number + 1], rows, key, index, scheduler, "seconds", "age_mean")
+        others = {one: name(data, world, one) for one in schedulers if one != "Proposed"}
+        printed_lead(axes[2 * number], rows, others[best(rows, others)], printed_gain, "seconds")
+        for seconds, accuracy, scheduler in reached:
+            printed_point(axes[2 * number], seconds, accuracy)
+            axes[2 * number].annotate(f" {scheduler}", (seconds, accuracy), fontsize=7, color=PRINTED)
         dress(axes[2 * number], "seconds", "test accuracy", f"{TITLES[data]}, {world}")
         dress(axes[2 * number + 1], "seconds", "mean age of a unit (rounds)", f"{TITLES[data]}, {world}")
         axes[2 * number + 1].set_yscale("log")
     return figure
 
 
-def experiment(data: str, title: str, targets: dict[float, float], printed_gain: float, times: str) -> Experiment:
+def experiment(
+    data: str, title: str, targets: dict[float, float], printed_gain: float, times: str, reached: Reached = ()
+) -> Experiment:
     """Figure 6.4 or its twin 6.5; `targets` are accuracies with the share of time that is saved at each."""
     claims = []
     for world in OF_DATA[data][0]:
@@ -116,7 +125,7 @@ def experiment(data: str, title: str, targets: dict[float, float], printed_gain:
         title=title,
         claims=tuple(claims),
         cases=lambda quick: cases(data, quick),
-        plot=lambda rows: plot(rows, data),
+        plot=lambda rows: plot(rows, data, printed_gain, reached),
         check=lambda rows: check(rows, data, targets, printed_gain),
         store=STORE,
     )

@@ -18,7 +18,7 @@ from pruning_setting import TITLES, best, case, curve, fastest
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row
 from fedcell.experiment.judging import ahead, finding, first_hit, gain, missing, sooner, told, told_all
 from fedcell.experiment.measures import at_seconds
-from fedcell.experiment.plots import dress, panels
+from fedcell.experiment.plots import dress, panels, printed_lead
 
 SYSTEMS = {"Sync": "fedavg", "Regularised": "fedprox", "APFL": "apfl"}
 SHARDS = (2, 3)
@@ -119,7 +119,7 @@ def _speed(rows: list[Row], data: str, keys: dict[str, str], label: str, target:
     )
 
 
-def plot(rows: list[Row], data: str) -> Figure:
+def plot(rows: list[Row], data: str, printed: Printed) -> Figure:
     shown = {f"{TITLES[data]}, s = {shards}": names(data, shards) for shards in SHARDS}
     if data == "mnist":
         shown |= {f"{TITLES[data]}, s = 2, devices by lot": by_lot(data)}
@@ -127,6 +127,9 @@ def plot(rows: list[Row], data: str) -> Figure:
     for ax, (title, keys) in zip(axes, shown.items(), strict=False):
         for index, (one, key) in enumerate(keys.items()):
             curve(ax, rows, key, index, one, "seconds")
+        others = {one: keys[one] for one in ("Sync", "Regularised") if one in keys}
+        if (margin := printed[3 if "s = 3" in title else 2][0]) and "by lot" not in title:  # those runs last far longer
+            printed_lead(ax, rows, others[best(rows, others)], margin, "seconds")
         ax.set_xlim(0, 1.2 * CLOCK_S[data])
         dress(ax, "seconds", "test accuracy", title)
     return figure
@@ -163,7 +166,7 @@ def experiment(data: str, title: str, printed: Printed) -> Experiment:
         title=title,
         claims=(*claims, Claim("shards", "all methods are better with s = 3 than with s = 2", "curves")),
         cases=lambda quick: cases(data, quick),
-        plot=lambda rows: plot(rows, data),
+        plot=lambda rows: plot(rows, data, printed),
         check=lambda rows: check(rows, data, printed),
         store=STORE,
     )

@@ -6,7 +6,7 @@ from recycling_setting import TITLES, base_of, curve
 
 from fedcell.experiment import Claim, Experiment, Finding, Row, main
 from fedcell.experiment.judging import ahead, finding, gain, not_behind, steadier, told, told_all, wider, wobble
-from fedcell.experiment.plots import dress, panels
+from fedcell.experiment.plots import dress, panels, printed_lead
 
 GAINS = {  # over W/GR, by S
     "mnist": {5: 0.0137, 10: 0.0089},
@@ -69,6 +69,8 @@ def plot(rows: list[Row]) -> Figure:
     for ax, (data, title) in zip(axes, shown.items(), strict=False):
         for index, (rule, heard) in enumerate((rule, heard) for heard in HEARD for rule in rules(data)):
             curve(ax, rows, name(data, rule, heard), index)
+        for heard in HEARD:
+            printed_lead(ax, rows, name(data, "W/GR", heard), GAINS[base_of(data)][heard])
         dress(ax, "round", "test accuracy", title)
     return figure
 

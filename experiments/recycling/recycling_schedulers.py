@@ -13,7 +13,7 @@ from recycling_setting import TITLES, case, curve, staleness
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row
 from fedcell.experiment.judging import ahead, area, below, finding, gain, mean, missing, told_all
-from fedcell.experiment.plots import dress, panels
+from fedcell.experiment.plots import dress, panels, printed_lead
 
 STORE = "schedulers"
 SCHEDULERS: dict[str, dict[str, Any]] = {
@@ -74,13 +74,14 @@ def _agree(rows: list[Row], world: str, keys: dict[str, str], ours: str) -> Find
     return finding(f"{world} agree", parts, ours, "the baseline with the lower staleness is ahead")
 
 
-def plot(rows: list[Row], worlds: Sequence[str]) -> Figure:
+def plot(rows: list[Row], worlds: Sequence[str], margin: float) -> Figure:
     figure, axes = panels(2 * len(worlds))
     for place, world in enumerate(worlds):
         left, right = axes[2 * place : 2 * place + 2]
         for index, name in enumerate(OF_WORLD[world]):
             curve(left, rows, f"{world}/{name}", index, "seconds")
             curve(right, rows, f"{world}/{name}", index, "seconds", "stale_mean")
+        printed_lead(left, rows, f"{world}/Random", margin, "seconds")
         dress(left, "seconds", "test accuracy", TITLES[world])
         dress(right, "seconds", "mean staleness (rounds)", TITLES[world])
         right.set_yscale("log")
@@ -108,7 +109,7 @@ def experiment(worlds: Sequence[str], title: str, margin: float) -> Experiment:
         title=title,
         claims=tuple(claim for world in worlds for claim in claims(world, margin)),
         cases=lambda quick: [case for world in worlds for case in cases(world, quick)],
-        plot=lambda rows: plot(rows, worlds),
+        plot=lambda rows: plot(rows, worlds, margin),
         check=lambda rows: [finding for world in worlds for finding in check(rows, world, margin)],
         store=STORE,
     )

@@ -11,7 +11,7 @@ from recycling_setting import TITLES, base_of
 
 from fedcell.experiment import Claim, Experiment, Finding, Row, main
 from fedcell.experiment.judging import Measure, finding, first_hit, missing, sooner, stays, told_all, values_of
-from fedcell.experiment.plots import dress, panels
+from fedcell.experiment.plots import dress, panels, printed_point
 
 PRINTED = {  # data set -> S -> target, rounds of FL-GR, rounds of the best baseline
     "mnist": {5: (0.85, 48, 80), 10: (0.90, 50, 233)},
@@ -78,6 +78,9 @@ def plot(rows: list[Row]) -> Figure:
                 if not missing(rows, [key]):
                     ax.bar(x, _rounds(rows, key, stays(target)), 0.18, color=f"C{index}", label=label)
                     ax.plot(x, _rounds(rows, key, first_hit(target)), "k_")
+                if rule in ("FL-GR", BEST[base_of(data)]):
+                    own, other = PRINTED[base_of(data)][heard][1:]
+                    printed_point(ax, x, own if rule == "FL-GR" else other)
         ax.set_xticks([0.3, 1.3], [f"S={heard} to {target:.0%}" for heard, target in targets.items()])
         dress(ax, "", "rounds to stay above (bar), to get there (line)", TITLES[data])
     return figure

@@ -59,7 +59,7 @@ EXPERIMENT = Experiment(
         Claim("steady gamma", "no run weighed by whom devices stand for collapses, on any seed", "-", "check"),
     ),
     cases=partial(cases, DATA),
-    plot=partial(plot, data=DATA),
+    plot=partial(plot, data=DATA, printed=GAINS),
     check=check,
     store=STORE,
 )

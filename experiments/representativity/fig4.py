@@ -40,7 +40,7 @@ EXPERIMENT = Experiment(
         Claim("m2 gain10 no momentum", "m = 2: lead over RS with 10 devices, without momentum", "4.02 points"),
     ),
     cases=partial(cases, DATA),
-    plot=partial(plot, data=DATA),
+    plot=partial(plot, data=DATA, printed=GAINS),
     check=check,
     store=STORE,
 )

@@ -49,7 +49,7 @@ EXPERIMENT = Experiment(
         ),
     ),
     cases=partial(cases, DATA),
-    plot=partial(plot, data=DATA),
+    plot=partial(plot, data=DATA, printed=((2, 53, 0.8, "L&R"), (2, 81, 0.8, "Representativity"))),
     check=check,
     store=STORE,
 )

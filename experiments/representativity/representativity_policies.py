@@ -5,7 +5,7 @@ area under it. PC and Max-GNS, which were far behind on other seeds, are run wit
 alone, with m = 3, for which the text compares with it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -32,7 +32,7 @@ from fedcell.experiment.judging import (
     wider,
 )
 from fedcell.experiment.measures import window
-from fedcell.experiment.plots import curve, dress, panels
+from fedcell.experiment.plots import PRINTED, curve, dress, panels
 from fedcell.experiment.plots import lead as draw_lead
 from fedcell.experiment.verdicts import VERDICTS
 
@@ -186,8 +186,8 @@ def _kept(rows: list[Row], one: str) -> Part:
 # ---------------------------------------------------------------- drawing
 
 
-def plot(rows: list[Row], data: str) -> Figure:
-    """Accuracy over rounds, and the lead over random scheduling with its interval."""
+def plot(rows: list[Row], data: str, printed: Mapping[tuple[int, int], float]) -> Figure:
+    """Accuracy over rounds, and the lead over random scheduling with its interval and the printed ones, by m and N."""
     shown = [m for m in CLASSES if any(row["case"].startswith(f"{data} m={m}/") for row in rows)]
     figure, axes = panels(2 * len(shown))
     for place, m in enumerate(shown):
@@ -196,6 +196,10 @@ def plot(rows: list[Row], data: str) -> Figure:
         for index, (policy, n, plain) in enumerate(pairs):
             ours, random = key(data, m, policy, n, plain), key(data, m, "RS", n, plain)
             draw_lead(axes[2 * place + 1], rows, ours, random, index, ours.partition("/")[2])
+        for (classes, n), margin in printed.items():
+            if classes == m:
+                look = {"color": PRINTED, "linestyle": ":" if n == SIZES[0] else "-."}
+                axes[2 * place + 1].axhline(100 * margin, label=f"printed, N={n}", linewidth=1.0, **look)
         dress(axes[2 * place + 1], "round", "points over RS", f"{TITLES[data]}, m={m}")
     return figure
 

@@ -30,7 +30,7 @@ from representativity_setting import CLASSES, TITLES, case, config, name
 from fedcell.experiment import Case, Finding, Row
 from fedcell.experiment.judging import Measure, Part, by_seed, finding, first_hit, mean, missing, rising, sooner, told
 from fedcell.experiment.measures import best, column
-from fedcell.experiment.plots import dress, panels
+from fedcell.experiment.plots import PRINTED, dress, panels, printed_point
 from fedcell.report.figure import COLOURS, LINES
 
 SINGLE = {"Representativity": "representativity", "Latency": "latency"}
@@ -253,8 +253,12 @@ def easier(rows: list[Row], data: str) -> Finding:
 # ---------------------------------------------------------------- drawing
 
 
-def plot(rows: list[Row], data: str) -> Figure:
-    """Accuracy over time, best, chosen and worst ratio; and what every ratio costs and brings."""
+def plot(rows: list[Row], data: str, printed: Sequence[tuple[int, float, float, str]] = ()) -> Figure:
+    """Accuracy over time, best, chosen and worst ratio; and what every ratio costs and brings.
+
+    Args:
+        printed: times of the source: m, seconds, the accuracy that is reached, and by whom.
+    """
     shown = [m for m in CLASSES if ratios_of(rows, data, m)]
     figure, axes = panels(2 * len(shown))
     for place, m in enumerate(shown):
@@ -264,6 +268,9 @@ def plot(rows: list[Row], data: str) -> Figure:
         every += dict.fromkeys([by_speed[0], both(data, m, GRIDS[data].chosen), by_speed[-1]])
         for index, one in enumerate(every):
             _over_time(axes[2 * place], rows, one, index)
+        for _, seconds, accuracy, policy in (one for one in printed if one[0] == m):
+            printed_point(axes[2 * place], seconds, accuracy)
+            axes[2 * place].annotate(f" {policy}", (seconds, accuracy), fontsize=7, color=PRINTED, zorder=6)
         dress(axes[2 * place], "simulated time (s)", "test accuracy", f"{TITLES[data]}, m={m}")
         _pareto(axes[2 * place + 1], rows, data, m)
     return figure

@@ -106,6 +106,7 @@ def _settings(settings: Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 def _resolved(methods: Any, scenario: str, changes: Mapping[str, Any], dataset: Any, model: Any) -> Resolved:
     preset = get(scenario)
-    asked: list[Any] = list(methods) if isinstance(methods, Iterable) and not isinstance(methods, str) else [methods]
+    one = isinstance(methods, str | Method) or not isinstance(methods, Iterable)  # a Method is a tuple of functions
+    asked: list[Any] = [methods] if one else list(methods)
     samples = None if isinstance(dataset, str) else dataset
     return resolve(preset, asked or preset.compare, with_names(changes, model, dataset), samples)

@@ -12,7 +12,7 @@ from dataclasses import Field, field, fields, is_dataclass, replace
 from difflib import get_close_matches
 from math import inf, isfinite, nan
 from operator import index
-from typing import Any
+from typing import Any, cast
 
 from .errors import BadInput, choose_one
 from .laws import Law as Law
@@ -98,6 +98,29 @@ def check(settings: Any, where: str = "") -> None:
     """Raise BadInput for the first value that breaks its option's type or limits."""
     for key, entry, value in keys(settings):
         _check_value(entry, value, where + key)
+
+
+class Checked:
+    """Base of the settings of a piece, such as those of a method: read and checked however it is made.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Config(Checked):
+    ...     rate: float = option(0.1, "step size", above=0)
+    >>> Config(rate="fast")
+    Traceback (most recent call last):
+    fedcell.errors.BadInput: options.rate = 'fast' is not a number: write a number such as 0.1 (step size)
+    """
+
+    def __post_init__(self) -> None:
+        """Raise BadInput for the first value of another type or out of range; its key begins with the file's name."""
+        piece = type(self).__module__.rpartition(".")[2]
+        for entry in fields(cast(Any, self)):
+            if entry.metadata:
+                key = f"{piece}.{entry.name}"
+                value = _parse(entry, getattr(self, entry.name), key)
+                _check_value(entry, value, key)
+                object.__setattr__(self, entry.name, value)  # as from the command line: 1.0 for 1 if it is a float
 
 
 def mapping(value: Any, name: str, example: str) -> Mapping[str, Any]:

@@ -57,6 +57,13 @@ def checked(params: Tensor, found: object) -> tuple[Tensor, Any]:
     raise ContractError(f"aggregate() returned {str(found)[:50]!r}: return (params {list(params.shape)}, state)")
 
 
+def as_updates(found: object) -> Updates:
+    """What local() returned."""
+    if isinstance(found, Updates):
+        return found
+    raise ContractError(f"local() returned {str(found)[:50]!r}: return a fedcell.types.Updates")
+
+
 def check_kept(updates: Updates) -> None:
     """Raise ContractError unless what devices keep has one row per trained device."""
     n_rows = len(updates.device)

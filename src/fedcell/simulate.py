@@ -15,7 +15,7 @@ from .attacking import attacked
 from .errors import Diverged
 from .foretelling import foretold_by
 from .lifting import lifted
-from .screening import aggregate
+from .screening import aggregate, as_updates
 from .tiers.hierarchy import relayed
 from .types import Decision, Environment, Method, Observation, Problem, Round, Row, Snapshot, Start, Uplink
 
@@ -24,8 +24,8 @@ def carry_out(
     problem: Problem, method: Method, state: object, start: Start, observation: Observation, decision: Decision
 ) -> Round:
     """Train, encode and send in the simulated world; attackers change what they trained."""
-    trained = attacked(problem, method.local(problem, state, start, observation, decision), observation.round)
-    updates = method.encode(problem, state, trained, observation, decision)
+    found = as_updates(method.local(problem, state, start, observation, decision))
+    updates = method.encode(problem, state, attacked(problem, found, observation.round), observation, decision)
     decision = radio.as_sent(decision, updates)
     uplink = radio.transmit(problem.world, observation, decision, problem.seed)
     return Round(observation, decision, updates, uplink)

@@ -94,6 +94,13 @@ def test_names_that_cannot_be_loaded(empty_cache, name, words):
     assert all(word in str(caught.value) for word in words)
 
 
+def test_a_file_of_another_kind_is_no_typo_of_a_data_set(tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_text("1,2\n")
+    with pytest.raises(BadInput, match=r"mine\.csv' is a file that does not end in \.npz: read it in Python, and save"):
+        load(str(path))
+
+
 def test_npz_floats_are_kept_as_they_are(tmp_path):
     data = load(saved(tmp_path))
     np.testing.assert_array_equal(data.x_train, good()["x_train"].astype(np.float32))

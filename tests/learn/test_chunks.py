@@ -33,13 +33,13 @@ def job():
     )
 
 
-def sizes(job, n_rows, fails_above=np.inf):
+def sizes(job, n_rows, fails_above=np.inf, error=torch.cuda.OutOfMemoryError):
     """Rows of the groups that were trained."""
     seen = []
 
     def train(rows):
         if len(rows) > fails_above:
-            raise torch.cuda.OutOfMemoryError
+            raise error
         seen.append(rows)
 
     chunks.in_chunks(job, np.arange(n_rows), train)
@@ -55,6 +55,25 @@ def free(monkeypatch, rows):
 def test_groups_are_as_large_as_memory_allows_and_equal(job, monkeypatch):
     free(monkeypatch, 40)
     assert sizes(job, 100) == [34, 33, 33]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        RuntimeError("cuDNN error: CUDNN_STATUS_NOT_INITIALIZED"),
+        RuntimeError("Triton Error [CUDA]: out of memory"),
+    ],
+)
+def test_libraries_that_find_no_memory_halve_groups_too(job, monkeypatch, error):
+    free(monkeypatch, 40)
+    assert sizes(job, 40, fails_above=20, error=error) == [20, 20]
+
+
+def test_other_errors_are_not_taken_for_a_full_gpu(job, monkeypatch):
+    free(monkeypatch, 40)
+    with pytest.raises(RuntimeError, match="must match"):
+        sizes(job, 40, fails_above=20, error=RuntimeError("The size of tensor a (3) must match"))
 
 
 def test_averages_of_adamw_take_room(job, monkeypatch):

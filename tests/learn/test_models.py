@@ -69,6 +69,12 @@ def test_flat_vector_round_trip():
         assert torch.equal(view, parameter)
 
 
+def spoilt(layer):
+    with torch.no_grad():
+        layer.bias[1] = np.nan
+    return layer
+
+
 @pytest.mark.parametrize(
     ("module", "words"),
     [
@@ -78,6 +84,7 @@ def test_flat_vector_round_trip():
         (nn.Sequential(nn.Flatten(), nn.Linear(4, 2)), "2 outputs but the labels name 3 classes"),
         (nn.Sequential(nn.Flatten(), nn.Linear(5, 3)), "cannot read samples"),
         (nn.Linear(2, 3), "one row of class scores"),
+        (nn.Sequential(nn.Flatten(), spoilt(nn.Linear(4, 3))), "numbers in '1.bias' that are not finite"),
     ],
 )
 def test_unusable_models_are_refused(module, words):

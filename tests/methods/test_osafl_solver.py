@@ -192,7 +192,7 @@ def test_sca_returns_the_least_power_from_any_feasible_point(seed):
 
 
 @few
-@given(seeds, st.floats(0.0, 0.99))
+@given(seeds, st.just(0.0) | st.floats(1e-9, 0.99))
 def test_sca_and_epsilon_change_nothing(seed, epsilon):
     client = clients(seed)
     closed, sca = solve(client), solve(client, "sca", epsilon=epsilon)

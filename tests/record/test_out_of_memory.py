@@ -38,6 +38,10 @@ def failing(error):
             r"the GPU ran out of memory \(CUDA out of memory\. Tried to allocate 8\.00 GiB\): let fewer runs share it.*"
             r"then resume with `fedcell\.record\.resume",
         ),
+        (
+            RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+            r"the GPU ran out of memory \(CUDA error: CUBLAS_STATUS_ALLOC_FAILED.*\): let fewer runs share it",
+        ),
         (OutOfMemory("there is no room for it: take less"), "there is no room for it: take less; then resume"),
     ],
 )

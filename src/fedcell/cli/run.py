@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from .. import api, record, report, scenarios
-from ..errors import BadInput
+from ..errors import BadInput, FedcellError
 from ..loggers import LogWatcher
 from ..record.files import DiskError
 from ..record.folder import SWEEP, TRACEBACK
 from ..resolve import read_pairs, resolve
 from ..study import Study
 from . import study
+from .blame import own_line
 from .output import FIGURE, print_result
 from .parser import check_run_flags, until_of
 from .progress import watcher
@@ -41,7 +42,7 @@ def run(args: Namespace) -> int:
         print(f"fedcell: interrupted; {rest}", file=sys.stderr)
         return 130
     if failures and len(failures) == len(records):
-        raise next(iter(failures.values()))
+        raise _plain(next(iter(failures.values())), records[0].folder / TRACEBACK)
     folder = Path(args.resume) if args.resume else records[0].folder.parent
     figure, trouble = None, None
     try:
@@ -58,12 +59,21 @@ def run(args: Namespace) -> int:
     return 3 if any(one.status.state == "diverged" for one in records) else 0
 
 
+def _plain(error: Exception, told: Path) -> Exception:
+    """An exception of a user's own file as one sentence; one of ours as it is."""
+    place = "" if isinstance(error, FedcellError) else own_line(error)
+    if not place:
+        return error
+    return FedcellError(f"{place}: {type(error).__name__}: {error}: correct it ({told} has the whole traceback)")
+
+
 def _say_why(records: Sequence[record.Record], failures: Mapping[str, Exception]) -> None:
     """Say where the traceback of a run lies, or what stopped one that did not come as far as its first round."""
     for one in records:
         if one.label in failures:
-            place = one.folder / TRACEBACK
-            why = f"{place} says where" if place.exists() else str(failures[one.label])
+            place, error = one.folder / TRACEBACK, failures[one.label]
+            told = _plain(error, place)
+            why = f"{place} says where" if place.exists() and told is error else str(told)
             print(f"fedcell: {one.label} failed: {why}", file=sys.stderr)
 
 

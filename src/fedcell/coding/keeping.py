@@ -5,11 +5,11 @@ Not a coding itself: it has no `build`.
 
 from dataclasses import dataclass
 
-from ..options import option
+from ..options import Checked, option
 
 
 @dataclass(frozen=True)
-class Keeping:
+class Keeping(Checked):
     """Settings of a coding with error feedback."""
 
     feedback: bool = option(True, "add what was not sent to the next update of the device")

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from ..errors import BadInput
-from ..options import option
+from ..options import Checked, option
 from .accounting import ACCOUNTANTS
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Checked):
     """Settings of differential privacy."""
 
     dp: str = option("central", "who adds noise: the server, to the sum; or each device", choices=("central", "local"))
@@ -43,5 +43,6 @@ class Config:
     )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.clipping == "adaptive" and self.dp == "local":
             raise BadInput("clipping = 'adaptive' needs a server that counts, and dp = 'local' trusts none: use fixed")

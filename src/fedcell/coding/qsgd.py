@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..options import option
+from ..options import Checked, option
 from . import Coding, Payload, strings
 from .bits import elias_bit, gaps
 from .strings import elias, read_elias
@@ -32,7 +32,7 @@ FLAG_BIT = 1  # says which code follows
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Checked):
     """Settings of QSGD."""
 
     levels: int = option(4, "levels besides zero, for either sign", least=1, most=32_767)

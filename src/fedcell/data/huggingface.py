@@ -109,7 +109,8 @@ def _column(part: Any, asked: str, usual: Iterable[str], what: str, name: str) -
         return asked
     found = [one for one in usual if one in there]
     if not found:
-        raise BadInput(f"{name!r} has columns {', '.join(there)}: say which has the {what}")
+        how = "write it behind the #" if what == "labels" else f"add ,{what.rstrip('s')}=COLUMN"
+        raise BadInput(f"{name!r} has columns {', '.join(there)}, none of which is a usual name for {what}: {how}")
     return found[0]
 
 

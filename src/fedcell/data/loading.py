@@ -52,6 +52,11 @@ def _load(name: str, task: str) -> Dataset:
         return read(name)
     if name in BY_HAND:
         return _cifar100(name)
+    if name not in CATALOG and Path(name).is_file():
+        raise BadInput(
+            f"data.name = {name!r} is a file that does not end in .npz: read it in Python, and save its arrays with "
+            "np.savez(path, x_train=..., y_train=..., x_test=..., y_test=...), or give them to fedcell.from_arrays"
+        )
     if name not in CATALOG:
         raise BadInput(f"data.name = {name!r} is unknown{hint(name, OTHERS)}")
     if not is_fetched(name):

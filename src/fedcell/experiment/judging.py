@@ -1,4 +1,4 @@
-"""How runs are compared: one statistics for every claim.
+"""How runs are compared: by the same statistics for every claim.
 
 A comparison is a number per seed, usually the difference of two cases on the seeds that both have, with the mean and
 the 95 % Student interval of `report.paired`. What is asked of it:
@@ -15,8 +15,8 @@ the 95 % Student interval of `report.paired`. What is asked of it:
 
 A `gain` whose interval lies above 2m is `far larger`; one with the sign but not the size is `partly`. With one or two
 seeds the least and largest value stand for the interval, and the claim is `indicated`. If both cases end at chance (no
-more than `LEARNED` above it; `steadier`: one of them), the comparison cannot decide. `verdicts.finding` turns parts
-into the verdict of a claim.
+more than `LEARNED` above it; `steadier`: one of them), or none reaches the target (`sooner`), the comparison cannot
+decide. `verdicts.finding` turns parts into the verdict of a claim.
 """
 
 from collections.abc import Sequence
@@ -293,7 +293,8 @@ def sooner(
     name = name or f"{first} before {other}"
     part = inside(name, share, low=0.0) if printed_share is None else printed_margin(name, share, printed_share)
     reached = [value for key in (first, other) for value in by_seed(rows, key, when).values()]
-    return _guarded(part, bool(np.isfinite(reached).any()))
+    arrives = bool(np.isfinite(reached).any())
+    return _guarded(part if arrives else part._replace(name=f"{name} (neither gets there)"), arrives)
 
 
 def saved(rows: Sequence[Row], first: str, other: str, when: Measure, by: str = "rounds") -> Floats:

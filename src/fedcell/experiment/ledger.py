@@ -6,7 +6,8 @@ with `totals`. Rows come in the order in which they are to be shown. Results of 
 
 A row comes from one of two places. Claims of an experiment are those of its file; what was measured is in
 `results/<name>.json`. Claims that no experiment decides yet are listed in `experiments/<paper>/paper.toml`, under the
-name that the experiment is to have; as soon as its file has a claim with the same key, the file counts.
+name that the experiment is to have; as soon as its file has a claim with the same key, the file counts. Its table
+`[why]` says in one sentence per claim, `"fig2/key" = "..."`, why it fails; pages show it as long as it does.
 """
 
 import tomllib
@@ -14,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..errors import BadInput
@@ -22,6 +24,7 @@ from .catalogue import PAPER, ExperimentFile, entries, load, opened, papers
 from .verdicts import RULES, UNDECIDED, Claim, Part
 
 NO_RESULT = "its experiment is not run yet"
+FAILING = ("not reproduced", "partly", "cannot decide", "far larger")  # verdicts that a sentence explains
 OLDER = "not run again under the present rules; older, laxer ones said {verdict} on {n} seeds"
 
 
@@ -44,6 +47,7 @@ class Paper(NamedTuple):
     readings: tuple[str, ...] = ()  # what was read into it, or chosen because it is silent
     changed: tuple[str, ...] = ()  # thresholds that changed, with the reason
     beyond: tuple[str, ...] = ()  # patterns of experiment or experiment/claim
+    why: Mapping[str, str] = MappingProxyType({})  # experiment/claim -> why it fails, in one sentence
     listed: tuple[Listed, ...] = ()
 
     def kind_of(self, experiment: str, claim: Claim) -> str:
@@ -64,12 +68,13 @@ class LedgerRow(NamedTuple):
     ours: str  # what was measured, with its spread over seeds; empty if nothing was
     seeds: tuple[int, ...]  # of the runs behind the result; empty if none were needed or made
     verdict: str  # one of VERDICTS
-    reason: str
+    reason: str  # what was asked, and what of it holds
     kind: str  # claim; check: of our own settings or code; beyond: a question of ours or a second reading
     n: int | None  # seeds behind this claim; None if nothing random is, or nothing was run
     parts: tuple[Part, ...]  # its comparisons
     made_by: tuple[str, ...]  # versions and device behind the result
     result: Path | None  # the stored result; the figure lies beside it as .png
+    why: str = ""  # why it fails, in one sentence
 
     @property
     def name(self) -> str:
@@ -152,6 +157,7 @@ def _measured(paper: Paper, entry: ExperimentFile, results: Path) -> Iterator[Le
             parts=tuple(Part(**part) for part in finding.get("parts", ())),
             made_by=tuple(_maker(one) for one in result["made_by"]) if result else (),
             result=path if result else None,
+            why=paper.why.get(f"{entry.name}/{claim.key}", "") if finding["verdict"] in FAILING else "",
         )
 
 

@@ -104,7 +104,7 @@ def cut(text: str, most: int = SHOWN) -> str:
 def _fails(rows: Sequence[LedgerRow]) -> str:
     """What is not reproduced, and why; what was not run, by its reason."""
     lines = [
-        f"- **{verdict}**, {row.experiment}: {row.claim}. {row.reason[:1].upper()}{row.reason[1:]}."
+        f"- **{verdict}**, {row.experiment}: {row.claim}. {_explained(row)}"
         for verdict in FAILS
         for row in rows
         if row.verdict == verdict
@@ -117,6 +117,12 @@ def _fails(rows: Sequence[LedgerRow]) -> str:
     idle = Counter(row.reason for row in rows if row.verdict == "not run" and not row.ours)
     lines += [f"- **not run**, {n} claim{'s' * (n > 1)}: {reason}." for reason, n in idle.items()]
     return "\n".join(["## What fails, and why\n", *lines, ""]) if lines else ""
+
+
+def _explained(row: LedgerRow) -> str:
+    """The sentence that says why a claim fails, and behind it what was asked; without one what was asked alone."""
+    asked = f"{row.reason[:1].upper()}{row.reason[1:]}."
+    return f"{row.why} *Asked: {row.reason}.*" if row.why else asked
 
 
 def _beyond(rows: Sequence[LedgerRow]) -> str:
@@ -146,7 +152,7 @@ _FRONT = """\
 # The papers: what they claim, and what was found
 
 These pages are written by `docs/generate.py` from `experiments/`. Every comparison is judged by
-[one statistics](../reproduce.md#the-rules); nothing is decided on fewer than three seeds.
+[the same rules](../reproduce.md#the-rules), and nothing is decided on fewer than three seeds.
 `fedcell reproduce --all --stored` judges and draws everything again from the runs in the repository.
 [The ledger](../claims.md) has every claim with all its numbers, also as [CSV](../claims.csv) and
 [JSON](../claims.json).
@@ -254,7 +260,7 @@ def as_json(rows: Sequence[LedgerRow]) -> str:
 
 
 def as_csv(rows: Sequence[LedgerRow]) -> str:
-    names = ("paper", "experiment", "key", "kind", "claim", "printed", "ours", "n", "verdict", "reason")
+    names = ("paper", "experiment", "key", "kind", "claim", "printed", "ours", "n", "verdict", "reason", "why")
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow([*names, "comparisons"])

@@ -8,8 +8,11 @@ from matplotlib.figure import Figure
 
 from ..report.figure import COLOURS, LINES
 from ..report.paired import half_width
-from .measures import accuracies
+from .measures import accuracies, final
+from .over_seeds import values_of
 from .stores import Row
+
+PRINTED = "#444444"  # colour of what the paper prints
 
 
 def panels(n: int = 1, columns: int = 2, height: float = 4.0) -> tuple[Figure, list[Axes]]:
@@ -17,7 +20,10 @@ def panels(n: int = 1, columns: int = 2, height: float = 4.0) -> tuple[Figure, l
     columns = min(max(n, 1), columns)
     lines = -(-max(n, 1) // columns)
     figure = Figure(figsize=(5.4 * columns if columns > 1 else 7.0, height * lines), layout="constrained")
-    return figure, list(np.ravel(figure.subplots(lines, columns, squeeze=False)))
+    axes = list(np.ravel(figure.subplots(lines, columns, squeeze=False)))
+    for unused in axes[max(n, 1) :]:
+        unused.set_visible(False)
+    return figure, axes
 
 
 def dress(axes: Axes, x: str, y: str, title: str = "", legend: bool = True) -> None:
@@ -38,6 +44,21 @@ def curve(ax: Axes, rows: Sequence[Row], key: str, index: int, label: str, y: st
     x = runs[0]["rounds"] if len(runs[0][y]) == len(runs[0]["rounds"]) else np.arange(1, len(runs[0][y]) + 1)
     look = {"color": COLOURS[index % len(COLOURS)], "linestyle": LINES[index % len(LINES)]}
     ax.plot(x, np.mean([row[y] for row in runs], axis=0), label=label, **look)
+
+
+def printed_point(ax: Axes, x: float, y: float, label: str = "printed") -> None:
+    """A number that the paper prints, named once in a panel."""
+    named = label in ax.get_legend_handles_labels()[1]
+    ax.plot(x, y, "x", color=PRINTED, markeredgewidth=1.6, label=None if named else label, zorder=5)
+
+
+def printed_lead(ax: Axes, rows: Sequence[Row], low: str, margin: float, x: str = "rounds") -> None:
+    """Where a case would end that leads another by the printed margin: a line up from that one's end, if it was run."""
+    runs = [row for row in rows if row["case"] == low]
+    if runs:
+        at, level = float(np.mean([row[x][-1] for row in runs])), float(values_of(rows, low, final).mean())
+        ax.plot([at, at], [level, level + margin], color=PRINTED, linewidth=1.0, zorder=5)
+        printed_point(ax, at, level + margin, "printed lead")
 
 
 def lead(ax: Axes, rows: Sequence[Row], high: str, low: str, index: int, label: str) -> None:

@@ -99,7 +99,7 @@ class _Counted:
         if self.total > self.done:
             seconds, untimed = self._left()
             known = f"about {human(seconds, TIMES)}{and_untimed(untimed)}"
-            rest = f", {known} left" if seconds else f", {untimed} left that nobody timed"
+            rest = f", {known} left" if seconds else f", {untimed} of unknown length left"
         self.say(f"{entry} {line} (run {self.done} of {max(self.total, self.done)}{rest})")
 
     def _ended(self, entry: ExperimentFile, line: str) -> Run | None:

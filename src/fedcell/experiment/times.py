@@ -153,6 +153,6 @@ def and_untimed(n: int) -> str:
     """What to add to a time if there are runs that it leaves out.
 
     >>> and_untimed(0), and_untimed(1), and_untimed(2)
-    ('', ' and 1 run that nobody timed', ' and 2 runs that nobody timed')
+    ('', ' and 1 run of unknown length', ' and 2 runs of unknown length')
     """
-    return f" and {n} run{'s' * (n > 1)} that nobody timed" if n else ""
+    return f" and {n} run{'s' * (n > 1)} of unknown length" if n else ""

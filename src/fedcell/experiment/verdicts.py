@@ -6,7 +6,8 @@ A claim has one or more parts, each a comparison that holds or does not (`judgin
 - `partly` if at least half of the parts hold (a part that has the sign but not the size counts half);
 - `not reproduced` if fewer do;
 - `indicated` if a part rests on fewer than `LEAST_SEEDS` common seeds; the reason says which way;
-- `cannot decide` if parts with runs at chance leave it open, `not run` if parts without runs do.
+- `cannot decide` if parts whose runs end at chance, or never reach the target, leave it open;
+- `not run` if parts without runs do.
 """
 
 from collections.abc import Sequence
@@ -55,8 +56,8 @@ class Part(NamedTuple):
         if self.n is None or self.verdict == "not run":
             return f"{self.name}: {self.verdict if self.n is not None else 'yes' if self else 'no'}"
         interval = f" [{self.low:+.3g}, {self.high:+.3g}]" if self.n >= LEAST_SEEDS else ""
-        chance = ", at chance" if self.verdict == "cannot decide" else ""
-        return f"{self.name}: {self.mean:+.3g}{interval}, n = {self.n}{chance}"
+        idle = ", undecided" if self.verdict == "cannot decide" else ""
+        return f"{self.name}: {self.mean:+.3g}{interval}, n = {self.n}{idle}"
 
 
 class Finding(NamedTuple):
@@ -118,7 +119,7 @@ def _count(parts: Sequence[Part]) -> str:
         "not": [part.name for part in parts if part.verdict == "not reproduced"],
         "sign alone": [part.name for part in parts if part.verdict == "partly"],
         "far larger": [part.name for part in parts if part.verdict == "far larger"],
-        "at chance": [part.name for part in parts if part.verdict == "cannot decide"],
+        "undecided": [part.name for part in parts if part.verdict == "cannot decide"],
         "not run": [part.name for part in parts if part.verdict == "not run"],
     }
     tail = "".join(f"; {word}: {', '.join(names)}" for word, names in words.items() if names)

@@ -25,6 +25,14 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 KEPT_BYTES = 256 << 20
 ALWAYS_BYTES = 64 << 20  # so little is never asked for
 SHARE = 0.7  # of the free memory that one thing may take
+GPU_IS_FULL = (  # what libraries of a GPU say that find no memory, if PyTorch does not say it for them
+    "out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUBLAS_STATUS_NOT_INITIALIZED",
+    "CUDNN_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_NOT_INITIALIZED",
+    "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
+)
 MMAP_BYTES = 32 << 20  # the most that glibc takes: larger blocks still come straight from the system
 
 
@@ -58,6 +66,17 @@ def gpu_free_bytes(device: torch.device) -> int:
     """Memory of a GPU that nothing lies in, freed blocks that PyTorch holds on to included."""
     free, _ = torch.cuda.mem_get_info(device)
     return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+
+
+def gpu_is_full(error: Exception) -> bool:
+    """Whether an exception means that a GPU has no memory left.
+
+    PyTorch has a class for its own allocations. Products, convolutions, graphs and Triton allocate beside it, and fail
+    with plain errors if other processes have taken the rest.
+    """
+    if isinstance(error, torch.cuda.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in GPU_IS_FULL)
 
 
 def fits(n_bytes: int) -> bool:

@@ -14,6 +14,7 @@ from ..machine import cores, for_each, precision
 from ..types import Ints
 from .architecture import Architecture
 from .evaluation import leaves_no_trace, mixed_batches, samples_at_once
+from .memory import gpu_is_full
 from .samples import Samples
 from .settings import TrainConfig
 
@@ -79,8 +80,8 @@ class Scoring:
         try:
             with precision(self.settings.tf32):
                 return self._scores(samples, index)
-        except torch.cuda.OutOfMemoryError:
-            if self.architecture.mixes_samples or len(index) == 1:
+        except RuntimeError as error:
+            if self.architecture.mixes_samples or len(index) == 1 or not gpu_is_full(error):
                 raise
             self._make_room()
             torch.cuda.empty_cache()

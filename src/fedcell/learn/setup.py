@@ -35,9 +35,13 @@ def initialise(build: Callable[[], nn.Module], seed: int, purpose: str = "model"
 def check_fits(architecture: Architecture, samples: Samples, n_outputs: int, task: str = CLASSIFICATION) -> None:
     """Refuse a model that cannot read the samples or has too few outputs for the labels, targets or tokens."""
     x, y = samples.take(np.arange(min(2, len(samples))))
+    model = architecture.replica(samples.y.device).eval()
+    for name, parameter in model.named_parameters():
+        if not torch.isfinite(torch.stack(torch.aminmax(parameter.detach()))).all():
+            raise BadInput(f"the model begins with numbers in {name!r} that are not finite: give it a finite start")
     try:
         with torch.no_grad(), one_thread():  # threads take longer to start than two samples to pass
-            scores = architecture.replica(samples.y.device).eval()(x)
+            scores = model(x)
     except (RuntimeError, IndexError, ValueError) as error:
         raise BadInput(
             f"the model cannot read samples of shape {samples.shape} ({str(error).splitlines()[0]}): "

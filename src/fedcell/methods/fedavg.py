@@ -35,6 +35,7 @@ class Config(LocalConfig):
     server_lr: float = option(1.0, "step of the server along the averaged update", above=0)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.weights == "unbiased" and self.scheduler not in COSTS:
             raise BadInput(
                 f"weights = 'unbiased' does not go with scheduler = {self.scheduler!r}, which picks nobody by lot: set "

@@ -42,6 +42,7 @@ class Config(LossConfig, fedavg.Config):
     n_candidates: int = option(20, "devices per cell and round that they are picked from, the paper's d", least=1)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.n_candidates < self.n_selected:
             raise BadInput(
                 f"power_of_choice.n_candidates = {self.n_candidates} is below n_selected = {self.n_selected}: draw at "

@@ -6,9 +6,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-import torch
-
 from ..errors import Diverged, FedcellError, OutOfMemory
+from ..learn.memory import gpu_is_full
 from ..metrics import CLASSIFICATION
 from ..simulate import begin, simulate
 from ..types import Method, Problem, Row, Snapshot
@@ -131,16 +130,16 @@ def _play(
         recorder.save()
         recorder.status("interrupted", "stopped by the user")
         raise
-    except (OutOfMemory, torch.cuda.OutOfMemoryError) as error:
-        message = f"{_in_one_sentence(error)}; then resume with `{recorder.resume}`"
-        recorder.save()
-        recorder.status("interrupted", message)
-        raise OutOfMemory(message) from error
     except DiskError as error:
         with suppress(DiskError):  # the disk may still be full; without a status the run counts as interrupted
             recorder.status("interrupted", str(error))
         raise
     except Exception as error:
+        if isinstance(error, OutOfMemory) or gpu_is_full(error):
+            message = f"{_in_one_sentence(error)}; then resume with `{recorder.resume}`"
+            recorder.save()
+            recorder.status("interrupted", message)
+            raise OutOfMemory(message) from error
         write_traceback(job.folder, error)
         recorder.status("failed", f"{type(error).__name__}: {error}")
         raise

@@ -182,8 +182,9 @@ def _pair(asked: Any) -> tuple[str, Method]:
         match asked:
             case (str() as label, Method() as method):
                 return label, method
+    fault = "has no name" if isinstance(asked, Method) else "is no method to run"
     raise BadInput(
-        f"a {type(asked).__name__} is no method to run: give a pair such as ('mine', Method(...)), or a text such as "
+        f"a {type(asked).__name__} {fault}: give a pair such as ('mine', Method(...)), or a text such as "
         "'fedavg:lr=0.1' or './mine.py'"
     )
 

@@ -12,7 +12,7 @@ from ... import radio
 from ...errors import BadInput
 from ...learn.optimiser import Optimiser, rate_factor
 from ...learn.work import Objective, Rule, Work
-from ...options import option
+from ...options import Checked, option
 from ...types import (
     Decision,
     Floats,
@@ -32,7 +32,7 @@ from .schedulers import SCHEDULERS, schedule
 
 
 @dataclass(frozen=True)
-class TrainingConfig:
+class TrainingConfig(Checked):
     """Settings of SGD. `none` takes the value of the `train` section."""
 
     lr: float | None = option(None, "local learning rate; none: train.lr", above=0)

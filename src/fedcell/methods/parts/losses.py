@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ...options import option
+from ...options import Checked, option
 from ...types import Decision, Floats, Observation, Problem, Round
 from .gradients import client_losses
 
 
 @dataclass(frozen=True)
-class LossConfig:
+class LossConfig(Checked):
     """Settings of methods whose devices send a loss."""
 
     effort: str = option("fixed", "every device does `steps`", choices=("fixed",))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...options import option
+from ...options import Checked, option
 from ...types import Floats, Ints
 
 
@@ -41,7 +41,7 @@ RULES: dict[str, Callable[[Ints, float, float], Floats]] = {
 
 
 @dataclass(frozen=True)
-class StalenessConfig:
+class StalenessConfig(Checked):
     """Settings of the weight."""
 
     staleness: str = option("polynomial", "how the weight of an update falls with its staleness", choices=tuple(RULES))

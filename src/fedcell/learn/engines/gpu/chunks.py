@@ -8,6 +8,7 @@ import torch
 
 from ....types import Ints
 from ...memory import gpu_free_bytes as free_bytes
+from ...memory import gpu_is_full
 from ..common import Job
 
 COPIES = 4  # weights, start, gradient and velocity of a row
@@ -34,8 +35,8 @@ def in_chunks(job: Job, rows: Ints, train: Callable[[Ints], None]) -> None:
         chunk = pending.pop(0)
         try:
             train(chunk)
-        except torch.cuda.OutOfMemoryError:
-            if len(chunk) == 1 and chunk[0] == last:
+        except RuntimeError as error:
+            if not gpu_is_full(error) or (len(chunk) == 1 and chunk[0] == last):
                 raise
             if len(chunk) == 1:
                 last = chunk[0]

@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from ....types import Ints
+from ...memory import gpu_is_full
 from ..common import DISTINCT_ON_GPU, Batches, Feed, Job
 from .kernels import kernels
 
@@ -17,7 +18,9 @@ def batches_of(job: Job) -> Batches:
     if way and plain and not distinct and way.fits(work):
         try:
             return DrawnThere(job, way.draw(work, job.seed, job.device))
-        except torch.cuda.OutOfMemoryError:
+        except RuntimeError as error:
+            if not gpu_is_full(error):
+                raise
             job.replays.give_up()
             torch.cuda.empty_cache()
     return Batches(job)

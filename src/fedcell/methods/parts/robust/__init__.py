@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .... import radio
 from ....errors import BadInput
-from ....options import option
+from ....options import Checked, option
 from ....types import Bools, Method, Problem, Round
 from .clipped import clipped
 from .geometric import geometric_median
@@ -27,7 +27,7 @@ RULES = ("median", "trimmed", "krum", "clip", "geometric")
 
 
 @dataclass(frozen=True)
-class RobustConfig:
+class RobustConfig(Checked):
     """Settings of robust aggregation."""
 
     rule: str = option(
