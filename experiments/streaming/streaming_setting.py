@@ -31,9 +31,7 @@ STORE = "figures"  # of all files of this folder
 N_CLASSES = 10
 
 
-def cases(
-    grid: Mapping[str, Mapping[str, Any]], quick: bool, seeds: Mapping[str, Sequence[int]] = FRESH
-) -> list[Case]:
+def cases(grid: Mapping[str, Mapping[str, Any]], quick: bool, seeds: Mapping[str, Sequence[int]] = FRESH) -> list[Case]:
     """One case per data set and entry of the grid, named `data set/entry`; `seeds` are a data set's own."""
     out = []
     for data, scenario in SCENARIOS.items():
