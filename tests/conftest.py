@@ -154,8 +154,19 @@ def pytest_collection_modifyitems(items):
         if item.get_closest_marker("alone") and ALONE not in item.path.parents:
             raise pytest.UsageError(f"{item.nodeid} runs alone: move it to {ALONE}, where `make test` looks for it")
         wanted = [SHARED[name] for name in getattr(item, "fixturenames", ()) if name in SHARED]
-        item.add_marker(pytest.mark.xdist_group(wanted[0] if wanted else item.nodeid.partition("::")[0]))
+        _put_into(wanted[0] if wanted else item.nodeid.partition("::")[0], item)
     items.sort(key=_turn)
+
+
+def _put_into(group, item):
+    """Mark the test, and write the group behind its name: with pytest 9.2 the mark alone does nothing.
+
+    The scheduler reads the group from the name of a test, and pytest no longer looks at the name that pytest-xdist 3.8
+    writes there (its issue 1386). Without groups every process starts a cluster, a federation and a browser of its own.
+    """
+    item.add_marker(pytest.mark.xdist_group(group))
+    if "PYTEST_XDIST_WORKER" in os.environ and hasattr(item, "_id"):
+        item._id = type(item._id).parse(f"{item.nodeid}@{group}")
 
 
 def _turn(item):
