@@ -9,6 +9,6 @@ SEEN = []
 def test_one_process_has_all_tests_of_a_file(place, request):
     """If processes took turns, none would have seen all that come before."""
     name = request.node.originalname
-    asked = [item.callspec.params["place"] for item in request.session.items if getattr(item, "originalname", "") == name]
+    mine = [item for item in request.session.items if getattr(item, "originalname", "") == name]
     SEEN.append(place)
-    assert asked[: len(SEEN)] == SEEN
+    assert [item.callspec.params["place"] for item in mine[: len(SEEN)]] == SEEN
