@@ -1,13 +1,15 @@
-"""Group norms that do the work of the ReLU behind them in one native kernel, forward and backward."""
+"""Group and batch norms that do the work of the ReLU behind them in one native kernel, forward and backward."""
 
 import torch
 
 from ..fusion import changed, users
-from ..trace import Op, Ref, aten
+from ..trace import BATCH_NORM, BATCH_NORM_TRAINS, Op, Ref, aten
 from . import IMAGES, library
-from .lowering import is_images
+from .norms import is_images
 
-NORM, NORM_BACK = aten.native_group_norm.default, aten.native_group_norm_backward.default
+NORMS = {aten.native_group_norm.default, aten.native_batch_norm.default}
+NORMS_BACK = {aten.native_group_norm_backward.default, aten.native_batch_norm_backward.default}
+BATCH_NORM_BACK_TRAINS = 7  # place of its argument
 RELUS = {aten.relu.default, aten.relu_.default}
 
 
@@ -16,9 +18,9 @@ def with_relus(ops: list[Op]) -> list[Op]:
     if library(IMAGES) is None:
         return ops
     for place in range(len(ops) - 1, -1, -1):
-        if place < len(ops) and ops[place].func is NORM:
+        if place < len(ops) and ops[place].func in NORMS:
             ops = _forth(ops, place)
-        elif place < len(ops) and ops[place].func is NORM_BACK:
+        elif place < len(ops) and ops[place].func in NORMS_BACK:
             ops = _back(ops, place)
     return ops
 
@@ -26,7 +28,7 @@ def with_relus(ops: list[Op]) -> list[Op]:
 def _forth(ops: list[Op], place: int) -> list[Op]:
     norm = ops[place]
     y = norm.outs[0]
-    if y is None or not _lie_well(norm.args[0], y):
+    if y is None or not _lie_well(norm.args[0], y) or (norm.func is BATCH_NORM and not norm.args[BATCH_NORM_TRAINS]):
         return ops
     found = users(ops, y.memory)
     if len(found) < 2:
@@ -36,12 +38,15 @@ def _forth(ops: list[Op], place: int) -> list[Op]:
     if follows.func not in RELUS or follows.reads[0] != y or not alone or follows.outs[0] is None:
         return ops
     outs = follows.outs[0], *norm.outs[1:]
-    fused = norm._replace(args=(*norm.args, True), outs=outs, writes=tuple(one for one in outs if one is not None))
+    others = [one for one in norm.writes if one != y]
+    fused = norm._replace(args=(*norm.args, True), outs=outs, writes=(follows.outs[0], *others))
     return [*ops[:place], fused, *ops[place + 1 : found[1]], *ops[found[1] + 1 :]]
 
 
 def _back(ops: list[Op], place: int) -> list[Op]:
     norm = ops[place]
+    if norm.func is aten.native_batch_norm_backward.default and not norm.args[BATCH_NORM_BACK_TRAINS]:
+        return ops
     sent, found = norm.args[0], users(ops, norm.args[0].memory)
     if len(found) != 2 or found[1] != place or not norm.outs[0] or not _lie_well(sent, norm.args[1], norm.outs[0]):
         return ops
