@@ -40,7 +40,7 @@ def played(func, *args):
 
 
 def check(pairs):
-    for found, wanted in pairs:
+    for found, wanted in ((one, other.float()) for one, other in pairs):
         scale = float(wanted.abs().max()) + 1e-6
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=2e-5 * scale)
 
@@ -88,7 +88,7 @@ def tiled_convolutions(draw):
 def test_convolutions_of_tiles(drawn, biased):
     (x, weight, padding), bias = drawn, torch.randn(len(drawn[1])) if biased else None
     rest = [1, 1], padding, [1, 1], False, [0, 0], 1
-    assert lowering._kind(x, weight, rest[:3], False, 1) == lowering.WINOGRAD
+    assert lowering.kind_of(x, weight, rest[:3], False, 1) == lowering.WINOGRAD
     check(played(aten.convolution.default, x, weight, bias, *rest))
     (y,) = exact(aten.convolution.default, x, weight, bias, *rest)
     back = images(*y.shape), x, weight, [len(weight)], *rest, [True, True, True]
@@ -146,3 +146,32 @@ def test_group_norms(n, shape, side, relu):
     scale = float(max(one.abs().max() for one in slopes))
     for one, other in zip(found, slopes, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4 * scale)
+
+
+SHAPES = [(3, 8, 4, 5), (2, 24, 1, 7), (1, 16, 3, 3), (6, 40), (5, 16, 9)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("running", [False, True])
+def test_batch_norms(shape, relu, running):
+    torch.manual_seed(0)
+    channels = shape[1]
+    x, sent = (torch.randn(shape[0], *shape[2:], channels).movedim(-1, 1) for _ in range(2))
+    x = 3 * x + 50  # far from zero, as sums of squares do not like it
+    given = [torch.randn(channels), torch.randn(channels), *(2 * torch.rand(2, channels) if running else [None, None])]
+    precise = [None if one is None else one.double() for one in given]
+    y, mean, rstd = aten.native_batch_norm.default(x.double(), *precise, True, 0.3, 1e-5)
+    wanted = [one.float() for one in (y.relu() if relu else y, mean, rstd)]
+    found = [torch.full_like(one, 7.0) for one in (x, *wanted[1:])]
+    then = [True] if relu else []
+    native.gathered(lowered(aten.native_batch_norm.default, (x, *given, True, 0.3, 1e-5, *then), found)).run()
+    check(zip([*found, *given[2:]] if running else found, [*wanted, *precise[2:]] if running else wanted, strict=True))
+    passed = torch.where(wanted[0] > 0, sent, 0.0) if relu else sent
+    rest = (given[0], None, None, mean.float(), rstd.float(), True, 1e-5, [True] * 3, *([found[0]] if relu else []))
+    exactly = passed.double(), x.double(), precise[0], None, None, mean, rstd, True, 1e-5, [True] * 3
+    slopes = [one.float() for one in aten.native_batch_norm_backward.default(*exactly)]
+    found = [torch.full_like(one, 7.0) for one in (x, *slopes[1:])]
+    native.gathered(lowered(aten.native_batch_norm_backward.default, (sent.clone(), x, *rest), found)).run()
+    for one, other in zip(found, slopes, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4 * float(other.abs().max()))

@@ -21,6 +21,7 @@ from .norms import (
 )
 
 MOST_TAPS = 128
+ROW = 512  # pixels that are worked on at a time if a convolution looks at one
 WINOGRAD = "winograd"
 LEAST_CHANNELS, LEAST_SIDE = 16, 4  # of images from which on fewer products are worth turning tiles around
 TILED, LEAST_TILES = 1024, 8  # tiles times channels that are worked on at a time: they stay in the cache
@@ -36,10 +37,11 @@ def lowered(func: Any, args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowe
 def _convolution(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
     x, weight, bias, stride, padding, dilation, transposed, _, groups = args
     how = stride, padding, dilation
-    y, kind = outs[0], _kind(x, weight, how, transposed, groups)
+    y, kind = outs[0], kind_of(x, weight, how, transposed, groups)
     if not kind or y is None or not is_images(y):
         return None
     calls, x = in_order(x)
+    x, y = _flat(weight, how, groups, x, y)
     numbers, rooms = _laid_out(kind, x, weight, y, how, back=False)
     return [*calls, Native(IMAGES, kind, numbers, x, weight, bias, y, *rooms)]
 
@@ -48,14 +50,14 @@ def _convolution_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> L
     sent, x, weight, _, stride, padding, dilation, transposed, _, groups, wanted = args
     how = stride, padding, dilation
     by_input, by_weight, by_bias = (out if want else None for out, want in zip(outs, wanted, strict=True))
-    kind = _kind(x, weight, how, transposed, groups)
+    kind = kind_of(x, weight, how, transposed, groups)
     if not kind or not fills_vectors(sent) or (by_input is not None and not is_images(by_input)):
         return None
-    calls, sent = in_order(sent)
+    (calls, sent), (copied, x) = in_order(sent), in_order(x)
+    calls += copied if by_weight is not None else []
+    x, sent, by_input = _flat(weight, how, groups, x, sent, by_input)
     if by_weight is not None:
-        copied, x = in_order(x)
-        calls += copied
-        own = _kind(x, by_weight, how, transposed, groups)  # it may lie otherwise than the weight
+        own = kind_of(x, by_weight, how, transposed, groups)  # it may lie otherwise than the weight
         numbers, rooms = _laid_out(own, x, by_weight, sent, how, back=False)
         calls.append(Native(IMAGES, f"{own}_by_weight", numbers, x, sent, by_weight, by_bias, *rooms))
     elif by_bias is not None:
@@ -66,7 +68,7 @@ def _convolution_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> L
     return calls
 
 
-def _kind(x: Tensor, weight: Tensor, how: How, transposed: bool, groups: int) -> str:
+def kind_of(x: Tensor, weight: Tensor, how: How, transposed: bool, groups: int) -> str:
     """Which kernels there are for a convolution of images that lie well, the quickest; empty: none."""
     stride, padding, dilation = how
     if x.dim() != 4 or x.dtype != torch.float32 or transposed or weight.shape[2] * weight.shape[3] > MOST_TAPS:
@@ -78,6 +80,18 @@ def _kind(x: Tensor, weight: Tensor, how: How, transposed: bool, groups: int) ->
     sides = [x.shape[axis] + 2 * padding[axis - 2] - 2 for axis in (2, 3)]
     worth = min(weight.shape[:2]) >= LEAST_CHANNELS and min(*sides, *x.shape[2:]) >= LEAST_SIDE
     return WINOGRAD if simple and worth else "convolution"
+
+
+def _flat(weight: Tensor, how: How, groups: int, *images: Any) -> list[Any]:
+    """Images whose pixels a convolution takes one by one, as rows of many of them."""
+    (n, _, height, width), (stride, padding, _) = images[0].shape, how
+    if groups > 1 or (*weight.shape[2:], *stride, *padding) != (1, 1, 1, 1, 0, 0):
+        return [*images]
+    together = max(m for m in range(1, n + 1) if n % m == 0 and (m == 1 or m * height * width <= ROW))
+    return [
+        None if one is None else one.permute(0, 2, 3, 1).view(n // together, 1, -1, one.shape[1]).permute(0, 3, 1, 2)
+        for one in images
+    ]
 
 
 def _laid_out(
