@@ -4,7 +4,7 @@ Ten clients do ten steps a round, in fedcell as a user would run it and in a pla
 `torch.optim.SGD`) at its best setting: one thread or two, images channels-last or not. Both train the same clients on
 the same mini-batches from the same model.
 
-    python benchmarks/networks.py [NETWORK ...] [--rounds 5] [--markdown]
+    python benchmarks/networks.py [NETWORK ...] [--rounds 5] [--steps 10] [--markdown]
 
 `times` is the median time of the plain loop over that of fedcell. `apart` is the distance of the models after a round
 over the way they went, `rounding` the same for two settings of the plain loop, which differ in the order of sums alone.
@@ -14,13 +14,13 @@ import argparse
 import copy
 import os
 import time
-from collections.abc import Iterator
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from zoo import NETS, TEXT, WORDS, Net
 
@@ -35,7 +35,8 @@ from fedcell.scenarios import Config, build_problem
 from fedcell.simulate import simulate
 from fedcell.types import Problem
 
-SEED, CLIENTS, STEPS, SAMPLES, CLASSES, LR = 1, 10, 10, 64, 10, 0.02
+SEED, CLIENTS, SAMPLES, CLASSES, LR = 1, 10, 64, 10, 0.02
+TRIED = 2  # clients of the plain loop with each setting
 METHOD = "fedavg:weights=equal"
 
 
@@ -49,7 +50,7 @@ class Setting(NamedTuple):
         return f"{self.threads} thread{'s' * (self.threads > 1)}{', channels-last' * self.channels_last}"
 
 
-def problem_of(net: Net) -> Problem:
+def problem_of(net: Net, steps: int) -> Problem:
     """What fedcell is given: made-up samples of classes that differ, and a network."""
     rng = np.random.default_rng(SEED)
     y = np.arange(CLIENTS * SAMPLES) % CLASSES
@@ -70,7 +71,7 @@ def problem_of(net: Net) -> Problem:
         "world.cycles_per_sample": "1e3",
         "data.partition": "iid",
         "train.lr": LR,
-        "train.steps": STEPS,
+        "train.steps": steps,
         "train.batch_size": net.batch_size,
         "train.device": "cpu",
     }
@@ -80,19 +81,11 @@ def problem_of(net: Net) -> Problem:
     return build_problem(override(Config(), settings), dataset, initialise(net.build, SEED))
 
 
-def by_fedcell(net: Net) -> Iterator[Tensor]:
-    """The model after every round; at the end, so to speak, what trained it."""
-    problem = problem_of(net)
-    for _, after in simulate(problem, methods.parse(METHOD).build()):
-        by_fedcell.told = "; ".join(problem.learner.trained_by)  # type: ignore[attr-defined]
-        yield after.params
-
-
 class Plain:
     """The plain loop."""
 
-    def __init__(self, net: Net) -> None:
-        self.problem, self.net = problem_of(net), net
+    def __init__(self, net: Net, steps: int) -> None:
+        self.problem = problem_of(net, steps)
         self.module = self.problem.learner.architectures[0].replica(torch.device("cpu"))
         self.parameters, self.state = list(self.module.parameters()), world.start(self.problem.world, SEED)
         self.begin, self.start = self.model(), copy.deepcopy(self.module.state_dict())
@@ -103,16 +96,18 @@ class Plain:
     def model(self) -> Tensor:
         return torch.cat([one.detach().reshape(-1) for one in self.parameters])
 
-    def draws(self, number: int) -> np.ndarray:
+    def draws(self, number: int) -> NDArray[np.int64]:
         """The samples of every client and step of a round, as fedcell draws them."""
         choice = methods.parse(METHOD)
         observation, self.state = world.observe(self.problem.world, self.state, SEED, number)
-        given = work_of(choice.config, self.problem, observation, choice.build().decide(self.problem, None, observation))
+        given = work_of(
+            choice.config, self.problem, observation, choice.build().decide(self.problem, None, observation)
+        )
         n_draws = given.steps * given.batch_size
         flat, first = draw_batches(given.store, given.device, n_draws, self.problem.train.sampling, SEED, number)
-        return flat[first[:, None] + np.arange(n_draws[0])].reshape(len(first), STEPS, -1)
+        return flat[first[:, None] + np.arange(n_draws[0])].reshape(len(first), given.steps[0], -1)
 
-    def round(self, batches: np.ndarray, setting: Setting) -> Tensor:
+    def round(self, batches: NDArray[np.int64], setting: Setting) -> Tensor:
         """The mean of the clients' models after a round from the first model."""
         torch.set_num_threads(setting.threads)
         layout = torch.channels_last if setting.channels_last else torch.contiguous_format
@@ -127,33 +122,35 @@ class Plain:
                 optimiser.zero_grad()
                 self.loss(self.module(x[batch]), self.y[batch]).mean().backward()
                 optimiser.step()
-            total += self.model()
-        return total / len(batches)
+            total += self.model() - self.begin
+        return self.begin + total / len(batches)
 
 
-def fedcell_side(name: str, link: Connection) -> None:
-    """A process that plays a round whenever it is asked to: seconds, model, words."""
-    rounds = by_fedcell(NETS[name])
+def fedcell_side(name: str, steps: int, link: Connection) -> None:
+    """A process that plays a round whenever it is asked to: seconds, model, and what trained it."""
+    problem = problem_of(NETS[name], steps)
+    rounds = simulate(problem, methods.parse(METHOD).build())
     while link.recv():
         begin = time.perf_counter()
-        model = next(rounds)
-        link.send((time.perf_counter() - begin, model.numpy(), by_fedcell.told))  # type: ignore[attr-defined]
+        _, after = next(rounds)
+        link.send((time.perf_counter() - begin, after.params.numpy(), "; ".join(problem.learner.trained_by)))
 
 
-def plain_side(name: str, link: Connection) -> None:
-    """A process that does a round with the setting that it is sent, until that is None: seconds and model."""
-    plain = Plain(NETS[name])
+def plain_side(name: str, steps: int, link: Connection) -> None:
+    """A process that trains some clients with the setting that it is sent, until that is None: seconds and model."""
+    plain = Plain(NETS[name], steps)
     batches = plain.draws(0)
     link.send((plain.begin.numpy(), plain.x.dim() == 4))
-    while (setting := link.recv()) is not None:
+    while (asked := link.recv()) is not None:
+        setting, n_clients = asked
         begin = time.perf_counter()
-        model = plain.round(batches, setting)
+        model = plain.round(batches[:n_clients], setting)
         link.send((time.perf_counter() - begin, model.numpy()))
 
 
-def start(side: Any, name: str) -> Connection:
+def start(side: Any, name: str, steps: int) -> Connection:
     near, far = get_context("spawn").Pipe()
-    get_context("spawn").Process(target=side, args=(name, far), daemon=True).start()
+    get_context("spawn").Process(target=side, args=(name, steps, far), daemon=True).start()
     return near
 
 
@@ -163,6 +160,8 @@ def ask(link: Connection, what: Any) -> Any:
 
 
 class Found(NamedTuple):
+    """What a comparison found: medians of seconds, and distances."""
+
     name: str
     n_params: int
     fedcell_s: float
@@ -172,62 +171,56 @@ class Found(NamedTuple):
     rounding: float
     told: str
 
+    @property
+    def cells(self) -> tuple[str, ...]:
+        seconds = (f"{1e3 * one:.0f}" for one in (self.fedcell_s, self.plain_s))
+        distances = (f"{one:.0e}" for one in (self.apart, self.rounding))
+        times = f"{self.plain_s / self.fedcell_s:.2f}"
+        return self.name, f"{self.n_params:,}", *seconds, str(self.setting), times, *distances
 
-def compare(name: str, rounds: int) -> Found:
-    """Find the best setting of the plain loop, then alternate."""
-    ours, plain = start(fedcell_side, name), start(plain_side, name)
+
+def compare(name: str, rounds: int, steps: int) -> Found:
+    """Find the best setting of the plain loop on some clients, then alternate."""
+    ours, plain = start(fedcell_side, name, steps), start(plain_side, name, steps)
     begin, images = plain.recv()
-    _, model, _ = ask(ours, True)
-    settings = [Setting(threads, last) for last in ({False, images}) for threads in sorted({1, len(os.sched_getaffinity(0))})]
-    for setting in settings:
-        ask(plain, setting)  # warms up
-    tried = {setting: ask(plain, setting) for setting in settings}
-    best = min(tried, key=lambda setting: tried[setting][0])
-    other = next(setting for setting in reversed(settings) if setting != best)
-    way = np.linalg.norm(tried[best][1] - begin)
-    model = model[: len(begin)]
-    apart, rounding = (float(np.linalg.norm(one - tried[best][1]) / way) for one in (model, tried[other][1]))
-    times: list[tuple[float, float]] = []
-    for _ in range(rounds):
-        mine = ask(ours, True)
-        times.append((mine[0], ask(plain, best)[0]))
+    model = ask(ours, True)[1][: len(begin)]
+    threads = sorted({1, len(os.sched_getaffinity(0))})
+    settings = [Setting(n, last) for last in sorted({False, images}) for n in threads]
+    tried = {one: min(ask(plain, (one, TRIED))[0] for _ in range(2)) for one in settings}
+    best = min(settings, key=lambda one: tried[one])
+    theirs, others = (ask(plain, (one, CLIENTS))[1] for one in (best, max(settings, key=lambda one: tried[one])))
+    way = np.linalg.norm(theirs - begin)
+    apart, rounding = (float(np.linalg.norm(one - theirs) / way) for one in (model, others))
+    times = [(ask(ours, True)[0], ask(plain, (best, CLIENTS))[0]) for _ in range(rounds)]
+    _, _, told = ask(ours, True)
     ours.send(False)
     plain.send(None)
-    mine_s, theirs_s = np.median(times, axis=0)
-    return Found(name, len(begin), mine_s, theirs_s, best, apart, rounding, mine[2])
-
-
-def line(found: Found, markdown: bool) -> str:
-    ratio = found.plain_s / found.fedcell_s
-    cells = [
-        found.name,
-        f"{found.n_params:,}",
-        f"{1e3 * found.fedcell_s:.0f}",
-        f"{1e3 * found.plain_s:.0f}",
-        str(found.setting),
-        f"{ratio:.2f}",
-        f"{found.apart:.0e}",
-        f"{found.rounding:.0e}",
-    ]
-    if markdown:
-        return f"| {' | '.join(cells)} |"
-    widths = 18, 10, 7, 7, 24, 6, 7, 7
-    return " ".join(f"{cell:>{n}s}" for cell, n in zip(cells, widths, strict=True)) + f"  {found.told}"
+    fedcell_s, plain_s = np.median(times, axis=0)
+    return Found(name, len(begin), float(fedcell_s), float(plain_s), best, apart, rounding, told)
 
 
 HEADER = "network", "parameters", "fedcell (ms)", "plain loop (ms)", "its best setting", "times", "apart", "rounding"
+WIDTHS = 18, 10, 12, 15, 24, 6, 7, 8
+
+
+def row(cells: tuple[str, ...], markdown: bool) -> str:
+    if markdown:
+        return f"| {' | '.join(cells)} |"
+    return " ".join(f"{cell:>{n}s}" for cell, n in zip(cells, WIDTHS, strict=True))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("network", nargs="*", help=f"of {', '.join(NETS)}; all by default")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=10, help="of every client in a round")
     parser.add_argument("--markdown", action="store_true")
     asked = parser.parse_args()
-    print(f"PyTorch {torch.__version__}, load {os.getloadavg()[0]:.1f}", flush=True)
-    print(f"| {' | '.join(HEADER)} |\n|{'---|' * len(HEADER)}" if asked.markdown else " ".join(HEADER), flush=True)
+    print(f"PyTorch {torch.__version__}, load {os.getloadavg()[0]:.1f}, {asked.steps} steps, median of {asked.rounds}")
+    print(row(HEADER, asked.markdown) + ("\n|" + "---|" * len(HEADER)) * asked.markdown, flush=True)
     for name in asked.network or NETS:
-        print(line(compare(name, asked.rounds), asked.markdown), flush=True)
+        found = compare(name, asked.rounds, asked.steps)
+        print(row(found.cells, asked.markdown) + f"  {found.told}" * (not asked.markdown), flush=True)
 
 
 if __name__ == "__main__":

@@ -54,7 +54,9 @@ class Do(nn.Module):
         return self.function(x)
 
 
-def normed(n_in: int, n_out: int, kernel: int, stride: int = 1, groups: int = 1, act: nn.Module | None = None) -> nn.Sequential:
+def normed(
+    n_in: int, n_out: int, kernel: int, stride: int = 1, groups: int = 1, act: nn.Module | None = None
+) -> nn.Sequential:
     """A convolution, batch norm and perhaps an activation."""
     conv = nn.Conv2d(n_in, n_out, kernel, stride, kernel // 2, groups=groups, bias=False)
     return nn.Sequential(conv, nn.BatchNorm2d(n_out), *([act] if act else []))
@@ -84,7 +86,9 @@ def mobile(act: Callable[[], nn.Module]) -> nn.Module:
     n_in = 16
     for width, stride in ((16, 1), (24, 2), (24, 1), (40, 2), (40, 1), (80, 2), (80, 1)):
         mid = 4 * n_in
-        body = nn.Sequential(normed(n_in, mid, 1, act=act()), normed(mid, mid, 3, stride, mid, act()), normed(mid, width, 1))
+        body = nn.Sequential(
+            normed(n_in, mid, 1, act=act()), normed(mid, mid, 3, stride, mid, act()), normed(mid, width, 1)
+        )
         parts.append(Skip(body) if stride == 1 and n_in == width else body)
         n_in = width
     return nn.Sequential(*parts, normed(80, 160, 1, act=act()), *head(160))
@@ -127,7 +131,9 @@ def fire(n_in: int, small: int, width: int) -> list[nn.Module]:
 def squeezenet() -> nn.Module:
     begin = nn.Conv2d(3, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(3, 2, 1)
     middle = *fire(64, 16, 64), *fire(128, 16, 64), nn.MaxPool2d(3, 2, 1), *fire(128, 32, 128), *fire(256, 32, 128)
-    return nn.Sequential(*begin, *middle, nn.MaxPool2d(3, 2, 1), *fire(256, 48, 192), nn.Conv2d(384, 10, 1), *head(10)[:2])
+    return nn.Sequential(
+        *begin, *middle, nn.MaxPool2d(3, 2, 1), *fire(256, 48, 192), nn.Conv2d(384, 10, 1), *head(10)[:2]
+    )
 
 
 def densenet(growth: int = 16, layers: int = 5) -> nn.Module:
@@ -209,7 +215,10 @@ class Patches(nn.Module):
     def __init__(self, width: int, size: int) -> None:
         super().__init__()
         self.cut = nn.Conv2d(3, width, size, size)
-        self.token, self.places = nn.Parameter(torch.zeros(1, 1, width)), nn.Parameter(0.02 * torch.randn(1, (32 // size) ** 2 + 1, width))
+        self.token, self.places = (
+            nn.Parameter(torch.zeros(1, 1, width)),
+            nn.Parameter(0.02 * torch.randn(1, (32 // size) ** 2 + 1, width)),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.cut(x).flatten(2).transpose(1, 2)
@@ -281,10 +290,25 @@ def keywords() -> nn.Module:
 def spoken() -> nn.Module:
     """1-D convolutions over the 40 bands of a spectrogram, with residuals."""
     body = lambda: Skip(  # noqa: E731
-        nn.Sequential(nn.Conv1d(64, 64, 9, padding=4, bias=False), nn.BatchNorm1d(64), nn.ReLU(),
-                      nn.Conv1d(64, 64, 9, padding=4, bias=False), nn.BatchNorm1d(64)), None, nn.ReLU())
-    return nn.Sequential(nn.Flatten(1, 2), nn.Conv1d(40, 64, 3, padding=1, bias=False), body(), body(),
-                         nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(64, 10))
+        nn.Sequential(
+            nn.Conv1d(64, 64, 9, padding=4, bias=False),
+            nn.BatchNorm1d(64),
+            nn.ReLU(),
+            nn.Conv1d(64, 64, 9, padding=4, bias=False),
+            nn.BatchNorm1d(64),
+        ),
+        None,
+        nn.ReLU(),
+    )
+    return nn.Sequential(
+        nn.Flatten(1, 2),
+        nn.Conv1d(40, 64, 3, padding=1, bias=False),
+        body(),
+        body(),
+        nn.AdaptiveAvgPool1d(1),
+        nn.Flatten(),
+        nn.Linear(64, 10),
+    )
 
 
 class UNet(nn.Module):
@@ -302,7 +326,9 @@ class UNet(nn.Module):
         def up(n_in: int, n_out: int) -> nn.Module:
             if transposed:
                 return nn.ConvTranspose2d(n_in, n_out, 2, 2)
-            return nn.Sequential(nn.Upsample(scale_factor=2, mode="bilinear", align_corners=False), nn.Conv2d(n_in, n_out, 1))
+            return nn.Sequential(
+                nn.Upsample(scale_factor=2, mode="bilinear", align_corners=False), nn.Conv2d(n_in, n_out, 1)
+            )
 
         w = width
         self.a, self.b, self.c = twice(3, w), twice(w, 2 * w), twice(2 * w, 4 * w)
@@ -342,7 +368,9 @@ class Mixing(nn.Module):
 
 def mixer() -> nn.Module:
     cut = nn.Sequential(nn.Conv2d(3, 96, 4, 4), nn.Flatten(2), Do(lambda x: x.transpose(1, 2)))
-    return nn.Sequential(cut, *(Mixing(64, 96) for _ in range(4)), nn.LayerNorm(96), Do(lambda x: x.mean(1)), nn.Linear(96, 10))
+    return nn.Sequential(
+        cut, *(Mixing(64, 96) for _ in range(4)), nn.LayerNorm(96), Do(lambda x: x.mean(1)), nn.Linear(96, 10)
+    )
 
 
 def mcmahan() -> nn.Module:
@@ -356,7 +384,12 @@ def vgg() -> nn.Module:
     parts: list[nn.Module] = []
     n_in = 3
     for width in (32, 64, 128):
-        parts += [normed(n_in, width, 3, act=nn.ReLU()), normed(width, width, 3, act=nn.ReLU()), nn.MaxPool2d(2), nn.Dropout2d(0.1)]
+        parts += [
+            normed(n_in, width, 3, act=nn.ReLU()),
+            normed(width, width, 3, act=nn.ReLU()),
+            nn.MaxPool2d(2),
+            nn.Dropout2d(0.1),
+        ]
         n_in = width
     return nn.Sequential(*parts, nn.Flatten(), nn.Linear(2048, 128), nn.ReLU(), nn.Dropout(0.5), nn.Linear(128, 10))
 

@@ -200,7 +200,12 @@ NETWORKS = {
         SERIES,
         lambda: nn.Sequential(
             *(nn.Conv1d(5, 16, 5, 2, 2, bias=False), nn.BatchNorm1d(16), nn.ReLU(), nn.MaxPool1d(2)),
-            *(nn.Conv1d(16, 24, 3, padding=2, dilation=2), nn.GroupNorm(3, 24), nn.ReLU(), nn.Conv1d(24, 24, 3, groups=24)),
+            *(
+                nn.Conv1d(16, 24, 3, padding=2, dilation=2),
+                nn.GroupNorm(3, 24),
+                nn.ReLU(),
+                nn.Conv1d(24, 24, 3, groups=24),
+            ),
             *(nn.AdaptiveAvgPool1d(2), nn.Flatten(), nn.Linear(48, 16), nn.BatchNorm1d(16), nn.ReLU()),
             nn.Linear(16, N_CLASSES),
         ),

@@ -1,4 +1,4 @@
-"""Layers of series as layers of images of one row, which lie channels-last: convolutions are quickest there on a CPU."""
+"""Layers of series as layers of images of one row, which lie channels-last: quickest on a CPU."""
 
 from collections.abc import Callable
 from functools import partial

@@ -20,7 +20,7 @@ def lstm(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered:
     *found, workspace = outs
     if not training or workspace is None or not are_whole(*found) or not _fit(given, sizes, mode, workspace):
         return None
-    x, w, u, b, b_too, h, c = given
+    x, u = given[0], given[2]
     numbers = _numbers(x, u, reverse)
     return [Native(SEQUENCES, "lstm", numbers, *given, *found, *_kept(x, u, workspace), _room(u))]
 
