@@ -249,7 +249,7 @@ class Words(nn.Module):
 
 
 class Recurrent(nn.Module):
-    def __init__(self, kind: type[nn.RNNBase], width: int, layers: int, both: bool = False) -> None:
+    def __init__(self, kind: Callable[..., nn.Module], width: int, layers: int, both: bool = False) -> None:
         super().__init__()
         self.words = nn.Embedding(WORDS, 64)
         self.cells = kind(64, width, layers, batch_first=True, bidirectional=both)
@@ -289,26 +289,15 @@ def keywords() -> nn.Module:
 
 def spoken() -> nn.Module:
     """1-D convolutions over the 40 bands of a spectrogram, with residuals."""
-    body = lambda: Skip(  # noqa: E731
-        nn.Sequential(
-            nn.Conv1d(64, 64, 9, padding=4, bias=False),
-            nn.BatchNorm1d(64),
-            nn.ReLU(),
-            nn.Conv1d(64, 64, 9, padding=4, bias=False),
-            nn.BatchNorm1d(64),
-        ),
-        None,
-        nn.ReLU(),
-    )
-    return nn.Sequential(
-        nn.Flatten(1, 2),
-        nn.Conv1d(40, 64, 3, padding=1, bias=False),
-        body(),
-        body(),
-        nn.AdaptiveAvgPool1d(1),
-        nn.Flatten(),
-        nn.Linear(64, 10),
-    )
+
+    def block() -> nn.Module:
+        parts: list[nn.Module] = []
+        for _ in range(2):
+            parts += [nn.Conv1d(64, 64, 9, padding=4, bias=False), nn.BatchNorm1d(64), nn.ReLU()]
+        return Skip(nn.Sequential(*parts[:-1]), then=nn.ReLU())
+
+    begin = nn.Flatten(1, 2), nn.Conv1d(40, 64, 3, padding=1, bias=False)
+    return nn.Sequential(*begin, block(), block(), nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(64, 10))
 
 
 class UNet(nn.Module):
@@ -406,6 +395,11 @@ def gpt(by_hand: bool) -> nn.Module:
     return nn.Sequential(Words(128, 64), *layers, nn.LayerNorm(128), nn.Linear(128, WORDS, bias=False))
 
 
+def encoded() -> nn.Module:
+    """PyTorch's encoder over words, with dropout."""
+    return nn.Sequential(Words(96, 64), encoder(96, 3, 2, 0.1), Do(lambda x: x.mean(1)), nn.Linear(96, 10))
+
+
 NETS = {
     "resnet8-bn": Net(CIFAR, lambda: resnet((16, 32, 64), 1)),
     "resnet20-bn": Net(CIFAR, lambda: resnet((16, 32, 64), 3), 16),
@@ -421,7 +415,7 @@ NETS = {
     "vit-encoder": Net(CIFAR, lambda: vit([encoder(128, 4, 3)], 128), 16),
     "gpt": Net((64,), lambda: gpt(False), 16, "next-token"),
     "gpt-by-hand": Net((64,), lambda: gpt(True), 16, "next-token"),
-    "text-encoder": Net(TEXT, lambda: nn.Sequential(Words(96, 64), encoder(96, 3, 2, 0.1), Do(lambda x: x.mean(1)), nn.Linear(96, 10)), 16),
+    "text-encoder": Net(TEXT, encoded, 16),
     "gru": Net(TEXT, lambda: Recurrent(nn.GRU, 128, 1)),
     "lstm-2": Net(TEXT, lambda: Recurrent(nn.LSTM, 128, 2)),
     "lstm-both": Net(TEXT, lambda: Recurrent(nn.LSTM, 64, 1, True)),

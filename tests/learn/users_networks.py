@@ -102,9 +102,10 @@ class Encoder(nn.Module):
 
 
 class Recurrent(nn.Module):
-    def __init__(self, kind):
+    def __init__(self, kind, n_found=9):
         super().__init__()
-        self.words, self.cells, self.out = nn.Embedding(20, 6), kind(6, 9, batch_first=True), nn.Linear(9, N_CLASSES)
+        self.words, self.cells = nn.Embedding(20, 6), kind(6, 9, batch_first=True)
+        self.out = nn.Linear(n_found, N_CLASSES)
 
     def forward(self, tokens):
         return self.out(self.cells(self.words(tokens.long()))[0][:, -1])

@@ -16,7 +16,7 @@ def put_ways(layer: nn.Module) -> None:
     way = WAYS.get(type(layer))
     usual = not isinstance(layer, nn.Conv1d) or (layer.padding_mode == "zeros" and isinstance(layer.padding, tuple))
     if way is not None and usual:
-        layer.forward = partial(way, layer)  # type: ignore[method-assign]
+        layer.forward = partial(way, layer)
 
 
 def _convolution(layer: Any, x: Tensor) -> Tensor:

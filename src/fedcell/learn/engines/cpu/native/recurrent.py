@@ -1,4 +1,4 @@
-"""LSTM layers in C++: PyTorch's kernel hands out a workspace of many times their size, and packs weights again and again."""
+"""LSTM layers in C++: PyTorch's kernel hands out a large workspace, and packs weights again for every place."""
 
 from functools import partial
 from typing import Any

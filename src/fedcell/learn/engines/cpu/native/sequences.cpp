@@ -44,7 +44,11 @@ void layer_norm_by_input(Numbers n, Pointers p) {  // sent back, x, mean, rstd, 
 
 // numbers: how many, and whether the slopes take the place of x
 void gelu(Numbers n, Pointers p) {  // x, y
-    gelu_rows(n[0], p[0], p[1], n[1]);
+    bent_rows(n[0], p[0], p[1], n[1], gelu_of);
+}
+
+void silu(Numbers n, Pointers p) {  // the same
+    bent_rows(n[0], p[0], p[1], n[1], silu_of);
 }
 
 // numbers: how many

@@ -10,7 +10,7 @@ from torch import Tensor
 from ..trace import aten
 from . import SEQUENCES, Native, library
 from .recurrent import lstm, lstm_back
-from .vectors import ROOM, WIDE_VECTORS, are_floats, are_whole, widest
+from .vectors import ROOM, WIDE_VECTORS, are_floats, are_whole, lie_alike, widest
 
 MOST_WEIGHTS = 1 << 16  # of the queries of a head for its keys, that are all there at a time
 WORTH = 100_000  # parameters of a network from which on these kernels are worth a compiler's time
@@ -137,17 +137,24 @@ def _layer_norm_back(args: tuple[Any, ...], outs: Outs) -> Lowered:
     return [Native(SEQUENCES, "layer_norm_by_input", numbers, sent, x, mean, rstd, gamma, *found)]
 
 
-def _gelu(args: tuple[Any, ...], outs: Outs) -> Lowered:
+def _bent(kernel: str) -> Callable[[tuple[Any, ...], Outs], Lowered]:
     """With a second argument the slopes take the place of what goes in."""
-    x, y = args[0], outs[0]
-    return [Native(SEQUENCES, "gelu", [x.numel(), len(args) > 1], x, y)] if are_whole(x, y) else None
+
+    def rule(args: tuple[Any, ...], outs: Outs) -> Lowered:
+        x, y = args[0], outs[0]
+        return (
+            [Native(SEQUENCES, kernel, [x.numel(), len(args) > 1], x, y)] if y is not None and lie_alike(x, y) else None
+        )
+
+    return rule
 
 
 def _entrywise(kernel: str) -> Callable[[tuple[Any, ...], Outs], Lowered]:
     def rule(args: tuple[Any, ...], outs: Outs) -> Lowered:
         one, other = args
-        alike = isinstance(other, Tensor) and isinstance(one, Tensor) and one.shape == other.shape
-        if not alike or outs[0] is None or outs[0].shape != one.shape or not are_whole(one, other, outs[0]):
+        if not isinstance(one, Tensor) or not isinstance(other, Tensor) or outs[0] is None:
+            return None
+        if not lie_alike(one, other, outs[0]):
             return None
         return [Native(SEQUENCES, kernel, [one.numel()], one, other, outs[0])]
 
@@ -191,7 +198,8 @@ RULES: dict[Any, Callable[[tuple[Any, ...], Outs], Lowered]] = {
     aten.addmm.default: _addmm,
     aten.native_layer_norm.default: _layer_norm,
     aten.native_layer_norm_backward.default: _layer_norm_back,
-    aten.gelu.default: _gelu,
+    aten.gelu.default: _bent("gelu"),
+    aten.silu.default: _bent("silu"),
     aten.mul.Tensor: _entrywise("times"),
     aten.add.Tensor: _entrywise("plus"),
     aten.sum.dim_IntList: _sum,

@@ -26,3 +26,11 @@ def are_floats(*tensors: Tensor | None) -> bool:
 def are_whole(*tensors: Tensor | None) -> bool:
     """Whether tensors are float32 numbers that lie one after another."""
     return are_floats(*tensors) and all(one is None or one.is_contiguous() for one in tensors)
+
+
+def lie_alike(*tensors: Tensor) -> bool:
+    """Whether tensors are float32 numbers without gaps, each number in the same place of all of them."""
+    first = tensors[0]
+    order = sorted(range(first.dim()), key=lambda axis: -first.stride(axis))
+    alike = all(one.shape == first.shape and one.stride() == first.stride() for one in tensors)
+    return alike and are_floats(*tensors) and first.permute(order).is_contiguous()

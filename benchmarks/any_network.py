@@ -4,7 +4,7 @@ Ten clients do ten steps a round, in fedcell as a user would run it and in a pla
 `torch.optim.SGD`) at its best setting: one thread or two, images channels-last or not. Both train the same clients on
 the same mini-batches from the same model.
 
-    python benchmarks/networks.py [NETWORK ...] [--rounds 5] [--steps 10] [--markdown]
+    python benchmarks/any_network.py [NETWORK ...] [--rounds 5] [--steps 10] [--markdown]
 
 `times` is the median time of the plain loop over that of fedcell. `apart` is the distance of the models after a round
 over the way they went, `rounding` the same for two settings of the plain loop, which differ in the order of sums alone.
@@ -112,7 +112,7 @@ class Plain:
         torch.set_num_threads(setting.threads)
         layout = torch.channels_last if setting.channels_last else torch.contiguous_format
         if any(one.dim() == 4 for one in self.parameters):
-            self.module.to(memory_format=layout)
+            self.module.to(memory_format=layout)  # type: ignore[call-overload]
         x = self.x.contiguous(memory_format=layout) if self.x.dim() == 4 else self.x
         total = torch.zeros_like(self.begin)
         for client in batches:
@@ -120,7 +120,7 @@ class Plain:
             optimiser = torch.optim.SGD(self.parameters, lr=LR)
             for batch in client:
                 optimiser.zero_grad()
-                self.loss(self.module(x[batch]), self.y[batch]).mean().backward()
+                self.loss(self.module(x[batch]), self.y[batch]).mean().backward()  # type: ignore[no-untyped-call]
                 optimiser.step()
             total += self.model() - self.begin
         return self.begin + total / len(batches)
