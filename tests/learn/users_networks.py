@@ -111,6 +111,19 @@ class Recurrent(nn.Module):
         return self.out(self.cells(self.words(tokens.long()))[0][:, -1])
 
 
+class Parts(nn.Module):
+    """Parts of a tensor that go different ways, some of them twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.out = nn.Linear(12, 12), nn.Linear(6, N_CLASSES)
+
+    def forward(self, x):
+        y = torch.tanh(self.a(x)).view(-1, 3, 4)
+        parts = y[:, 0] * y[:, -1] + y[:, 1] * y[:, 0] + y[:, 2, 1:2]
+        return self.out(torch.cat([parts, y[:, 1:, ::3].prod(1)], 1)) + y[:, 1:].sum((1, 2))[:, None]
+
+
 class Tied(nn.Module):
     """One weight in two places, and one of a shape of its own."""
 
@@ -226,6 +239,7 @@ NETWORKS = {
     "encoder": (TOKENS, Encoder),
     "GRU": (TOKENS, lambda: Recurrent(nn.GRU)),
     "LSTM": (TOKENS, lambda: Recurrent(nn.LSTM)),
+    "parts": (ROW, Parts),
     "tied": (ROW, Tied),
     "in place": (ROW, InPlace),
     "statistics of its own": (ROW, Moving),

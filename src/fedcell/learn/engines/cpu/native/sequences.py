@@ -1,6 +1,7 @@
 """Which noted kernels of transformers and other networks of rows have a quicker one in C++, and how that is called."""
 
 from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -130,11 +131,15 @@ def _layer_norm(args: tuple[Any, ...], outs: Outs) -> Lowered:
 def _layer_norm_back(args: tuple[Any, ...], outs: Outs) -> Lowered:
     sent, x, shape, mean, rstd, gamma, _, wanted = args
     found = [out if want else None for out, want in zip(outs, wanted, strict=True)]
-    if not are_whole(sent, x, mean, rstd, gamma, *found) or not x.numel():
+    if not are_floats(sent) or not are_whole(x, mean, rstd, gamma, *found) or not x.numel():
         return None
+    calls = list[Any]()
+    if not sent.is_contiguous():
+        there, sent = sent, torch.empty(sent.shape)
+        calls.append(partial(sent.copy_, there))
     width = prod(shape)
     numbers = [x.numel() // width, width]
-    return [Native(SEQUENCES, "layer_norm_by_input", numbers, sent, x, mean, rstd, gamma, *found)]
+    return [*calls, Native(SEQUENCES, "layer_norm_by_input", numbers, sent, x, mean, rstd, gamma, *found)]
 
 
 def _bent(kernel: str) -> Callable[[tuple[Any, ...], Outs], Lowered]:

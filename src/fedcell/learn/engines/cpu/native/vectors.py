@@ -30,7 +30,7 @@ def are_whole(*tensors: Tensor | None) -> bool:
 
 def lie_alike(*tensors: Tensor) -> bool:
     """Whether tensors are float32 numbers without gaps, each number in the same place of all of them."""
-    first = tensors[0]
-    order = sorted(range(first.dim()), key=lambda axis: -first.stride(axis))
-    alike = all(one.shape == first.shape and one.stride() == first.stride() for one in tensors)
+    first, steps = tensors[0], tensors[0].stride()
+    order = sorted(range(first.dim()), key=lambda axis: -steps[axis])
+    alike = all(one.shape == first.shape and one.stride() == steps for one in tensors)
     return alike and are_floats(*tensors) and first.permute(order).is_contiguous()
