@@ -191,6 +191,15 @@ NETWORKS = {
             *(nn.Hardswish(), nn.Conv2d(16, 24, 1), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(96, N_CLASSES)),
         ),
     ),
+    "mobile, ReLU6 of every kind": (
+        IMAGE,
+        lambda: nn.Sequential(
+            *(nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.ReLU6(), nn.Conv2d(16, 16, 3, 1, 1, groups=16)),
+            *(nn.BatchNorm2d(16), nn.Hardtanh(0, 0.5, inplace=True), nn.Conv2d(16, 24, 1), nn.GroupNorm(3, 24)),
+            *(nn.Hardtanh(0, 0.8), nn.Conv2d(24, 8, 1), nn.BatchNorm2d(8), nn.Hardtanh(), nn.Conv2d(8, 8, 1)),
+            *(nn.BatchNorm2d(8), nn.Hardtanh(-0.2, 2), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, N_CLASSES)),
+        ),
+    ),
     "odd convolutions": (
         IMAGE,
         lambda: nn.Sequential(

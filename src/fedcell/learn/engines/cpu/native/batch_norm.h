@@ -1,4 +1,4 @@
-// Batch norm of channels-last images with the ReLU that may follow it. An image is read twice while it is in the cache.
+// Batch norm of channels-last images with the ReLU or ReLU6 that may follow it. An image is read twice while it is in the cache.
 #pragma once
 #include "group_norm.h"
 
@@ -23,7 +23,7 @@ static void batch_moments(long n, long pixels, long channels, const float *x, fl
 
 // Running statistics may be null; they move by `momentum` towards the batch's, with its unbiased variance.
 template <int L>
-static void batch_norm_forward(long n, long pixels, long channels, bool relu, float eps, float momentum, const float *x,
+static void batch_norm_forward(long n, long pixels, long channels, bool relu, float most, float eps, float momentum, const float *x,
                                const float *gamma, const float *beta, float *level, float *spread, float *y, float *mean,
                                float *rstd) {
     typedef typename Vec<L>::type vec;
@@ -39,22 +39,22 @@ static void batch_norm_forward(long n, long pixels, long channels, bool relu, fl
     }
     for (long p = 0; p < values; p++)
         for (long c = 0; c < channels; c += L) {
-            vec found = load<L>(x + p * channels + c) * load<L>(scale + c) + load<L>(shift + c), zero = {};
-            store<L>(y + p * channels + c, relu ? (found > zero ? found : zero) : found);
+            vec found = load<L>(x + p * channels + c) * load<L>(scale + c) + load<L>(shift + c);
+            store<L>(y + p * channels + c, relu ? within<L>(found, most) : found);
         }
 }
 
 // With h = (x - mean) rstd and s what is sent back: found = gamma rstd (s - mean of s - h times the mean of s h).
-// `out` is what followed the norm through a ReLU, or null.
+// `out` is what followed the norm through a ReLU that lets through `most` at most, or null.
 template <int L>
 static void batch_norm_backward(long n, long pixels, long channels, const float *sent, const float *x, const float *mean,
-                                const float *rstd, const float *gamma, const float *out, float *found, float *by_gamma,
-                                float *by_beta) {
+                                const float *rstd, const float *gamma, const float *out, float most, float *found,
+                                float *by_gamma, float *by_beta) {
     typedef typename Vec<L>::type vec;
     float products[MOST_CHANNELS] = {}, sums[MOST_CHANNELS] = {}, scale[MOST_CHANNELS];
     auto passed = [&](long at) {
-        vec back = load<L>(sent + at), zero = {};
-        return out ? (load<L>(out + at) > zero ? back : zero) : back;
+        vec back = load<L>(sent + at);
+        return out ? let_through<L>(back, load<L>(out + at), most) : back;
     };
     for (long i = 0; i < n; i++)  // first by themselves, which rounds less
         for (long c = 0; c < channels; c += L) {

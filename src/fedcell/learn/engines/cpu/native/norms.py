@@ -1,7 +1,10 @@
-"""Norms of channels-last images in C++, and ReLUs whose gradients lie otherwise."""
+"""Norms of channels-last images in C++, and ReLUs whose gradients lie otherwise.
+
+With another argument, the most that it lets through, a ReLU follows the norm; a backward pass has its output, too.
+"""
 
 from functools import partial
-from math import prod
+from math import inf, prod
 from typing import Any
 
 import torch
@@ -46,7 +49,7 @@ def group_norm(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | No
     if not is_images(x) or y is None or not is_images(y):
         return None
     numbers = [n, pixels, channels, groups, bool(then)]
-    return [Native(IMAGES, "group_norm", numbers, torch.tensor(eps), x, gamma, beta, y, mean, rstd)]
+    return [Native(IMAGES, "group_norm", numbers, torch.tensor([*(then or [inf]), eps]), x, gamma, beta, y, mean, rstd)]
 
 
 def group_norm_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
@@ -54,19 +57,18 @@ def group_norm_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Low
     found, by_gamma, by_beta = outs
     if found is None or not is_images(sent, x, found):
         return None
-    masked = then[0] if then else None
-    tensors = sent, x, mean, rstd, gamma, masked, found, by_gamma, by_beta
+    most, masked = then or (inf, None)
+    tensors = torch.tensor(most), sent, x, mean, rstd, gamma, masked, found, by_gamma, by_beta
     return [Native(IMAGES, "group_norm_by_input", [n, pixels, channels, groups], *tensors)]
 
 
 def batch_norm(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
-    """With another argument a ReLU follows."""
     x, gamma, beta, level, spread, training, momentum, eps, *then = args
     y, mean, rstd = outs
     if not training or y is None or not is_images(x, y):
         return None
     numbers = [*_images_pixels_channels(x), bool(then)]
-    tensors = torch.tensor([eps, momentum]), x, gamma, beta, level, spread, y, mean, rstd
+    tensors = torch.tensor([*(then or [inf]), eps, momentum]), x, gamma, beta, level, spread, y, mean, rstd
     return [Native(IMAGES, "batch_norm", numbers, *tensors)]
 
 
@@ -77,8 +79,8 @@ def batch_norm_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Low
     if not training or not is_images(*given) or not fills_vectors(sent):
         return None
     calls, sent = in_order(sent)
-    masked = then[0] if then else None
-    tensors = sent, x, mean, rstd, gamma, masked, found, by_gamma, by_beta
+    most, masked = then or (inf, None)
+    tensors = torch.tensor(most), sent, x, mean, rstd, gamma, masked, found, by_gamma, by_beta
     return [*calls, Native(IMAGES, "batch_norm_by_input", _images_pixels_channels(x), *tensors)]
 
 
