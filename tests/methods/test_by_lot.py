@@ -98,12 +98,12 @@ def test_as_many_are_drawn_as_chances_sum_to(small, price, n, round):
     assert drawn(problem, seen, chance).sum() == min(n, len(price))
 
 
-def heard_round(problem, seen, picked):
-    """A round in which all that were picked are heard."""
+def heard_round(problem, seen, picked, uplink):
+    """A round in which all that were picked are heard, with the costs of another."""
     decision = plan(problem, seen, picked, 1, 1)
     outcome = np.where(picked, int(Outcome.DELIVERED), int(Outcome.IDLE))
     updates = Updates(np.flatnonzero(picked), problem.learner.initial()[None].repeat(int(picked.sum()), 1))
-    return Round(seen, decision, updates, radio.transmit(problem.world, seen, decision, 1)._replace(outcome=outcome))
+    return Round(seen, decision, updates, uplink._replace(outcome=outcome))
 
 
 @pytest.mark.parametrize("name", ["random", "latency", "energy"])
@@ -114,9 +114,10 @@ def test_unbiased_weights_have_the_mean_of_all(small, name):
     value = np.arange(8.0) ** 2
     size = np.where(seen.available, seen.store.size, 0)
     expected, found = size @ value / size.sum(), []
+    uplink = radio.transmit(problem.world, seen, plan(problem, seen, seen.available, 1, 1), 1)
     for round in range(n):
         here = seen._replace(round=round)
-        played = heard_round(problem, here, schedule(name, 3, problem, here))
+        played = heard_round(problem, here, schedule(name, 3, problem, here), uplink)
         found.append(fedavg.weights_of(config, problem, played) @ value[played.heard()])
     assert np.mean(found) == pytest.approx(expected, abs=5 * np.std(found) / np.sqrt(n))
 
