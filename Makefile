@@ -6,6 +6,8 @@ PYTHON ?= python3
 # of the tests: one more than CI has cores, since those with a federation, a cluster or a browser mostly wait
 PROCESSES ?= 3
 BIN := .venv/bin
+# a hundred processes of the tests would each compile all sources for themselves
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test check install bench docs clean
 .DEFAULT_GOAL := demo

@@ -23,7 +23,7 @@ import torch
 from engine import LOADS, Load, setting
 from scaling_page import fit
 
-from fedcell.learn.engines.gpu import fused
+from fedcell.learn.engines.gpu import kernels
 from fedcell.learn.engines.gpu.cuda_graphs import Cohort
 from fedcell.learn.learner import Learner
 from fedcell.learn.work import Work
@@ -128,7 +128,7 @@ def main() -> None:
         raise SystemExit("this machine shows no CUDA GPU: benchmarks/engine.py measures CPUs")
     print(f"torch {torch.__version__}, {torch.cuda.get_device_name()}, median of {options.rounds}, tf32 {options.tf32}")
     if options.plain:
-        fused._loaded = lambda name: None  # type: ignore[assignment]
+        kernels._loaded = lambda name: None  # type: ignore[assignment]
     print(HEAD)
     found = []
     for name in options.only or LOADS:

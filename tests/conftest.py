@@ -34,14 +34,6 @@ MEMORY = "/dev/shm"  # where there is one, no disk is waited for: every record i
 if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 << 30:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
 
-RENDERED = (
-    "report",
-    "plan",
-    "test_cli.py",
-    "test_cli_compare.py",
-    "test_examples.py",
-    "test_experiment.py",
-)  # tests that look at figures
 PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de"
     "0000000c49444154789c63f8ffff3f0005fe02fe0def46b80000000049454e44ae426082"
@@ -50,8 +42,8 @@ PIXEL = bytes.fromhex(
 
 @pytest.fixture(autouse=True)
 def _figures_are_composed(request, monkeypatch):
-    """Elsewhere a PNG figure is made with all its lines and texts and not rendered, which takes 0.4 s for each."""
-    if {request.path.name, request.path.parent.name} & set(RENDERED):
+    """A PNG figure is made with all its lines and texts; it is rendered, for 0.4 s, only if a test says so."""
+    if request.node.get_closest_marker("rendered"):
         return
     render = Figure.savefig
 
@@ -143,23 +135,53 @@ def no_compiler(monkeypatch):
     native.library.cache_clear()
 
 
-SHARED = {"ray_nodes": "ray", "federation": "federation", "browser": "browser"}  # fixtures, by the group of their tests
+SHARED = {"ray_nodes", "federation", "browser"}  # fixtures: one process has all their tests, and waits most of the time
+SLOW = (  # files that the others begin with, so that no process is left alone with one at the end
+    "test_typed.py",
+    "test_site.py",
+    "test_cell_plan.py",
+    "test_docs.py",
+    "test_method_contract.py",
+    "test_extremes.py",
+    "test_cli.py",
+    "test_rounds.py",
+    "test_examples.py",
+    "test_federation.py",
+    "test_sweep.py",
+    "test_notebooks.py",
+    "test_by_lot.py",
+    "test_norm.py",
+)
 ALONE = Path(__file__).parent / "sweeps"  # where `make test` looks for tests that run alone
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """With `--dist loadgroup` one process has all tests of a file, or of a fixture in `SHARED`; those come first."""
+    """With `--dist loadgroup` one process has all tests of a file, and one those with a fixture in `SHARED`."""
     for item in items:
         if item.get_closest_marker("alone") and ALONE not in item.path.parents:
             raise pytest.UsageError(f"{item.nodeid} runs alone: move it to {ALONE}, where `make test` looks for it")
-        wanted = [SHARED[name] for name in getattr(item, "fixturenames", ()) if name in SHARED]
-        item.add_marker(pytest.mark.xdist_group(wanted[0] if wanted else item.nodeid.partition("::")[0]))
+        _put_into("shared" if _shares(item) else item.nodeid.partition("::")[0], item)
     items.sort(key=_turn)
+
+
+def _put_into(group, item):
+    """Mark the test, and write the group behind its name: with pytest 9.2 the mark alone does nothing.
+
+    The scheduler reads the group from the name of a test, and pytest no longer looks at the name that pytest-xdist 3.8
+    writes there (its issue 1386). Without groups every process starts a cluster, a federation and a browser of its own.
+    """
+    item.add_marker(pytest.mark.xdist_group(group))
+    if "PYTEST_XDIST_WORKER" in os.environ and hasattr(item, "_id"):
+        item._id = type(item._id).parse(f"{item.nodeid}@{group}")
 
 
 def _turn(item):
     """Tests that share something come first, those that run alone last: they let go of a cluster that others share."""
     if item.get_closest_marker("alone"):
-        return 2
-    return 0 if set(getattr(item, "fixturenames", ())) & set(SHARED) else 1
+        return len(SLOW) + 1
+    return -1 if _shares(item) else SLOW.index(item.path.name) if item.path.name in SLOW else len(SLOW)
+
+
+def _shares(item):
+    return not SHARED.isdisjoint(getattr(item, "fixturenames", ()))

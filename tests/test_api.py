@@ -129,6 +129,20 @@ def test_a_run_needs_no_slow_imports(tmp_path):
     assert found.stdout.strip() == "set()"
 
 
+def test_nobody_looks_for_garbage_while_pytorch_is_imported():
+    """It would be looked for several times among objects that stay, and is looked for again afterwards."""
+    code = (
+        "import gc, fedcell\n"
+        "looked = []\n"
+        "gc.callbacks.append(lambda phase, info: looked.append(info['generation']))\n"
+        "run = fedcell.run\n"
+        "import sys\n"
+        "print('torch' in sys.modules, len(looked), gc.isenabled(), gc.get_freeze_count())"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["True", "0", "True", "0"]
+
+
 # ---------------------------------------------------------------- reading
 
 

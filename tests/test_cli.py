@@ -31,19 +31,25 @@ def _elsewhere(tmp_path, monkeypatch):
 
 def fails(capsys, code: int, *args: str) -> str:
     """The one line an unsuccessful command says, having written nothing."""
-    before = sorted(Path().rglob("*"))
+    before = written()
     assert main(args) == code
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("fedcell: ")
     assert err.count("\n") == 1
-    assert sorted(Path().rglob("*")) == before
+    assert written() == before
     return err
+
+
+def written() -> list[Path]:
+    """Everything in this folder but what Python compiled of the user's files."""
+    return sorted(path for path in Path().rglob("*") if "__pycache__" not in path.parts)
 
 
 # ---------------------------------------------------------------- run and show
 
 
+@pytest.mark.rendered
 def test_run_records_a_table_and_a_figure(capsys):
     assert main(["run", "fedavg", "fedprox:mu=1", "--rounds", "3", "--seed", "7", *SMALL]) == 0
     out, err = capsys.readouterr()

@@ -27,6 +27,7 @@ def _elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.rendered
 def test_a_folder_of_folders_is_compared_and_drawn(place, capsys):
     files = ["--figure", "f.svg", "--figure", "f.png", "--csv", "f.csv", "--width", "column", "--by", "time,energy"]
     assert main(["compare", str(place), "--target", "0.1", *files]) == 0

@@ -43,6 +43,7 @@ def test_joint_assignment(capsys, monkeypatch):
         assert best >= max(blocks, lots) > 0
 
 
+@pytest.mark.rendered
 def test_a_day_in_a_city(capsys, monkeypatch):
     monkeypatch.setattr("sys.argv", ["day_in_a_city.py", "3"])
     runpy.run_path(str(EXAMPLES / "day_in_a_city.py"), run_name="__main__")

@@ -208,6 +208,7 @@ def test_runs_of_a_method_that_is_gone_do_not_stop_the_others(tmp_path):
     assert runs.stored_rows([case], store) == [json.loads(json.dumps(row))]
 
 
+@pytest.mark.rendered
 def test_results_are_written_and_said(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", [str(tmp_path / "toy.py")])
     main(TOY, ["--seeds", "1"])

@@ -1,5 +1,7 @@
 """Random streams: the same key gives the same numbers, and different keys have nothing to do with each other."""
 
+from zlib import crc32
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -21,6 +23,13 @@ def test_another_key_is_unrelated(key: tuple[int, int, str]) -> None:
     rows = np.arange(N)
     c, d = uniforms(3, 7, "fading", rows, 0), uniforms(*key, rows, 0)
     assert abs(np.corrcoef(c, d)[0, 1]) < 4 / np.sqrt(N)
+
+
+@pytest.mark.parametrize("seed", [0, 3, 2**32 - 1, 2**32, 2**70])
+def test_a_stream_starts_from_the_three_parts_of_its_key(seed: int) -> None:
+    start = np.random.SeedSequence([seed, 8, crc32(b"fading")])
+    expected = np.random.Generator(np.random.Philox(start)).random(5)
+    np.testing.assert_array_equal(stream(seed, 7, "fading").random(5), expected)
 
 
 @pytest.mark.parametrize("along", ["rows", "columns"])

@@ -37,13 +37,24 @@ def draw(labels: Ints, label: int, count: int, rng: np.random.Generator) -> Ints
 
 def triples(labels: Ints, rng: np.random.Generator) -> list[Ints]:
     """Three classes per client, a different triple for each, equally many samples."""
+    return _triples(labels, [SAMPLES] * N_CLIENTS, rng)
+
+
+def unequal_triples(labels: Ints, rng: np.random.Generator) -> list[Ints]:
+    """The same with 30 to 3000 samples of a client, uniform on a logarithmic scale."""
+    return _triples(labels, [round(30 * 100**u) for u in rng.random(N_CLIENTS)], rng)
+
+
+def _triples(labels: Ints, sizes: Sequence[int], rng: np.random.Generator) -> list[Ints]:
     every = [(a, b, c) for a in range(N_CLASSES) for b in range(a) for c in range(b)]
-    counts = [len(part) for part in np.array_split(np.arange(SAMPLES), 3)]
     chosen = rng.permutation(len(every))[:N_CLIENTS]
-    return [
-        np.concatenate([draw(labels, label, count, rng) for label, count in zip(every[k], counts, strict=True)])
-        for k in chosen
-    ]
+    return [_of_classes(labels, every[k], size, rng) for k, size in zip(chosen, sizes, strict=True)]
+
+
+def _of_classes(labels: Ints, classes: Sequence[int], size: int, rng: np.random.Generator) -> Ints:
+    """`size` samples, near-equally many of each class."""
+    parts = np.array_split(np.arange(size), len(classes))
+    return np.concatenate([draw(labels, label, len(part), rng) for label, part in zip(classes, parts, strict=True)])
 
 
 def balanced(labels: Ints, rng: np.random.Generator) -> list[Ints]:

@@ -62,6 +62,19 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+@contextmanager
+def precision(tf32: bool) -> Iterator[None]:
+    """Whether products on a GPU may round to TensorFloat-32, for as long as the context lasts."""
+    products: Any = torch.backends.cuda.matmul
+    convolutions: Any = torch.backends.cudnn
+    before = products.allow_tf32, convolutions.allow_tf32
+    try:
+        products.allow_tf32 = convolutions.allow_tf32 = tf32
+        yield
+    finally:
+        products.allow_tf32, convolutions.allow_tf32 = before
+
+
 def cores() -> int:
     """Processor cores for this process: those the system gives it, or fewer if `FEDCELL_CORES` says so."""
     given = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -18,8 +18,7 @@ SETUP = -1  # the "round" of everything drawn once, before the first round
 
 def stream(seed: int, round: int, purpose: str) -> np.random.Generator:
     """A fresh generator for one purpose in one round (`SETUP` for draws made once per run)."""
-    key = np.random.SeedSequence([seed, round + 1, crc32(purpose.encode())])
-    return np.random.Generator(np.random.Philox(key))
+    return np.random.Generator(np.random.Philox(_sequence(seed, round, purpose)))
 
 
 def uniforms(seed: int, round: int, purpose: str, rows: ArrayLike, columns: ArrayLike) -> Floats:
@@ -42,7 +41,13 @@ def uniforms(seed: int, round: int, purpose: str, rows: ArrayLike, columns: Arra
 
 def key_of(seed: int, round: int, purpose: str) -> int:
     """The key of `uniforms`, of 64 bits."""
-    return int(np.random.SeedSequence([seed, round + 1, crc32(purpose.encode())]).generate_state(1, np.uint64)[0])
+    return int(_sequence(seed, round, purpose).generate_state(1, np.uint64)[0])
+
+
+def _sequence(seed: int, round: int, purpose: str) -> np.random.SeedSequence:
+    """What all draws of a key start from; words of 32 bits are taken as they are, in half the time of a list."""
+    words = [seed, round + 1, crc32(purpose.encode())]
+    return np.random.SeedSequence(np.array(words, dtype=np.uint32) if 0 <= seed < 2**32 else words)
 
 
 def _mix(z: np.ndarray) -> np.ndarray:

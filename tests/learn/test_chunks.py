@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from fedcell.learn import deferred
 from fedcell.learn.engines.gpu import chunks
 from fedcell.learn.engines.gpu.cuda_graphs import Replays
-from fedcell.learn.learner import Learner
 from fedcell.learn.optimiser import Adam, Optimiser
+from fedcell.learn.scoring import Scoring
 
 ROW_BYTES = 4 * (chunks.COPIES * 100 + chunks.ACTIVATIONS * 10 * 5)
 
@@ -149,7 +149,7 @@ def test_a_run_takes_no_more_than_it_was_given(job, monkeypatch):
 def test_an_evaluation_that_does_not_fit_is_halved(small, monkeypatch):
     problem = small()
     learner, params = problem.learner, problem.learner.initial()
-    expected, scores, seen = learner.evaluate(params), Learner._scores, []
+    expected, scores, seen = learner.evaluate(params), Scoring._scores, []
 
     def tight(self, samples, index):
         if len(index) > 100:
@@ -157,9 +157,10 @@ def test_an_evaluation_that_does_not_fit_is_halved(small, monkeypatch):
         seen.append(len(index))
         return scores(self, samples, index)
 
-    monkeypatch.setattr(Learner, "_scores", tight)
+    monkeypatch.setattr(Scoring, "_scores", tight)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
-    monkeypatch.setattr(learner, "_at_once", 0)
+    monkeypatch.setattr(learner._scoring, "_at_once", 0)
+    monkeypatch.setattr(learner._scoring, "_shared", False)  # as on a GPU
     found = learner.evaluate(params)
     assert found == pytest.approx(expected)
     assert sum(seen) == len(learner.test_samples)
@@ -170,7 +171,7 @@ def test_an_evaluation_that_does_not_fit_is_halved(small, monkeypatch):
     def never(self, samples, index):
         raise torch.cuda.OutOfMemoryError
 
-    monkeypatch.setattr(Learner, "_scores", never)
+    monkeypatch.setattr(Scoring, "_scores", never)
     with pytest.raises(torch.cuda.OutOfMemoryError):
         learner.evaluate(params)
 

@@ -8,7 +8,7 @@ import torch
 
 from fedcell.learn import deferred
 from fedcell.learn.architecture import Architecture
-from fedcell.learn.engines.gpu.fused import kernels
+from fedcell.learn.engines.gpu.kernels import kernels
 from fedcell.learn.learner import Learner
 from fedcell.learn.models import build
 from fedcell.learn.samples import Samples

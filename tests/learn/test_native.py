@@ -1,5 +1,7 @@
 """Compiled kernels against PyTorch's."""
 
+import math
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -40,7 +42,7 @@ def played(func, *args):
 
 
 def check(pairs):
-    for found, wanted in pairs:
+    for found, wanted in ((one, other.float()) for one, other in pairs):
         scale = float(wanted.abs().max()) + 1e-6
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=2e-5 * scale)
 
@@ -88,7 +90,7 @@ def tiled_convolutions(draw):
 def test_convolutions_of_tiles(drawn, biased):
     (x, weight, padding), bias = drawn, torch.randn(len(drawn[1])) if biased else None
     rest = [1, 1], padding, [1, 1], False, [0, 0], 1
-    assert lowering._kind(x, weight, rest[:3], False, 1) == lowering.WINOGRAD
+    assert lowering.kind_of(x, weight, rest[:3], False, 1) == lowering.WINOGRAD
     check(played(aten.convolution.default, x, weight, bias, *rest))
     (y,) = exact(aten.convolution.default, x, weight, bias, *rest)
     back = images(*y.shape), x, weight, [len(weight)], *rest, [True, True, True]
@@ -133,7 +135,7 @@ def test_group_norms(n, shape, side, relu):
     y, mean, rstd = aten.native_group_norm.default(*exact, *sizes, 1e-5)
     wanted = [one.float() for one in (y.relu() if relu else y, mean, rstd)]
     found = [room(one) for one in wanted]
-    args = (x, gamma, beta, *sizes, 1e-5, *([True] if relu else []))
+    args = (x, gamma, beta, *sizes, 1e-5, *([math.inf] if relu else []))
     native.gathered(lowered(aten.native_group_norm.default, args, found)).run()
     check(zip(found, wanted, strict=True))
     sent = images(*x.shape)
@@ -141,8 +143,55 @@ def test_group_norms(n, shape, side, relu):
     exact = [one.double() for one in (passed, x, mean, rstd, gamma)]
     slopes = [one.float() for one in aten.native_group_norm_backward.default(*exact, *sizes, [True] * 3)]
     found = [room(one) for one in slopes]
-    args = (sent, x, *(one.float() for one in (mean, rstd)), gamma, *sizes, [True] * 3, *([wanted[0]] if relu else []))
+    args = (
+        sent,
+        x,
+        *(one.float() for one in (mean, rstd)),
+        gamma,
+        *sizes,
+        [True] * 3,
+        *([math.inf, wanted[0]] if relu else []),
+    )
     native.gathered(lowered(aten.native_group_norm_backward.default, args, found)).run()
     scale = float(max(one.abs().max() for one in slopes))
     for one, other in zip(found, slopes, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4 * scale)
+
+
+SHAPES = [(3, 8, 4, 5), (2, 24, 1, 7), (1, 16, 3, 3), (6, 40), (5, 16, 9)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("most", [0, 0.5, math.inf])  # that a ReLU lets through; 0: there is none
+@pytest.mark.parametrize("running", [False, True])
+def test_batch_norms(shape, most, running):
+    torch.manual_seed(0)
+    channels = shape[1]
+    x, sent = (torch.randn(shape[0], *shape[2:], channels).movedim(-1, 1) for _ in range(2))
+    x = 3 * x + 50  # far from zero, as sums of squares do not like it
+    given = [torch.randn(channels), torch.randn(channels), *(2 * torch.rand(2, channels) if running else [None, None])]
+    precise = [None if one is None else one.double() for one in given]
+    y, mean, rstd = aten.native_batch_norm.default(x.double(), *precise, True, 0.3, 1e-5)
+    wanted = [one.float() for one in (y.clamp(0, most) if most else y, mean, rstd)]
+    found = [torch.full_like(one, 7.0) for one in (x, *wanted[1:])]
+    then = [most] if most else []
+    native.gathered(lowered(aten.native_batch_norm.default, (x, *given, True, 0.3, 1e-5, *then), found)).run()
+    check(zip([*found, *given[2:]] if running else found, [*wanted, *precise[2:]] if running else wanted, strict=True))
+    passed = torch.where((wanted[0] > 0) & (wanted[0] < most), sent, 0.0) if most else sent
+    rest = (
+        given[0],
+        None,
+        None,
+        mean.float(),
+        rstd.float(),
+        True,
+        1e-5,
+        [True] * 3,
+        *([most, found[0]] if most else []),
+    )
+    exactly = passed.double(), x.double(), precise[0], None, None, mean, rstd, True, 1e-5, [True] * 3
+    slopes = [one.float() for one in aten.native_batch_norm_backward.default(*exactly)]
+    found = [torch.full_like(one, 7.0) for one in (x, *slopes[1:])]
+    native.gathered(lowered(aten.native_batch_norm_backward.default, (sent.clone(), x, *rest), found)).run()
+    for one, other in zip(found, slopes, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4 * float(other.abs().max()))

@@ -1,5 +1,7 @@
 """Compiled kernels of transformers against PyTorch's in double precision, and networks that train with them."""
 
+from functools import partial
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -8,11 +10,11 @@ from test_native import check
 from test_traced import Bench
 from torch import nn
 from torch.nn import functional
-from users_networks import N_CLASSES, TOKENS, Attention, Encoder, Multihead
+from users_networks import IMAGE, N_CLASSES, TOKENS, Attention, Encoder, Multihead, Recurrent
 
 from fedcell.learn.engines.cpu import native, replay, traced
 from fedcell.learn.engines.cpu.fusion import is_whole
-from fedcell.learn.engines.cpu.native import placing, sequences
+from fedcell.learn.engines.cpu.native import placing, recurrent, sequences
 from fedcell.learn.engines.cpu.trace import Ref
 
 aten = torch.ops.aten
@@ -146,15 +148,92 @@ def test_layer_norms(n, width, affine):
     check([(out, one.float()) for out, one in zip(outs, wanted, strict=True) if one is not None])
 
 
+BENT = {functional.gelu: aten.gelu.default, functional.silu: aten.silu.default}
+
+
 @pytest.mark.parametrize("n", [1, 16, 1000])
-def test_gelus_and_their_slopes(n):
-    x = torch.linspace(-12, 12, n)
-    check(played(aten.gelu.default, x))
+@pytest.mark.parametrize("function", BENT)
+def test_gelus_silus_and_their_slopes(function, n):
+    x, func = torch.linspace(-12, 12, n), BENT[function]
+    check(played(func, x))
     slopes, y = x.clone(), torch.zeros(n)
-    native.gathered(sequences.lowered(aten.gelu.default, (slopes, True), {}, [y])).run()
+    native.gathered(sequences.lowered(func, (slopes, True), {}, [y])).run()
     exact = x.double().requires_grad_()
-    functional.gelu(exact).sum().backward()
-    check([(y, functional.gelu(x.double()).float()), (slopes, exact.grad.float())])
+    function(exact).sum().backward()
+    check([(y, function(x.double()).float()), (slopes, exact.grad.float())])
+
+
+def test_entries_that_lie_in_another_order():
+    one, other = (torch.randn(2, 5, 3, 8).permute(0, 3, 1, 2) for _ in range(2))
+    check(played(aten.mul.Tensor, one, other))
+    check(played(aten.silu.default, one))
+    for odd in (other.contiguous(), torch.randn(2, 8, 5, 6)[..., ::2], torch.randn(2, 1, 5, 3).expand(2, 8, 5, 3)):
+        assert sequences.lowered(aten.mul.Tensor, (one, odd), {}, [one.clone()]) is None
+        assert sequences.lowered(aten.silu.default, (odd,), {}, [one.clone()]) is None
+
+
+@st.composite
+def recurrences(draw):
+    """Places, samples, inputs and width of an LSTM layer, and whether it runs from the end."""
+    sizes = draw(st.integers(1, 5)), draw(st.integers(1, 20)), draw(st.integers(1, 40))
+    return *sizes, draw(st.sampled_from([1, 7, 16, 24, 50])), draw(st.booleans())
+
+
+@settings(max_examples=60)
+@given(recurrences(), st.booleans(), st.integers(0, 1000))
+def test_lstm_layers(drawn, ended, seed):
+    """Beside cells written out in double precision."""
+    recurrent.WIDE_VECTORS, before = 1, recurrent.WIDE_VECTORS
+    torch.manual_seed(seed)
+    places, n, n_in, width, reverse = drawn
+    shapes = (
+        (places, n, n_in),
+        (4 * width, n_in),
+        (4 * width, width),
+        (4 * width,),
+        (4 * width,),
+        (n, width),
+        (n, width),
+    )
+    given = [torch.randn(shape) / 2 for shape in shapes]
+    workspace = torch.zeros(20 * places * n * width, dtype=torch.uint8)
+    outs = [torch.full(shape, 7.0) for shape in ((places, n, width), (n, width), (n, width))]
+    args = *given, reverse, [], 2, width, 1, True, False, False, True
+    native.gathered(recurrent.lstm(args, [*outs, workspace])).run()
+    exact = [one.double().requires_grad_() for one in given]
+    wanted = written_out(*exact, reverse)
+    check(zip(outs, (one.detach() for one in wanted), strict=True))
+    sent = [torch.randn(n, places, width).transpose(0, 1), *(torch.randn(n, width) for _ in range(2))]
+    if not ended:
+        sent[1:] = None, None
+    pairs = [(one, other.double()) for one, other in zip(wanted, sent, strict=True) if other is not None]
+    slopes = torch.autograd.grad([one for one, _ in pairs], exact, [other for _, other in pairs])
+    found = [torch.full(one.shape, 7.0) for one in given]
+    back = *given, *outs, *sent, reverse, 2, width, 1, True, True, False, [], False, workspace
+    native.gathered(recurrent.lstm_back(back, found)).run()
+    check(zip(found, slopes, strict=True))
+    recurrent.WIDE_VECTORS = before
+
+
+def written_out(x, w, u, b, b_too, h, c, reverse):
+    outputs = [None] * len(x)
+    for place in reversed(range(len(x))) if reverse else range(len(x)):
+        i, f, g, o = (x[place] @ w.t() + b + h @ u.t() + b_too).chunk(4, 1)
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        h = o.sigmoid() * c.tanh()
+        outputs[place] = h
+    return torch.stack(outputs), h, c
+
+
+def test_recurrences_that_are_left_to_pytorch():
+    given = [torch.zeros(shape) for shape in ((3, 2, 5), (64, 5), (64, 16), (64,), (64,), (2, 16), (2, 16))]
+    outs = [torch.zeros(3, 2, 16), *torch.zeros(2, 2, 16), torch.zeros(20 * 96, dtype=torch.uint8)]
+    rest = False, [], 2, 16, 1, True, False, False, True
+    small = [*outs[:3], outs[3][:-1]]
+    assert recurrent.lstm((*given, *rest), small) is None, "no room for what the backward pass needs"
+    assert recurrent.lstm((*given, *rest[:2], 3, *rest[3:]), outs) is None, "a GRU"
+    assert recurrent.lstm((*given, False, [2, 1], *rest[2:]), outs) is None, "packed sequences"
+    assert recurrent.lstm((given[0].double(), *given[1:], *rest), outs) is None, "double precision"
 
 
 def test_what_is_no_number_stays_so():
@@ -240,6 +319,8 @@ TRANSFORMERS = {
     "small heads": Attention,
     "with weights": Multihead,
     "encoder": Encoder,
+    "LSTM": lambda: Recurrent(nn.LSTM),
+    "LSTM of two layers, both ways": lambda: Recurrent(partial(nn.LSTM, num_layers=2, bidirectional=True), 18),
 }
 
 
@@ -253,6 +334,16 @@ def test_agrees_with_debug(name, rule, monkeypatch):
     assert isinstance(found, traced.Traced), found
     assert found.waiting[0].rows.quick
     bench.check(**rule)
+
+
+def test_silus_of_images(monkeypatch):
+    monkeypatch.setattr(sequences, "WORTH", 0)
+    layers = nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.SiLU(), nn.Conv2d(16, 8, 1), nn.SiLU()
+    bench = Bench(lambda: nn.Sequential(*layers, nn.Flatten(), nn.Linear(640, N_CLASSES)), IMAGE)
+    bench.check()
+    kernels = [op.func for op in placing.with_slopes(bench.found().trace.ops, bench.found().trace)]
+    assert aten.silu.default in kernels
+    assert aten.silu_backward.default not in kernels
 
 
 @pytest.mark.parametrize("name", ["permuted", "split", "heads first"])

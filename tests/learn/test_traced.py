@@ -14,7 +14,8 @@ from users_networks import IMAGE, N_CLASSES, NETWORKS, ROW, TOKENS, resnet
 from fedcell.learn.architecture import Architecture
 from fedcell.learn.engines import reference
 from fedcell.learn.engines.common import Batches, Job
-from fedcell.learn.engines.cpu import native, per_client, traced
+from fedcell.learn.engines.cpu import native, per_client, slices, traced
+from fedcell.learn.engines.cpu.fusion import needed
 from fedcell.learn.engines.cpu.steps import RowLayout
 from fedcell.learn.engines.gpu.cuda_graphs import Replays
 from fedcell.learn.optimiser import Adam, Optimiser
@@ -111,6 +112,14 @@ def test_weights_move_in_the_backward_pass(monkeypatch):
     assert found.waiting[0].moved == {0, 2}
     assert not bench.found(momentum=0.5).waiting[0].moved
     bench.check()
+
+
+def test_gradients_of_parts_are_added_where_they_belong():
+    trace = Bench(NETWORKS["parts"][1], ROW).found().trace
+    spread = {slices.SELECT, slices.SLICE}
+    before, after = ([op.func for op in ops] for ops in (needed(trace), slices.in_parts(needed(trace), trace)))
+    assert sum(func in spread for func in after) < sum(func in spread for func in before) / 2
+    assert len(after) < len(before)
 
 
 @pytest.mark.parametrize("changes", [{"batch_size": 0}, {"batch_size": 1}, {"batch_size": 25}])

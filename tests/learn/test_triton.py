@@ -9,8 +9,8 @@ from fedcell.learn.architecture import Architecture
 from fedcell.learn.batches import draw_batches
 from fedcell.learn.engines import batched
 from fedcell.learn.engines.common import Job
-from fedcell.learn.engines.gpu import fused
 from fedcell.learn.engines.gpu.cuda_graphs import Replays
+from fedcell.learn.engines.gpu.kernels import kernels
 from fedcell.learn.samples import Samples
 from fedcell.learn.work import Work
 from fedcell.types import Store
@@ -41,7 +41,7 @@ def test_convolutions_agree_with_double_precision(layer, n_rows, mode, monkeypat
     tf32, most = MODES[mode]
     monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", tf32)
     batch, n_in, height, width, n_out, kernel, padding = LAYERS[layer]
-    way = fused.kernels("pooled_conv", torch.device("cuda"))
+    way = kernels("pooled_conv", torch.device("cuda"))
     torch.manual_seed(1)
     x = torch.randn(n_rows, batch, height, width, n_in, device="cuda")
     weight = torch.randn(n_rows, n_out, n_in, kernel, kernel, device="cuda") / (n_in * kernel**2) ** 0.5
@@ -65,7 +65,7 @@ def test_convolutions_agree_with_double_precision(layer, n_rows, mode, monkeypat
 
 @pytest.mark.parametrize("most", [1, 40, 300, 2048])
 def test_shuffles_are_those_of_a_cpu(most):
-    rng, way = np.random.default_rng(most), fused.kernels("shuffles", torch.device("cuda"))
+    rng, way = np.random.default_rng(most), kernels("shuffles", torch.device("cuda"))
     store = Store(rng.integers(0, 9999, (200, most)), rng.integers(1, most + 1, 200))
     work = Work(rng.permutation(10**6)[:200], store, rng.integers(1, 6, 200), lr=0.1, batch_size=16, round=7)
     assert way.fits(work)

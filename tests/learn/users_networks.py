@@ -5,7 +5,7 @@ from torch import nn
 from torch.nn import functional
 
 N_CLASSES = 5
-IMAGE, ROW, TOKENS = (3, 8, 10), (12,), (7,)
+IMAGE, ROW, TOKENS, SERIES = (3, 8, 10), (12,), (7,), (5, 32)
 
 
 class Residual(nn.Module):
@@ -42,6 +42,22 @@ class Dense(nn.Module):
         x = torch.cat([x, torch.tanh(self.a(x))], 1)
         x = torch.cat([x, torch.sigmoid(self.b(x))], 1)
         return self.out(x.mean((2, 3)))
+
+
+class Grown(nn.Module):
+    """Wide features beside those before them, so that gradients are parts of others; and halves that go two ways."""
+
+    def __init__(self):
+        super().__init__()
+        self.begin, self.depth = nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(16, 16, 3, padding=1, groups=16)
+        self.norm, self.more = nn.BatchNorm2d(16), nn.Conv2d(16, 16, 3, padding=1)
+        self.narrow, self.out = nn.Conv2d(16, 8, 1), nn.Linear(24, N_CLASSES)
+
+    def forward(self, x):
+        x = self.begin(x)
+        x = torch.cat([self.depth(x), self.more(functional.relu(self.norm(x)))], 1)
+        left, right = x.chunk(2, 1)
+        return self.out(torch.cat([self.narrow(left).sigmoid(), right], 1).mean((2, 3)))
 
 
 class Attention(nn.Module):
@@ -86,12 +102,26 @@ class Encoder(nn.Module):
 
 
 class Recurrent(nn.Module):
-    def __init__(self, kind):
+    def __init__(self, kind, n_found=9):
         super().__init__()
-        self.words, self.cells, self.out = nn.Embedding(20, 6), kind(6, 9, batch_first=True), nn.Linear(9, N_CLASSES)
+        self.words, self.cells = nn.Embedding(20, 6), kind(6, 9, batch_first=True)
+        self.out = nn.Linear(n_found, N_CLASSES)
 
     def forward(self, tokens):
         return self.out(self.cells(self.words(tokens.long()))[0][:, -1])
+
+
+class Parts(nn.Module):
+    """Parts of a tensor that go different ways, some of them twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.out = nn.Linear(12, 12), nn.Linear(6, N_CLASSES)
+
+    def forward(self, x):
+        y = torch.tanh(self.a(x)).view(-1, 3, 4)
+        parts = y[:, 0] * y[:, -1] + y[:, 1] * y[:, 0] + y[:, 2, 1:2]
+        return self.out(torch.cat([parts, y[:, 1:, ::3].prod(1)], 1)) + y[:, 1:].sum((1, 2))[:, None]
 
 
 class Tied(nn.Module):
@@ -161,6 +191,15 @@ NETWORKS = {
             *(nn.Hardswish(), nn.Conv2d(16, 24, 1), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(96, N_CLASSES)),
         ),
     ),
+    "mobile, ReLU6 of every kind": (
+        IMAGE,
+        lambda: nn.Sequential(
+            *(nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.ReLU6(), nn.Conv2d(16, 16, 3, 1, 1, groups=16)),
+            *(nn.BatchNorm2d(16), nn.Hardtanh(0, 0.5, inplace=True), nn.Conv2d(16, 24, 1), nn.GroupNorm(3, 24)),
+            *(nn.Hardtanh(0, 0.8), nn.Conv2d(24, 8, 1), nn.BatchNorm2d(8), nn.Hardtanh(), nn.Conv2d(8, 8, 1)),
+            *(nn.BatchNorm2d(8), nn.Hardtanh(-0.2, 2), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, N_CLASSES)),
+        ),
+    ),
     "odd convolutions": (
         IMAGE,
         lambda: nn.Sequential(
@@ -180,13 +219,36 @@ NETWORKS = {
         IMAGE,
         lambda: nn.Sequential(nn.Flatten(2), nn.Conv1d(3, 6, 5, 3), nn.Mish(), nn.Flatten(), nn.Linear(156, N_CLASSES)),
     ),
+    "series": (
+        SERIES,
+        lambda: nn.Sequential(
+            *(nn.Conv1d(5, 16, 5, 2, 2, bias=False), nn.BatchNorm1d(16), nn.ReLU(), nn.MaxPool1d(2)),
+            *(
+                nn.Conv1d(16, 24, 3, padding=2, dilation=2),
+                nn.GroupNorm(3, 24),
+                nn.ReLU(),
+                nn.Conv1d(24, 24, 3, groups=24),
+            ),
+            *(nn.AdaptiveAvgPool1d(2), nn.Flatten(), nn.Linear(48, 16), nn.BatchNorm1d(16), nn.ReLU()),
+            nn.Linear(16, N_CLASSES),
+        ),
+    ),
+    "series of sequences": (
+        SERIES,
+        lambda: nn.Sequential(
+            *(nn.BatchNorm1d(5), nn.Linear(32, 8), nn.BatchNorm1d(5, track_running_stats=False), nn.GELU()),
+            *(nn.Conv1d(5, 8, 3, padding="same"), nn.Flatten(), nn.Linear(64, N_CLASSES)),
+        ),
+    ),
     "concatenation": (IMAGE, Dense),
+    "grown": (IMAGE, Grown),
     "attention": (TOKENS, Attention),
     "causal attention": (TOKENS, lambda: Attention(True)),
     "multihead": (TOKENS, Multihead),
     "encoder": (TOKENS, Encoder),
     "GRU": (TOKENS, lambda: Recurrent(nn.GRU)),
     "LSTM": (TOKENS, lambda: Recurrent(nn.LSTM)),
+    "parts": (ROW, Parts),
     "tied": (ROW, Tied),
     "in place": (ROW, InPlace),
     "statistics of its own": (ROW, Moving),

@@ -145,6 +145,7 @@ def test_degenerate_input_is_explained(changes, words):
 FLAGS = ["plan", "cafe", "--clients", "50", "--waste-weight", "20", "--comm-weight", "100"]
 
 
+@pytest.mark.rendered
 def test_command_prints_the_plan(capsys, tmp_path):
     figure = tmp_path / "j.png"
     assert main([*FLAGS, "--rate", "1", "--figure", str(figure)]) == 0

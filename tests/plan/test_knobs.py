@@ -5,6 +5,8 @@ import pytest
 from fedcell.report.knobs import SHARE, KnobPanel, KnobPoint, draw_knobs, save_knobs
 from fedcell.report.table import TIMES
 
+pytestmark = pytest.mark.rendered
+
 NAN = float("nan")
 
 

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from fedcell import report
 from fedcell.errors import BadInput
 
+pytestmark = pytest.mark.rendered
+
 LONG = "fedavg:scheduler=best-channel,n_selected=10"
 
 

@@ -16,6 +16,8 @@ from fedcell.report import compare
 from fedcell.report.knobs import KnobPanel, KnobPoint, draw_knobs
 from fedcell.report.over import front, over, over_json, over_text, ranking, save_over
 
+pytestmark = pytest.mark.rendered
+
 SLOW, FAST = (0.2, 0.5, 0.8), (0.2, 0.8, 0.9)
 
 

@@ -12,6 +12,8 @@ from fedcell.errors import FedcellError
 from fedcell.record import Record, Status
 from fedcell.report import figure, table
 
+pytestmark = pytest.mark.rendered
+
 
 def a_record(label: str = "fedavg", rounds: int = 6, cost: float = 1.0, state: str = "finished") -> Record:
     ones = np.ones(rounds)

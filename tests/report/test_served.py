@@ -12,6 +12,8 @@ from fedcell.record.served import COLUMNS, NAMES, result, served, weighed
 from fedcell.report.served_curves import curve
 from fedcell.web.follow import Follower
 
+pytestmark = pytest.mark.rendered
+
 ROUNDS = 40
 SETTINGS = {
     "eval_every": 10,

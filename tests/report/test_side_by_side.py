@@ -14,6 +14,8 @@ from fedcell import report
 from fedcell.errors import BadInput
 from fedcell.report import figure, side_by_side
 
+pytestmark = pytest.mark.rendered
+
 RISE = (0.2, 0.5, 0.7, 0.8)
 
 

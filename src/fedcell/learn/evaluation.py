@@ -1,5 +1,7 @@
-"""Metrics of predictions on test samples: accuracy, Top-M accuracy, and its spread over devices."""
+"""Which test samples are judged together, and metrics: Top-M accuracy, and the spread of accuracy over devices."""
 
+import random
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -11,8 +13,11 @@ from ..types import Floats, Ints
 from .samples import Samples
 
 MIXED = 512  # samples of a batch at most if each has a part in the scores of the others
-MOST = 2048  # samples that are put to a network at a time
-LAYER_BYTES = 48 << 20  # of the output of a layer on a CPU: more takes memory, and time to ask the system for it
+MOST = 2048  # samples that are put to a network at a time on a GPU
+MOST_ON_CORE = 512  # on a CPU, so that all cores have some
+LAYER_BYTES = (
+    4 << 20
+)  # of the output of a layer on a CPU: what leaves the caches of a core takes up to three times as long
 
 
 @torch.no_grad()
@@ -35,7 +40,33 @@ def samples_at_once(module: nn.Module, sample: Tensor) -> int:
     module(sample)
     for hook in hooks:
         hook.remove()
-    return min(MOST, 1 << max(LAYER_BYTES // max(largest), 1).bit_length() - 1)
+    return min(MOST_ON_CORE, 1 << max(LAYER_BYTES // max(largest), 1).bit_length() - 1)
+
+
+@torch.no_grad()
+def leaves_no_trace(module: nn.Module, sample: Tensor) -> bool:
+    """Whether threads can share a network: a call changes neither the network nor a stream of random numbers.
+
+    Args:
+        module: the network.
+        sample: one of those that it takes, `[1, ...]`.
+    """
+    held, counts = _held(module), _counts(module)
+    module(sample)
+    now = _held(module)
+    return len(held) == len(now) and all(map(is_, held, now)) and counts == _counts(module)
+
+
+def _held(module: nn.Module) -> list[Any]:
+    """What modules have as attributes and buffers."""
+    return [value for part in module.modules() for value in (*vars(part).values(), *part._buffers.values())]
+
+
+def _counts(module: nn.Module) -> list[Any]:
+    """How often buffers were written to, and where streams of random numbers stand."""
+    numpy: Any = np.random.get_state()  # noqa: NPY002 - somebody's network may still draw from it
+    written = [buffer._version for buffer in module.buffers()]
+    return [*written, torch.get_rng_state().tolist(), random.getstate(), numpy[1].tobytes(), numpy[2]]
 
 
 def mixed_batches(n_samples: int, seed: int) -> list[Ints]:

@@ -1,17 +1,16 @@
 """The learner: data, networks and an engine, behind the three calls a method makes."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from copy import copy
 from math import inf
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ..errors import BadInput
-from ..machine import cores
+from ..machine import cores, precision
 from ..metrics import CLASSIFICATION
 from ..types import Ints, Start, Store, Updates
 from .architecture import Architecture
@@ -23,9 +22,10 @@ from .engines import batched, sharded
 from .engines.common import Job
 from .engines.dispatch import choose_engine, train_with
 from .engines.gpu.cuda_graphs import Replays
-from .evaluation import mixed_batches, places, samples_at_once, spread_columns, top_columns
-from .memory import gpu_is_full, keep_freed_memory
+from .evaluation import places, spread_columns, top_columns
+from .memory import keep_freed_memory
 from .samples import Samples
+from .scoring import Scoring
 from .settings import TrainConfig
 from .statistics import OwnRows
 from .statistics import places as kept_places
@@ -65,10 +65,8 @@ class Learner(Carrier):
         self._augmented = Augmented.of(train, settings)
         self._buffers, self._replays = Buffers(), self._no_replays()
         self._others: dict[Architecture, Self] = {}  # learners of other networks, with the memory of their rounds
-        self._probe = self.architectures[0].replica(self.device).eval()
-        self._mixes = self.architectures[0].mixes_samples  # scores of a sample depend on its batch
+        self._scoring = Scoring(self.architectures[0], self.device, settings, seed, lambda: self._replays.give_up())
         self._block_bytes = 0  # of updates on a GPU; 0: not looked at yet
-        self._at_once = 0  # samples of an evaluation that are put to the network together; 0: not looked at yet
         for name in ("top", "spread"):
             if getattr(settings, name):
                 refuse_without_labels(task, f"train.{name}", "leave it out")
@@ -166,7 +164,7 @@ class Learner(Carrier):
 
     def n_reported(self, report: Report) -> int:
         """Numbers in a report, found with a test sample."""
-        return report(self._probe, *self.test_samples.take(np.arange(1))).numel()
+        return report(self._scoring.module, *self.test_samples.take(np.arange(1))).numel()
 
     def train_parts(self, start: Start, work: Work, extracted: Extracted | None = None) -> Updates:
         """Local SGD of rows that keep the entries of `work.mask` and have zeros for all others.
@@ -283,46 +281,5 @@ class Learner(Carrier):
     @torch.no_grad()
     def scores(self, params: Tensor, samples: Samples) -> Iterator[tuple[Ints, Tensor]]:
         """What one vector says of samples, batch by batch: their numbers, and scores `[n, ..., n_outputs]`."""
-        self.architectures[0].load(self._probe, params, None if len(params) > self.n_params else self.own_of())
-        for index in self._judged_together(samples):
-            with precision(self.settings.tf32):
-                scores = self._fitting_scores(samples, index)
-            yield index, scores
-
-    def _fitting_scores(self, samples: Samples, index: Ints) -> Tensor:
-        """`_scores`, of half as many samples at a time if a GPU has no room for more."""
-        try:
-            return self._scores(samples, index)
-        except RuntimeError as error:
-            if self._mixes or len(index) == 1 or not gpu_is_full(error):
-                raise
-            self._replays.give_up()
-            torch.cuda.empty_cache()
-            self._at_once = -(-len(index) // 2)
-            return torch.cat([self._fitting_scores(samples, part) for part in np.array_split(index, 2)])
-
-    def _judged_together(self, samples: Samples) -> list[Ints]:
-        if self._mixes:
-            return mixed_batches(len(samples), self.seed)
-        size = self._at_once = self._at_once or samples_at_once(self._probe, samples.take(np.arange(1))[0])
-        return [np.arange(first, min(first + size, len(samples))) for first in range(0, len(samples), size)]
-
-    def _scores(self, samples: Samples, index: Ints) -> Tensor:
-        """What the model says of samples; inputs that are known to repeat are put to it once."""
-        if samples.inputs is None or self._mixes:
-            return self._probe(samples.take(index)[0])
-        _, first, place = np.unique(samples.inputs[index], return_index=True, return_inverse=True)
-        return self._probe(samples.take(index[first])[0])[torch.from_numpy(place).to(self.device)]
-
-
-@contextmanager
-def precision(tf32: bool) -> Iterator[None]:
-    """Whether products on a GPU may round to TensorFloat-32, for as long as the context lasts."""
-    products: Any = torch.backends.cuda.matmul
-    convolutions: Any = torch.backends.cudnn
-    before = products.allow_tf32, convolutions.allow_tf32
-    try:
-        products.allow_tf32 = convolutions.allow_tf32 = tf32
-        yield
-    finally:
-        products.allow_tf32, convolutions.allow_tf32 = before
+        own = None if len(params) > self.n_params else self.own_of()
+        yield from self._scoring(params, own, samples)

@@ -6,9 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ..machine import precision
 from ..types import Floats, Start
 from .architecture import Architecture
-from .learner import Learner, precision
+from .learner import Learner
 
 
 @lru_cache(maxsize=4)

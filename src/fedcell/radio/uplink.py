@@ -313,6 +313,8 @@ def _heard(world: World, observation: Observation, decision: Decision, devices: 
 
 
 def _sent_bit(decision: Decision, plan: Unhindered, work: Spent, cut: Bools) -> Floats:
+    if not cut.any():
+        return decision.payload_bit
     return np.asarray(decision.payload_bit * np.where(cut, _share(work.upload_s, plan.upload_s), 1.0))
 
 

@@ -25,7 +25,7 @@ from .cpu.products import product, subtract_product
 from .gpu.chunks import in_chunks
 from .gpu.cuda_graphs import Kernel, train_rows
 from .gpu.draws import batches_of
-from .gpu.fused import kernels
+from .gpu.kernels import kernels
 from .update import Rule, Terms, direction, move
 
 CHUNK_BYTES = 2 << 20  # weights of a chunk on a CPU: little memory, and larger chunks were not faster

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from ...learn.architecture import Architecture
-from ...learn.learner import Learner, precision
+from ...learn.learner import Learner
 from ...learn.work import Work, rows_of
-from ...machine import for_each
+from ...machine import for_each, precision
 from ...types import Bools, Ints, Start, Updates
 from .units import Units, cut, entry_masks, kept_units, load
 

@@ -13,6 +13,7 @@ from ....rng import stream
 from ...architecture import trainable
 from ...work import cross_entropy
 from ..common import Batches, Job
+from .series import put_ways
 from .steps import RowLayout, Step
 
 
@@ -25,6 +26,8 @@ class AutogradClient:
         for part in self.module.modules():
             if isinstance(part, nn.Conv2d):  # one input channel leaves the layout open, and pooling needs it last
                 part.register_forward_hook(_channels_last)
+            elif job.device.type == "cpu":
+                put_ways(part)
         self.parameters = trainable(self.module)
         self.objective = job.work.objective or cross_entropy
 

@@ -62,7 +62,7 @@ def _call(job: Job, layers: "list[DenseLayer]", batches: Batches, rows: Ints) ->
     numbers = [len(rows), job.architecture.n_params, points.stride(0), most, len(layers), *chain.from_iterable(sides)]
     room = torch.empty(most * (layers[0].n_in + sum(layer.n_out for layer in layers) + 2 * widest))
     given = [_numbers(one) for one in (job.of_row, *batches.flat, batches.size, work.steps, rows)]
-    rooms = room, torch.empty(most, dtype=torch.int64), torch.tensor(work.lr)
+    rooms = room, torch.empty(most, dtype=torch.int64), torch.from_numpy(np.array([work.lr], dtype=np.float32))
     return Native(DENSE, "clients", numbers, samples.flat, samples.y, points, *given, job.out, *rooms)
 
 

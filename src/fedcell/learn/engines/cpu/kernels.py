@@ -137,7 +137,7 @@ def convolution(calls: Calls, x: Tensor, layer: nn.Conv2d, weight: Slot, bias: S
     """The kernels of PyTorch on channels-last images, which are at their best with multiples of 16 channels."""
     shift = None if bias is None else bias.value
     conv = partial(torch.conv2d, x, weight.value, shift, layer.stride, layer.padding, layer.dilation, layer.groups)
-    y = torch.empty(_convolved(layer, x.shape), memory_format=torch.channels_last)
+    y = torch.empty(convolved(layer, x.shape), memory_format=torch.channels_last)
     calls.add(lambda: y.copy_(conv()))
 
     def back(towards: Tensor) -> Tensor:
@@ -158,7 +158,8 @@ def convolution(calls: Calls, x: Tensor, layer: nn.Conv2d, weight: Slot, bias: S
     return y, back
 
 
-def _convolved(layer: nn.Conv2d, shape: torch.Size) -> list[int]:
+def convolved(layer: nn.Conv2d, shape: torch.Size) -> list[int]:
+    """The shape of what a convolution makes of images."""
     assert isinstance(layer.padding, tuple)
     every = zip(shape[2:], layer.kernel_size, layer.stride, layer.padding, layer.dilation, strict=True)
     sides = ((side + 2 * pad - gap * (kernel - 1) - 1) // step + 1 for side, kernel, step, pad, gap in every)

@@ -16,6 +16,7 @@ from ..common import Job
 from . import small_batch
 from .kernels import Back, Calls, Slot, convolution, dense, flatten, max_pool, relu
 from .narrow_conv import windows, wins
+from .native import chain as native_chain
 from .native import gathered
 from .row_client import RowClient, spans_without
 from .steps import RowLayout
@@ -160,7 +161,8 @@ class _Plan:
                 own = next(slots), None if part.bias is None else next(slots), first
                 first = False
             if isinstance(part, nn.Conv2d):
-                x, back = (windows if wins(part, x.shape, own[2]) else convolution)(calls, x, part, *own)
+                way = native_chain.convolution if native_chain.wins(part, x) else convolution
+                x, back = (windows if wins(part, x.shape, own[2]) else way)(calls, x, part, *own)
             elif isinstance(part, nn.Linear):
                 x, back = (small_batch.dense if self._small else dense)(calls, x, *own)
             elif isinstance(part, nn.MaxPool2d):

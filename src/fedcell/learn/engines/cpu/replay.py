@@ -18,6 +18,7 @@ from .kernels import Calls
 from .native import gathered
 from .native.norm_relu import with_relus
 from .native.placing import placed, with_slopes
+from .slices import in_parts
 from .trace import Op, Ref, Trace, aten, refs_of
 
 OVERWRITES = (
@@ -65,7 +66,7 @@ class Replay:
 
     def __init__(self, trace: Trace, rows: WorkerRows, chosen: list[int]) -> None:
         self.trace, self.rows = trace, rows
-        ops = with_relus(needed(trace))
+        ops = with_relus(in_parts(needed(trace), trace))
         if rows.quick:
             ops = placed(with_slopes(ops, trace), trace)
         ops, self.moved = moving(ops, trace, chosen)

@@ -7,7 +7,7 @@ from torch import Tensor
 from ....types import Ints
 from ...memory import gpu_is_full
 from ..common import DISTINCT_ON_GPU, Batches, Feed, Job
-from .fused import kernels
+from .kernels import kernels
 
 
 def batches_of(job: Job) -> Batches:

@@ -33,7 +33,7 @@ class Native:
         found = library(file)
         assert found is not None
         self.run = found.run
-        self.kernel = ctypes.cast(getattr(found, kernel), ctypes.c_void_p).value
+        self.kernel = _address(found, kernel)
         self.numbers = (ctypes.c_long * len(numbers))(*numbers)
         self.tensors = tensors  # kept for as long as somebody may call
         self.pointers = (ctypes.c_void_p * len(tensors))(*(None if one is None else one.data_ptr() for one in tensors))
@@ -72,6 +72,11 @@ def gathered(calls: list[Any]) -> Calls:
         if call is not None:
             found.append(call)
     return found
+
+
+@lru_cache
+def _address(found: ctypes.CDLL, kernel: str) -> int | None:
+    return ctypes.cast(getattr(found, kernel), ctypes.c_void_p).value
 
 
 @lru_cache

@@ -83,10 +83,24 @@ static void outers(const float *sent, const float *x, float *w, long n_in, long 
             case 1: { const int B = 1; call; } break;                              \
         }
 
+// Samples of the next step, which come into the second cache a few at a time while this one is computed.
+struct Ahead {
+    const float *x;
+    const long *drawn;
+    long n, n_in, at_once;
+    void some() {
+        for (long k = 0; k < at_once && n > 0; k++, drawn++, n--)
+            for (long i = 0; i < n_in; i += L) __builtin_prefetch(x + *drawn * n_in + i, 0, 2);
+    }
+};
+
 template <int B>
-static void forward(long n_in, long n_out, const float *x, const float *w, const float *bias, float *y) {
+static void forward(long n_in, long n_out, const float *x, const float *w, const float *bias, float *y, Ahead *ahead = 0) {
     long o = 0;
-    for (; o + 2 <= n_out; o += 2) products<B, 2>(x, w + o * n_in, bias ? bias + o : 0, y + o, n_in, n_out);
+    for (; o + 2 <= n_out; o += 2) {
+        if (ahead) ahead->some();
+        products<B, 2>(x, w + o * n_in, bias ? bias + o : 0, y + o, n_in, n_out);
+    }
     for (; o < n_out; o++) products<B, 1>(x, w + o * n_in, bias ? bias + o : 0, y + o, n_in, n_out);
 }
 
@@ -99,9 +113,13 @@ static void by_input(long n_in, long n_out, const float *sent, const float *w, f
 }
 
 template <int B>
-static void by_weight(long n_in, long n_out, const float *sent, const float *x, float *w, float keep, float rate) {
+static void by_weight(long n_in, long n_out, const float *sent, const float *x, float *w, float keep, float rate,
+                      Ahead *ahead = 0) {
     long o = 0;
-    for (; o + 2 <= n_out; o += 2) outers<B, 2>(sent + o, x, w + o * n_in, n_in, n_out, keep, rate);
+    for (; o + 2 <= n_out; o += 2) {
+        if (ahead) ahead->some();
+        outers<B, 2>(sent + o, x, w + o * n_in, n_in, n_out, keep, rate);
+    }
     for (; o < n_out; o++) outers<B, 1>(sent + o, x, w + o * n_in, n_in, n_out, keep, rate);
 }
 
@@ -129,11 +147,11 @@ struct Layer {  // as Python gives it: its sizes, where its weights and its bias
 
 // One step of a chain on n samples: room holds them, then the outputs of every layer and two gradients by outputs.
 static void step(const Layer *layers, long n_layers, long n, const long *labels, float *w, float rate, float *room, float *sent,
-                 float *back) {
+                 float *back, Ahead *ahead) {
     const float *x = room;
     for (const Layer *l = layers; l < layers + n_layers; l++) {
         float *y = (float *)x + n * l->n_in, *bias = l->bias < 0 ? 0 : w + l->bias;
-        GROUPS(n, forward<B>(l->n_in, l->n_out, x + first * l->n_in, w + l->weight, bias, y + first * l->n_out))
+        GROUPS(n, forward<B>(l->n_in, l->n_out, x + first * l->n_in, w + l->weight, bias, y + first * l->n_out, ahead))
         if (l->relu) rectify(n * l->n_out, y);
         x = y;
     }
@@ -144,7 +162,7 @@ static void step(const Layer *layers, long n_layers, long n, const long *labels,
             GROUPS(n, by_input<B>(l->n_in, l->n_out, sent + first * l->n_out, w + l->weight, back + first * l->n_in))
             if (l[-1].relu) rectify_back(n * l->n_in, back, x);
         }
-        GROUPS(n, by_weight<B>(l->n_in, l->n_out, sent + first * l->n_out, x + first * l->n_in, w + l->weight, 1, -rate))
+        GROUPS(n, by_weight<B>(l->n_in, l->n_out, sent + first * l->n_out, x + first * l->n_in, w + l->weight, 1, -rate, ahead))
         if (l->bias >= 0)
             for (long b = 0; b < n; b++)
                 for (long o = 0; o < l->n_out; o++) w[l->bias + o] -= rate * sent[b * l->n_out + o];
@@ -214,7 +232,9 @@ void clients(Numbers n, Pointers p) {  // all samples, their labels, points, of_
                 std::memcpy(room + b * n_in, p[0] + drawn[b] * n_in, 4 * n_in);
                 known[b] = labels[drawn[b]];
             }
-            step(layers, n[4], size, known, w, *p[12], room, sent, back);
+            Ahead ahead = {p[0], drawn + size, s + 1 < steps[row] ? size : 0, n_in, size / widest + 1};
+            if (s + 1 == steps[row] && k + 1 < n[0]) ahead.drawn = draws + starts[rows[k + 1]], ahead.n = sizes[rows[k + 1]];
+            step(layers, n[4], size, known, w, *p[12], room, sent, back, &ahead);
         }
         for (long i = 0; i < n[1]; i++) w[i] -= start[i];
     }

@@ -1,4 +1,4 @@
-// Group norm of channels-last images, one after another, with the ReLU that may follow it.
+// Group norm of channels-last images, one after another, with the ReLU or ReLU6 that may follow it.
 #pragma once
 #include "common.h"
 
@@ -13,6 +13,21 @@ static typename Vec<L>::type over_pixels(long n, Term term) {
     return (part[0] + part[1]) + (part[2] + part[3]);
 }
 
+// A ReLU that lets through `most` at most, and what it sends back.
+template <int L>
+static inline typename Vec<L>::type within(typename Vec<L>::type x, float most) {
+    typename Vec<L>::type zero = {}, top = zero + most;
+    x = x > zero ? x : zero;
+    return x < top ? x : top;
+}
+
+template <int L>
+static inline typename Vec<L>::type let_through(typename Vec<L>::type sent, typename Vec<L>::type out, float most) {
+    typename Vec<L>::type zero = {};
+    sent = out > zero ? sent : zero;
+    return out < zero + most ? sent : zero;
+}
+
 // Sums over the channels of each group, for every channel of it.
 static void over_groups(float *values, long channels, long groups) {
     long each = channels / groups;
@@ -24,7 +39,7 @@ static void over_groups(float *values, long channels, long groups) {
 }
 
 template <int L>
-static void group_norm_forward(long n, long pixels, long channels, long groups, bool relu, float eps, const float *x,
+static void group_norm_forward(long n, long pixels, long channels, long groups, bool relu, float most, float eps, const float *x,
                                const float *gamma, const float *beta, float *y, float *mean, float *rstd) {
     typedef typename Vec<L>::type vec;
     long each = channels / groups;
@@ -49,20 +64,20 @@ static void group_norm_forward(long n, long pixels, long channels, long groups, 
         }
         for (long g = 0; g < groups; g++) mean[i * groups + g] = m[g * each], rstd[i * groups + g] = r[g * each];
         for (long c = 0; c < channels; c += L) {
-            vec a = load<L>(scale + c), b = load<L>(shift + c), zero = {};
+            vec a = load<L>(scale + c), b = load<L>(shift + c);
             for (long p = 0; p < pixels; p++) {
                 vec found = load<L>(x + p * channels + c) * a + b;
-                store<L>(y + p * channels + c, relu ? (found > zero ? found : zero) : found);
+                store<L>(y + p * channels + c, relu ? within<L>(found, most) : found);
             }
         }
     }
 }
 
-// `out` is what followed the norm through a ReLU, or null.
+// `out` is what followed the norm through a ReLU that lets through `most` at most, or null.
 template <int L>
 static void group_norm_backward(long n, long pixels, long channels, long groups, const float *sent, const float *x,
-                                const float *mean, const float *rstd, const float *gamma, const float *out, float *found,
-                                float *by_gamma, float *by_beta) {
+                                const float *mean, const float *rstd, const float *gamma, const float *out, float most,
+                                float *found, float *by_gamma, float *by_beta) {
     typedef typename Vec<L>::type vec;
     long each = channels / groups;
     float m[MOST_CHANNELS], a[MOST_CHANNELS], b[MOST_CHANNELS], scale[MOST_CHANNELS];
@@ -71,8 +86,8 @@ static void group_norm_backward(long n, long pixels, long channels, long groups,
     for (long i = 0; i < n; i++) {
         const long at = i * pixels * channels;
         auto passed = [&](long p, long c) {
-            vec back = load<L>(sent + at + p * channels + c), zero = {};
-            return out ? (load<L>(out + at + p * channels + c) > zero ? back : zero) : back;
+            vec back = load<L>(sent + at + p * channels + c);
+            return out ? let_through<L>(back, load<L>(out + at + p * channels + c), most) : back;
         };
         for (long c = 0; c < channels; c++) m[c] = mean[i * groups + c / each];
         for (long c = 0; c < channels; c += L) {

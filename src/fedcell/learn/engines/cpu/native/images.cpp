@@ -1,9 +1,8 @@
 // Kernels that PyTorch has no quick version of for channels-last images on a CPU, called by lowering.py.
 //
 // Every kernel takes its numbers and its pointers as two arrays, so that a list of kernels is a list of triples.
-#include "convolution.h"
+#include "batch_norm.h"
 #include "depthwise.h"
-#include "group_norm.h"
 #include "winograd.h"
 
 #define BY_CHANNELS(channels, call)                                  \
@@ -67,12 +66,24 @@ void depthwise_by_weight(Numbers n, Pointers p) {
 }
 
 // numbers: images, pixels, channels, groups, relu
-void group_norm(Numbers n, Pointers p) {  // eps, x, gamma, beta, y, mean, rstd
-    BY_CHANNELS(n[2], group_norm_forward<L>(n[0], n[1], n[2], n[3], n[4], *p[0], p[1], p[2], p[3], p[4], p[5], p[6]))
+void group_norm(Numbers n, Pointers p) {  // most and eps, x, gamma, beta, y, mean, rstd
+    BY_CHANNELS(n[2], group_norm_forward<L>(n[0], n[1], n[2], n[3], n[4], p[0][0], p[0][1], p[1], p[2], p[3], p[4], p[5], p[6]))
 }
 
-void group_norm_by_input(Numbers n, Pointers p) {  // sent, x, mean, rstd, gamma, output or null, found, by gamma, by beta
-    BY_CHANNELS(n[2], group_norm_backward<L>(n[0], n[1], n[2], n[3], p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8]))
+// most, sent, x, mean, rstd, gamma, output or null, found, by gamma, by beta
+void group_norm_by_input(Numbers n, Pointers p) {
+    BY_CHANNELS(n[2], group_norm_backward<L>(n[0], n[1], n[2], n[3], p[1], p[2], p[3], p[4], p[5], p[6], *p[0], p[7], p[8], p[9]))
+}
+
+// numbers: images, pixels, channels, relu
+void batch_norm(Numbers n, Pointers p) {  // most, eps and momentum, x, gamma, beta, running mean and variance, y, mean, rstd
+    BY_CHANNELS(n[2], batch_norm_forward<L>(n[0], n[1], n[2], n[3], p[0][0], p[0][1], p[0][2], p[1], p[2], p[3], p[4], p[5],
+                                            p[6], p[7], p[8]))
+}
+
+// most, sent, x, mean, rstd, gamma, output or null, found, by gamma, by beta
+void batch_norm_by_input(Numbers n, Pointers p) {
+    BY_CHANNELS(n[2], batch_norm_backward<L>(n[0], n[1], n[2], p[1], p[2], p[3], p[4], p[5], p[6], *p[0], p[7], p[8], p[9]))
 }
 
 // numbers: images, height, width, channels, steps between neighbours of what is sent back, along the same axes

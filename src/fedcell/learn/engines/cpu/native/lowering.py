@@ -8,14 +8,24 @@ from torch import Tensor
 
 from ..trace import aten
 from . import IMAGES, Native, library
+from .norms import (
+    Lowered,
+    batch_norm,
+    batch_norm_backward,
+    fills_vectors,
+    group_norm,
+    group_norm_backward,
+    in_order,
+    is_images,
+    relu_backward,
+)
 
-HALF = 8  # channels in the vectors that every kernel can work on
-MOST_CHANNELS, MOST_TAPS = 4096, 128
+MOST_TAPS = 128
+ROW = 512  # pixels that are worked on at a time if a convolution looks at one
 WINOGRAD = "winograd"
 LEAST_CHANNELS, LEAST_SIDE = 16, 4  # of images from which on fewer products are worth turning tiles around
 TILED, LEAST_TILES = 1024, 8  # tiles times channels that are worked on at a time: they stay in the cache
 How = tuple[Any, Any, Any]  # stride, padding and dilation of a convolution
-Lowered = list[Any]  # calls, of PyTorch or native
 
 
 def lowered(func: Any, args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
@@ -24,41 +34,30 @@ def lowered(func: Any, args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowe
     return None if rule is None or library(IMAGES) is None else rule(args, outs)
 
 
-def is_images(*tensors: Tensor) -> bool:
-    """Whether tensors are channels-last images whose channels fill vectors."""
-    return all(
-        one.dim() == 4
-        and one.dtype == torch.float32
-        and one.permute(0, 2, 3, 1).is_contiguous()
-        and one.shape[1] % HALF == 0
-        and one.shape[1] <= MOST_CHANNELS
-        for one in tensors
-    )
-
-
-# ---------------------------------------------------------------- convolutions
-
-
 def _convolution(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
     x, weight, bias, stride, padding, dilation, transposed, _, groups = args
     how = stride, padding, dilation
-    y, kind = outs[0], _kind(x, weight, how, transposed, groups)
+    y, kind = outs[0], kind_of(x, weight, how, transposed, groups)
     if not kind or y is None or not is_images(y):
         return None
+    calls, x = in_order(x)
+    x, y = _flat(weight, how, groups, x, y)
     numbers, rooms = _laid_out(kind, x, weight, y, how, back=False)
-    return [Native(IMAGES, kind, numbers, x, weight, bias, y, *rooms)]
+    return [*calls, Native(IMAGES, kind, numbers, x, weight, bias, y, *rooms)]
 
 
 def _convolution_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
     sent, x, weight, _, stride, padding, dilation, transposed, _, groups, wanted = args
     how = stride, padding, dilation
     by_input, by_weight, by_bias = (out if want else None for out, want in zip(outs, wanted, strict=True))
-    kind = _kind(x, weight, how, transposed, groups)
-    if not kind or not is_images(sent) or (by_input is not None and not is_images(by_input)):
+    kind = kind_of(x, weight, how, transposed, groups)
+    if not kind or not fills_vectors(sent) or (by_input is not None and not is_images(by_input)):
         return None
-    calls: Lowered = []
+    (calls, sent), (copied, x) = in_order(sent), in_order(x)
+    calls += copied if by_weight is not None else []
+    x, sent, by_input = _flat(weight, how, groups, x, sent, by_input)
     if by_weight is not None:
-        own = _kind(x, by_weight, how, transposed, groups)  # it may lie otherwise than the weight
+        own = kind_of(x, by_weight, how, transposed, groups)  # it may lie otherwise than the weight
         numbers, rooms = _laid_out(own, x, by_weight, sent, how, back=False)
         calls.append(Native(IMAGES, f"{own}_by_weight", numbers, x, sent, by_weight, by_bias, *rooms))
     elif by_bias is not None:
@@ -69,19 +68,30 @@ def _convolution_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> L
     return calls
 
 
-def _kind(x: Tensor, weight: Tensor, how: How, transposed: bool, groups: int) -> str:
+def kind_of(x: Tensor, weight: Tensor, how: How, transposed: bool, groups: int) -> str:
     """Which kernels there are for a convolution of images that lie well, the quickest; empty: none."""
     stride, padding, dilation = how
-    fits = x.dim() == 4 and x.dtype == torch.float32 and x.permute(0, 2, 3, 1).is_contiguous()
-    if not fits or transposed or weight.shape[2] * weight.shape[3] > MOST_TAPS:
+    if x.dim() != 4 or x.dtype != torch.float32 or transposed or weight.shape[2] * weight.shape[3] > MOST_TAPS:
         return ""
     if groups > 1:
-        return "depthwise" if groups == x.shape[1] == weight.shape[0] and is_images(x) else ""
-    simple = (*weight.shape[2:], *stride, *dilation) == (3, 3, 1, 1, 1, 1) and max(padding) <= 2 and is_images(x)
+        return "depthwise" if groups == x.shape[1] == weight.shape[0] and fills_vectors(x) else ""
+    simple = (*weight.shape[2:], *stride, *dilation) == (3, 3, 1, 1, 1, 1) and max(padding) <= 2 and fills_vectors(x)
     simple = simple and weight.stride(1) == 1
     sides = [x.shape[axis] + 2 * padding[axis - 2] - 2 for axis in (2, 3)]
     worth = min(weight.shape[:2]) >= LEAST_CHANNELS and min(*sides, *x.shape[2:]) >= LEAST_SIDE
     return WINOGRAD if simple and worth else "convolution"
+
+
+def _flat(weight: Tensor, how: How, groups: int, *images: Any) -> list[Any]:
+    """Images whose pixels a convolution takes one by one, as rows of many of them."""
+    (n, _, height, width), (stride, padding, _) = images[0].shape, how
+    if groups > 1 or (*weight.shape[2:], *stride, *padding) != (1, 1, 1, 1, 0, 0):
+        return [*images]
+    together = max(m for m in range(1, n + 1) if n % m == 0 and (m == 1 or m * height * width <= ROW))
+    return [
+        None if one is None else one.permute(0, 2, 3, 1).view(n // together, 1, -1, one.shape[1]).permute(0, 3, 1, 2)
+        for one in images
+    ]
 
 
 def _laid_out(
@@ -143,44 +153,12 @@ def _tiled(x: Tensor, weight: Tensor, y: Tensor, padding: Any, back: bool) -> tu
     return numbers, tuple(torch.zeros(size) for size in sizes)
 
 
-# ---------------------------------------------------------------- norms and ReLUs
-
-
-def _group_norm(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
-    x, gamma, beta, n, channels, pixels, groups, eps, *then = args
-    y, mean, rstd = outs
-    if not is_images(x) or y is None or not is_images(y):
-        return None
-    numbers = [n, pixels, channels, groups, bool(then)]
-    return [Native(IMAGES, "group_norm", numbers, torch.tensor(eps), x, gamma, beta, y, mean, rstd)]
-
-
-def _group_norm_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
-    sent, x, mean, rstd, gamma, n, channels, pixels, groups, _, *then = args
-    found, by_gamma, by_beta = outs
-    if found is None or not is_images(sent, x, found):
-        return None
-    masked = then[0] if then else None
-    tensors = sent, x, mean, rstd, gamma, masked, found, by_gamma, by_beta
-    return [Native(IMAGES, "group_norm_by_input", [n, pixels, channels, groups], *tensors)]
-
-
-def _relu_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
-    sent, out, threshold = args
-    found = outs[0]
-    if threshold or found is None or not is_images(out, found) or sent.dtype != torch.float32:
-        return None
-    if is_images(sent):
-        return None  # PyTorch is quick if everything lies alike
-    n, channels, height, width = out.shape
-    numbers = [n, height, width, channels, *(sent.stride(axis) for axis in (0, 2, 3, 1))]
-    return [Native(IMAGES, "relu_by_input", numbers, sent, out, found)]
-
-
 RULES: dict[Any, Callable[[tuple[Any, ...], list[Tensor | None]], Lowered | None]] = {
     aten.convolution.default: _convolution,
     aten.convolution_backward.default: _convolution_backward,
-    aten.threshold_backward.default: _relu_backward,
-    aten.native_group_norm.default: _group_norm,
-    aten.native_group_norm_backward.default: _group_norm_backward,
+    aten.threshold_backward.default: relu_backward,
+    aten.native_group_norm.default: group_norm,
+    aten.native_group_norm_backward.default: group_norm_backward,
+    aten.native_batch_norm.default: batch_norm,
+    aten.native_batch_norm_backward.default: batch_norm_backward,
 }

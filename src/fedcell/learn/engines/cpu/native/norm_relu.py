@@ -1,14 +1,21 @@
-"""Group norms that do the work of the ReLU behind them in one native kernel, forward and backward."""
+"""Group and batch norms that do the work of the ReLU or ReLU6 behind them in one native kernel, forth and back."""
+
+from math import inf
 
 import torch
 
 from ..fusion import changed, users
-from ..trace import Op, Ref, aten
+from ..trace import BATCH_NORM, BATCH_NORM_TRAINS, Op, Ref, aten
 from . import IMAGES, library
-from .lowering import is_images
+from .norms import is_images
 
-NORM, NORM_BACK = aten.native_group_norm.default, aten.native_group_norm_backward.default
-RELUS = {aten.relu.default, aten.relu_.default}
+NORMS = {aten.native_group_norm.default, BATCH_NORM}
+BATCH_NORM_BACK, BATCH_NORM_BACK_TRAINS = aten.native_batch_norm_backward.default, 7  # and the place of its argument
+NORMS_BACK = {aten.native_group_norm_backward.default, BATCH_NORM_BACK}
+N_ARGUMENTS = 10  # of a backward pass without a ReLU
+IN_PLACE = {aten.relu_.default, aten.hardtanh_.default}
+RELUS = {aten.relu.default, aten.hardtanh.default, *IN_PLACE}
+RELUS_BACK = {aten.threshold_backward.default, aten.hardtanh_backward.default}
 
 
 def with_relus(ops: list[Op]) -> list[Op]:
@@ -16,42 +23,70 @@ def with_relus(ops: list[Op]) -> list[Op]:
     if library(IMAGES) is None:
         return ops
     for place in range(len(ops) - 1, -1, -1):
-        if place < len(ops) and ops[place].func is NORM:
+        if place < len(ops) and ops[place].func in NORMS:
             ops = _forth(ops, place)
-        elif place < len(ops) and ops[place].func is NORM_BACK:
+        elif place < len(ops) and ops[place].func in NORMS_BACK:
             ops = _back(ops, place)
     return ops
+
+
+def _most(relu: Op) -> float | None:
+    """What a ReLU, or its backward pass, lets through at most; None if it begins elsewhere than at zero."""
+    if relu.func is aten.threshold_backward.default:
+        return None if relu.args[2] else inf
+    if relu.func in (aten.relu.default, aten.relu_.default):
+        return inf
+    bounds = relu.args[2 if relu.func in RELUS_BACK else 1 :]  # left out if they are -1 and 1
+    return float(bounds[1]) if len(bounds) == 2 and bounds[0] == 0 and bounds[1] > 0 else None
 
 
 def _forth(ops: list[Op], place: int) -> list[Op]:
     norm = ops[place]
     y = norm.outs[0]
-    if y is None or not _lie_well(norm.args[0], y):
+    if y is None or not _lie_well(norm.args[0], y) or (norm.func is BATCH_NORM and not norm.args[BATCH_NORM_TRAINS]):
         return ops
     found = users(ops, y.memory)
     if len(found) < 2:
         return ops
     follows = ops[found[1]]
-    alone = follows.func is aten.relu_.default or len(found) == 2
-    if follows.func not in RELUS or follows.reads[0] != y or not alone or follows.outs[0] is None:
+    if follows.func not in RELUS or follows.reads[0] != y or (out := follows.outs[0]) is None:
         return ops
-    outs = follows.outs[0], *norm.outs[1:]
-    fused = norm._replace(args=(*norm.args, True), outs=outs, writes=tuple(one for one in outs if one is not None))
-    return [*ops[:place], fused, *ops[place + 1 : found[1]], *ops[found[1] + 1 :]]
+    most = _most(follows)
+    if most is None or not (follows.func in IN_PLACE or all(_only_masks(ops[at], y) for at in found[2:])):
+        return ops
+    others = [one for one in norm.writes if one != y]
+    fused = norm._replace(args=(*norm.args, most), outs=(out, *norm.outs[1:]), writes=(out, *others))
+    later = [_masked_by(op, y, out) for op in ops[found[1] + 1 :]]
+    return [*ops[:place], fused, *ops[place + 1 : found[1]], *later]
+
+
+def _only_masks(op: Op, y: Ref) -> bool:
+    """Whether a kernel looks at what a ReLU was given for what it let through: then its output serves as well."""
+    if op.func in NORMS_BACK and len(op.args) > N_ARGUMENTS:
+        return op.args[-1] == y and op.reads.count(y) == 1
+    return op.func in RELUS_BACK and op.args[1] == y and op.reads.count(y) == 1
+
+
+def _masked_by(op: Op, y: Ref, out: Ref) -> Op:
+    if y == out or y not in op.reads:
+        return op
+    args, reads = (tuple(out if one is y or one == y else one for one in part) for part in (op.args, op.reads))
+    return op._replace(args=args, reads=reads)
 
 
 def _back(ops: list[Op], place: int) -> list[Op]:
     norm = ops[place]
+    if norm.func is BATCH_NORM_BACK and not norm.args[BATCH_NORM_BACK_TRAINS]:
+        return ops
     sent, found = norm.args[0], users(ops, norm.args[0].memory)
     if len(found) != 2 or found[1] != place or not norm.outs[0] or not _lie_well(sent, norm.args[1], norm.outs[0]):
         return ops
     mask = ops[found[0]]
-    if mask.func is not aten.threshold_backward.default or mask.args[2] != 0 or not _lie_well(*mask.args[:2]):
-        return ops
-    if changed(ops[found[0] + 1 : place], mask.reads):
+    most = _most(mask) if mask.func in RELUS_BACK and _lie_well(*mask.args[:2]) else None
+    if most is None or changed(ops[found[0] + 1 : place], mask.reads):
         return ops
     reads = (*mask.reads, *norm.reads[1:])
-    fused = norm._replace(args=(mask.args[0], *norm.args[1:], mask.args[1]), reads=reads)
+    fused = norm._replace(args=(mask.args[0], *norm.args[1:], most, mask.args[1]), reads=reads)
     return [*ops[: found[0]], *ops[found[0] + 1 : place], fused, *ops[place + 1 :]]
 
 

@@ -2,30 +2,38 @@
 
 from dataclasses import dataclass
 
-from ..fusion import is_whole, users
+import torch
+
+from ..fusion import users
 from ..trace import Op, Ref, Trace, aten
 from .sequences import ATTENTION_BACK
+from .vectors import lie_alike
 
-GELU, GELU_BACK = aten.gelu.default, aten.gelu_backward.default
+GELU = aten.gelu.default
+SLOPED = {GELU: aten.gelu_backward.default, aten.silu.default: aten.silu_backward.default}
 TOGETHER = {aten.stack.default, aten.cat.default, aten.clone.default}
 
 
 def with_slopes(ops: list[Op], trace: Trace) -> list[Op]:
-    """Have GELUs leave their slopes over what they saw, if nobody else looks at that: a product is all that is left."""
+    """Have GELUs and SiLUs leave their slopes over what they saw, if nobody else looks at that: a product is left."""
     for place, op in enumerate(ops):
-        if op.func is not GELU or op.kwargs.get("approximate", "none") != "none":
+        if op.func not in SLOPED or op.kwargs.get("approximate", "none") != "none":
             continue
         x, y = op.args[0], op.outs[0]
         later = [at for at in users(ops, x.memory) if at > place]
-        if len(later) != 1 or x.memory not in trace.bytes_of or y is None or not is_whole(x) or not is_whole(y):
+        if len(later) != 1 or x.memory not in trace.bytes_of or y is None or not _lie_alike(x, y):
             continue
         back = ops[later[0]]
-        if back.func is not GELU_BACK or back.args[1] != x or back.args[0] == x or x == y:
+        if back.func is not SLOPED[op.func] or back.args[1] != x or back.args[0] == x or x == y:
             continue
         slopes = back._replace(func=aten.mul.Tensor, kwargs={})
         ops = [*ops]
         ops[place], ops[later[0]] = op._replace(args=(x, True), kwargs={}, writes=(y, x)), slopes
     return ops
+
+
+def _lie_alike(*refs: Ref) -> bool:
+    return lie_alike(*(torch.empty_strided(one.size, one.stride, dtype=one.dtype) for one in refs))
 
 
 def placed(ops: list[Op], trace: Trace) -> list[Op]:

@@ -1,4 +1,4 @@
-// Rows of numbers: layer norms, GELU, sums over an axis, embeddings.
+// Rows of numbers: layer norms, GELU, SiLU, sums over an axis, embeddings.
 #pragma once
 #include "common.h"
 
@@ -42,17 +42,25 @@ static inline wide gelu_of(wide x, wide &slope) {
     return x * below;
 }
 
-// y = gelu(x); its slope takes the place of x if asked for.
-static void gelu_rows(long n, float *x, float *y, bool slopes) {
+// x s(x), and its slope s(x) (1 + x (1 - s(x))), with s(x) = 1 / (1 + e^-x).
+static inline wide silu_of(wide x, wide &slope) {
+    wide s = 1.0f / (1.0f + exponential(-x)), y = x * s;
+    slope = s + y * (1.0f - s);
+    return y;
+}
+
+// y = f(x), with an f that also finds its slope, which takes the place of x if asked for.
+template <class Function>
+static void bent_rows(long n, float *x, float *y, bool slopes, Function f) {
     wide slope;
     over(
         n,
         [&](long k) {
-            store<WIDEST>(y + k, gelu_of(load<WIDEST>(x + k), slope));
+            store<WIDEST>(y + k, f(load<WIDEST>(x + k), slope));
             if (slopes) store<WIDEST>(x + k, slope);
         },
         [&](long k, long some) {
-            store_some<WIDEST>(y + k, gelu_of(load_some<WIDEST>(x + k, some), slope), some);
+            store_some<WIDEST>(y + k, f(load_some<WIDEST>(x + k, some), slope), some);
             if (slopes) store_some<WIDEST>(x + k, slope, some);
         });
 }

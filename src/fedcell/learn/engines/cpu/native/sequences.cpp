@@ -1,5 +1,6 @@
-// Products of matrices, attention, norms and GELU of rows, called by sequences.py.
+// Products of matrices, attention, LSTM cells, norms and GELU of rows, called by sequences.py.
 #include "attention.h"
+#include "lstm.h"
 
 static long place(const long *steps, long sample, long head) { return sample * steps[0] + head * steps[1]; }
 
@@ -43,7 +44,11 @@ void layer_norm_by_input(Numbers n, Pointers p) {  // sent back, x, mean, rstd, 
 
 // numbers: how many, and whether the slopes take the place of x
 void gelu(Numbers n, Pointers p) {  // x, y
-    gelu_rows(n[0], p[0], p[1], n[1]);
+    bent_rows(n[0], p[0], p[1], n[1], gelu_of);
+}
+
+void silu(Numbers n, Pointers p) {  // the same
+    bent_rows(n[0], p[0], p[1], n[1], silu_of);
 }
 
 // numbers: how many
@@ -70,5 +75,22 @@ void embedding_moved(Numbers n, Pointers p) {  // vectors, words as 64-bit integ
     const long *words = (const long *)p[1];
     for (long i = 0; i < n[0]; i++)
         for (long k = 0; k < n[1]; k++) p[0][words[i] * n[1] + k] += *p[3] * p[2][i * n[1] + k];
+}
+
+// numbers: those of `Cells`
+void lstm(Numbers n, Pointers p) {  // x, both weights, both biases, h, c, outputs, last h, last c, gates, cells, room
+    const Cells &s = *(const Cells *)n;
+    lstm_forward(s, p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], p[10], p[11], p[12]);
+}
+
+// x, both weights, h, c, outputs, sent to outputs, to the last h and c or null, gates, cells; found by x or null, by both
+// weights and biases or null, by h, by c; room
+void lstm_back(Numbers n, Pointers p) {
+    const Cells &s = *(const Cells *)n;
+    float *gates = p[9], *room = p[18];
+    lstm_places_back(s, p[6], p[2], p[4], p[7], p[8], gates, p[10], p[16], p[17], room);
+    lstm_weights_back(s, p[0], p[3], p[5], gates, p[12], p[13], p[14], p[15], room);
+    if (p[11])
+        product({gates, s.gates(), 1}, {p[1], s.n_in, 1}, s.places * s.n, s.gates(), s.n_in, p[11], s.n_in, false, 0, 1, room);
 }
 }

@@ -1,7 +1,7 @@
 """Which noted kernels of transformers and other networks of rows have a quicker one in C++, and how that is called."""
 
 from collections.abc import Callable
-from functools import cache
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -10,11 +10,11 @@ from torch import Tensor
 
 from ..trace import aten
 from . import SEQUENCES, Native, library
+from .recurrent import lstm, lstm_back
+from .vectors import ROOM, WIDE_VECTORS, are_floats, are_whole, lie_alike, widest
 
-ROOM = 65536 + 512 * 16  # numbers in the room of a product, as products.h has it
 MOST_WEIGHTS = 1 << 16  # of the queries of a head for its keys, that are all there at a time
 WORTH = 100_000  # parameters of a network from which on these kernels are worth a compiler's time
-WIDE_VECTORS = 16  # numbers in the vectors of processors on which these products were quicker than PyTorch's
 ONE = torch.ones(())
 ATTENTION = aten._scaled_dot_product_flash_attention_for_cpu.default
 ATTENTION_BACK = aten._scaled_dot_product_flash_attention_for_cpu_backward.default
@@ -36,14 +36,6 @@ def lowered(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], outs: Outs
     return RULES[func](args, outs) if func in RULES and not unusual else None
 
 
-@cache
-def widest() -> int:
-    """Numbers in the longest vectors of the processor."""
-    found = library(SEQUENCES)
-    assert found is not None
-    return int(found.widest())
-
-
 def product(into: Tensor, left: Tensor, right: Tensor, rate: Tensor, keep: bool, bias: Tensor | None = None) -> Lowered:
     """`into = keep * into + bias + rate * left @ right`; None if the result lies in no order that kernels know.
 
@@ -55,7 +47,7 @@ def product(into: Tensor, left: Tensor, right: Tensor, rate: Tensor, keep: bool,
         keep: add to what is there.
         bias: one number for each column.
     """
-    if widest() < WIDE_VECTORS or not _are_floats(into, left, right) or 0 in (*into.shape, left.shape[1]):
+    if widest() < WIDE_VECTORS or not are_floats(into, left, right) or 0 in (*into.shape, left.shape[1]):
         return None
     if into.stride(1) != 1 and into.shape[1] > 1:
         turned = bias is None and (into.stride(0) == 1 or into.shape[0] == 1)
@@ -73,7 +65,7 @@ def _mm(args: tuple[Any, ...], outs: Outs) -> Lowered:
 
 def _addmm(args: tuple[Any, ...], outs: Outs) -> Lowered:
     bias, left, right = args
-    if outs[0] is None or bias.dim() != 1 or len(bias) != right.shape[1] or not _are_whole(bias):
+    if outs[0] is None or bias.dim() != 1 or len(bias) != right.shape[1] or not are_whole(bias):
         return None
     return product(outs[0], left, right, ONE, False, bias)
 
@@ -106,7 +98,7 @@ def _fit(q: Tensor, k: Tensor, v: Tensor, *others: Tensor | None) -> bool:
     every = [q, k, v, *(one for one in others if one is not None)]
     width = q.shape[3] if q.dim() == 4 else 0
     lie = all(one.dim() == 4 and one.shape[3] == width and one.stride(3) == 1 for one in every)
-    if not lie or not _are_floats(*every) or width % widest() or 0 in q.shape or 0 in k.shape:
+    if not lie or not are_floats(*every) or width % widest() or 0 in q.shape or 0 in k.shape:
         return False
     return q.shape[1] == k.shape[1] == v.shape[1] and q.shape[2] * _padded(k) <= MOST_WEIGHTS
 
@@ -130,7 +122,7 @@ def _scale(q: Tensor, given: float | None) -> Tensor:
 
 def _layer_norm(args: tuple[Any, ...], outs: Outs) -> Lowered:
     x, shape, gamma, beta, eps = args
-    if any(one is None for one in outs) or not _are_whole(x, *outs, gamma, beta) or not x.numel():
+    if any(one is None for one in outs) or not are_whole(x, *outs, gamma, beta) or not x.numel():
         return None
     width = prod(shape)
     return [Native(SEQUENCES, "layer_norm", [x.numel() // width, width], torch.tensor(eps), x, gamma, beta, *outs)]
@@ -139,24 +131,35 @@ def _layer_norm(args: tuple[Any, ...], outs: Outs) -> Lowered:
 def _layer_norm_back(args: tuple[Any, ...], outs: Outs) -> Lowered:
     sent, x, shape, mean, rstd, gamma, _, wanted = args
     found = [out if want else None for out, want in zip(outs, wanted, strict=True)]
-    if not _are_whole(sent, x, mean, rstd, gamma, *found) or not x.numel():
+    if not are_floats(sent) or not are_whole(x, mean, rstd, gamma, *found) or not x.numel():
         return None
+    calls = list[Any]()
+    if not sent.is_contiguous():
+        there, sent = sent, torch.empty(sent.shape)
+        calls.append(partial(sent.copy_, there))
     width = prod(shape)
     numbers = [x.numel() // width, width]
-    return [Native(SEQUENCES, "layer_norm_by_input", numbers, sent, x, mean, rstd, gamma, *found)]
+    return [*calls, Native(SEQUENCES, "layer_norm_by_input", numbers, sent, x, mean, rstd, gamma, *found)]
 
 
-def _gelu(args: tuple[Any, ...], outs: Outs) -> Lowered:
+def _bent(kernel: str) -> Callable[[tuple[Any, ...], Outs], Lowered]:
     """With a second argument the slopes take the place of what goes in."""
-    x, y = args[0], outs[0]
-    return [Native(SEQUENCES, "gelu", [x.numel(), len(args) > 1], x, y)] if _are_whole(x, y) else None
+
+    def rule(args: tuple[Any, ...], outs: Outs) -> Lowered:
+        x, y = args[0], outs[0]
+        return (
+            [Native(SEQUENCES, kernel, [x.numel(), len(args) > 1], x, y)] if y is not None and lie_alike(x, y) else None
+        )
+
+    return rule
 
 
 def _entrywise(kernel: str) -> Callable[[tuple[Any, ...], Outs], Lowered]:
     def rule(args: tuple[Any, ...], outs: Outs) -> Lowered:
         one, other = args
-        alike = isinstance(other, Tensor) and isinstance(one, Tensor) and one.shape == other.shape
-        if not alike or outs[0] is None or outs[0].shape != one.shape or not _are_whole(one, other, outs[0]):
+        if not isinstance(one, Tensor) or not isinstance(other, Tensor) or outs[0] is None:
+            return None
+        if not lie_alike(one, other, outs[0]):
             return None
         return [Native(SEQUENCES, kernel, [one.numel()], one, other, outs[0])]
 
@@ -165,7 +168,7 @@ def _entrywise(kernel: str) -> Callable[[tuple[Any, ...], Outs], Lowered]:
 
 def _sum(args: tuple[Any, ...], outs: Outs, mean: bool = False) -> Lowered:
     x, axes, *_ = args
-    if axes is None or len(axes) != 1 or outs[0] is None or not _are_whole(x, outs[0]) or not x.numel() or not x.dim():
+    if axes is None or len(axes) != 1 or outs[0] is None or not are_whole(x, outs[0]) or not x.numel() or not x.dim():
         return None
     axis = axes[0] % x.dim()
     numbers = [prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :])]
@@ -179,24 +182,16 @@ def _mean(args: tuple[Any, ...], outs: Outs) -> Lowered:
 
 def _embedding(args: tuple[Any, ...], outs: Outs) -> Lowered:
     vectors, words = args[:2]
-    if not _are_whole(vectors, outs[0]) or words.dtype != torch.int64 or not words.is_contiguous():
+    if not are_whole(vectors, outs[0]) or words.dtype != torch.int64 or not words.is_contiguous():
         return None
     return [Native(SEQUENCES, "embedding", [words.numel(), vectors.shape[1]], vectors, words, outs[0])]
 
 
 def moved_words(vectors: Tensor, words: Tensor, sent: Tensor, rate: Tensor) -> Lowered:
     """`vectors[word] += rate * sent`, for all words one after another."""
-    if not _are_whole(vectors, sent) or words.dtype != torch.int64 or not words.is_contiguous():
+    if not are_whole(vectors, sent) or words.dtype != torch.int64 or not words.is_contiguous():
         return None
     return [Native(SEQUENCES, "embedding_moved", [words.numel(), vectors.shape[1]], vectors, words, sent, rate)]
-
-
-def _are_floats(*tensors: Tensor | None) -> bool:
-    return all(one is None or (one.dtype == torch.float32 and one.device.type == "cpu") for one in tensors)
-
-
-def _are_whole(*tensors: Tensor | None) -> bool:
-    return _are_floats(*tensors) and all(one is None or one.is_contiguous() for one in tensors)
 
 
 SCALED: dict[Any, Callable[[tuple[Any, ...], Outs, float | None], Lowered]] = {
@@ -208,10 +203,13 @@ RULES: dict[Any, Callable[[tuple[Any, ...], Outs], Lowered]] = {
     aten.addmm.default: _addmm,
     aten.native_layer_norm.default: _layer_norm,
     aten.native_layer_norm_backward.default: _layer_norm_back,
-    aten.gelu.default: _gelu,
+    aten.gelu.default: _bent("gelu"),
+    aten.silu.default: _bent("silu"),
     aten.mul.Tensor: _entrywise("times"),
     aten.add.Tensor: _entrywise("plus"),
     aten.sum.dim_IntList: _sum,
     aten.mean.dim: _mean,
     aten.embedding.default: _embedding,
+    aten.mkldnn_rnn_layer.default: lstm,
+    aten.mkldnn_rnn_layer_backward.default: lstm_back,
 }

@@ -118,29 +118,33 @@ static inline void gather(vec a, vec b, vec c, vec d, vec *found) {  // G'
     found[0] = a + 0.5f * (b + c), found[1] = 0.5f * (b - c), found[2] = 0.5f * (b + c) + d;
 }
 
-// The kernel, whose input channels lie side by side, as [16, n_in, n_out]; or turned around, as [16, n_out, n_in].
+// The 16 entries of the kernel between L input channels, which lie side by side, and one output channel.
+template <int L>
+static void entries_of(const Shape &s, const float *g, bool back, typename Vec<L>::type *found) {
+    typedef typename Vec<L>::type vec;
+    vec half[3][4];
+    for (int v = 0; v < 3; v++) {
+        vec tap[3];
+        for (int h = 0; h < 3; h++) tap[h] = load<L>(g + (back ? 2 - h : h) * s.weight_h + (back ? 2 - v : v) * s.weight_w);
+        spread(tap[0], tap[1], tap[2], half[v]);
+    }
+    for (int k = 0; k < 4; k++) spread(half[0][k], half[1][k], half[2][k], found + 4 * k);
+}
+
+// The kernel as [16, n_in, n_out]; or turned around, as [16, n_out, n_in].
 template <int L>
 static void kernel_in(const Shape &s, const float *w, bool back, float *u) {
-    typedef typename Vec<L>::type vec;
-    for (long o = 0; o < s.n_out; o++)
+    typename Vec<L>::type entries[L][16];
+    for (long o = 0; o < s.n_out; o += L)
         for (long i = 0; i < s.n_in; i += L) {
-            const float *g = w + o * s.weight_out + i;
-            vec half[3][4], whole[4];
-            for (int v = 0; v < 3; v++) {
-                vec tap[3];
-                for (int h = 0; h < 3; h++)
-                    tap[h] = load<L>(g + (back ? 2 - h : h) * s.weight_h + (back ? 2 - v : v) * s.weight_w);
-                spread(tap[0], tap[1], tap[2], half[v]);
-            }
-            for (int k = 0; k < 4; k++) {
-                spread(half[0][k], half[1][k], half[2][k], whole);
-                for (int j = 0; j < 4; j++) {
-                    float *to = u + (4 * k + j) * s.n_in * s.n_out;
-                    if (back) store<L>(to + o * s.n_in + i, whole[j]);
+            for (int k = 0; k < L; k++) entries_of<L>(s, w + (o + k) * s.weight_out + i, back, entries[k]);
+            for (int e = 0; e < 16; e++)
+                for (int c = 0; c < L; c++) {
+                    float *to = u + e * s.n_in * s.n_out + (back ? (o + c) * s.n_in + i : (i + c) * s.n_out + o);
+                    if (back) store<L>(to, entries[c][e]);
                     else
-                        for (int c = 0; c < L; c++) to[(i + c) * s.n_out + o] = whole[j][c];
+                        for (int k = 0; k < L; k++) to[k] = entries[k][e][c];
                 }
-            }
         }
 }
 

@@ -1,28 +1,18 @@
 """Convolutions that do the work of the ReLU and the max-pool behind them, for many clients at once.
 
-Triton comes with PyTorch for GPUs. Without it networks stay as they are.
+Without Triton networks stay as they are.
 """
 
-from functools import cache, partial
-from importlib import import_module
-from importlib.util import find_spec
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.autograd import Function
 
+from .kernels import kernels
+
 MOST_KERNEL, MOST_CHANNELS = 7, 64  # of a convolution; larger ones were not measured
-
-
-def kernels(name: str, device: torch.device) -> Any:
-    """A module of Triton kernels; None without a GPU or without Triton."""
-    return _loaded(name) if device.type == "cuda" else None
-
-
-@cache
-def _loaded(name: str) -> Any:
-    return import_module(f".kernels.{name}", __package__) if find_spec("triton") else None
 
 
 def fuse(module: nn.Module, device: torch.device) -> None:

@@ -1,0 +1,41 @@
+"""Native convolutions as layers of a chain."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..kernels import Calls, Made, Slot, convolved
+from ..trace import aten
+from . import IMAGES, library
+from .lowering import WINOGRAD, kind_of, lowered
+from .norms import HALF
+
+
+def wins(layer: nn.Conv2d, x: Tensor) -> bool:
+    """Whether the kernels were measured to be quicker than PyTorch's, which are slow with few channels."""
+    if library(IMAGES) is None or layer.out_channels % HALF:
+        return False
+    how = layer.stride, layer.padding, layer.dilation
+    kind = kind_of(x, layer.weight.contiguous(memory_format=torch.channels_last), how, False, layer.groups)
+    return kind in (WINOGRAD, "depthwise") or (kind != "" and layer.in_channels < HALF)
+
+
+def convolution(calls: Calls, x: Tensor, layer: nn.Conv2d, weight: Slot, bias: Slot | None, first: bool) -> Made:
+    shift, size = (None, None) if bias is None else (bias.value, list(bias.value.shape))
+    y = torch.empty(convolved(layer, x.shape), memory_format=torch.channels_last)
+    how: tuple[Any, ...] = layer.stride, layer.padding, layer.dilation, False, [0, 0], layer.groups
+    there = lowered(aten.convolution.default, (x, weight.value, shift, *how), [y])
+    assert there is not None
+    calls += there
+
+    def back(towards: Tensor) -> Tensor:
+        found = torch.empty(x.shape, memory_format=torch.channels_last)
+        into = [None if first else found, weight.gradient, None if bias is None else bias.gradient]
+        wanted = [one is not None for one in into]
+        way = lowered(aten.convolution_backward.default, (towards, x, weight.value, size, *how, wanted), into)
+        assert way is not None
+        calls.extend(way)
+        return found
+
+    return y, back

@@ -1,0 +1,101 @@
+"""Norms of channels-last images in C++, and ReLUs whose gradients lie otherwise.
+
+With another argument, the most that it lets through, a ReLU follows the norm; a backward pass has its output, too.
+"""
+
+from functools import partial
+from math import inf, prod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import IMAGES, Native
+
+HALF = 8  # channels in the vectors that every kernel can work on
+MOST_CHANNELS = 4096
+Lowered = list[Any]  # calls, of PyTorch or native
+
+
+def as_images(one: Tensor) -> Tensor:
+    """Series as images of one row, rows as images of one pixel."""
+    while one.dim() < 4:
+        one = one.unsqueeze(2)
+    return one
+
+
+def fills_vectors(one: Tensor) -> bool:
+    """Whether the channels of images fill vectors."""
+    fits = one.dtype == torch.float32 and 2 <= one.dim() <= 4
+    return fits and one.shape[1] % HALF == 0 and 0 < one.shape[1] <= MOST_CHANNELS
+
+
+def is_images(*tensors: Tensor) -> bool:
+    """Whether tensors are channels-last images whose channels fill vectors."""
+    return all(fills_vectors(one) and as_images(one).permute(0, 2, 3, 1).is_contiguous() for one in tensors)
+
+
+def in_order(one: Tensor) -> tuple[Lowered, Tensor]:
+    """Images that lie channels-last, and the calls that copy them there if they lie otherwise."""
+    if as_images(one).permute(0, 2, 3, 1).is_contiguous():
+        return [], one
+    room = torch.empty(as_images(one).shape, memory_format=torch.channels_last)
+    return [partial(room.copy_, as_images(one))], room.view(one.shape)
+
+
+def group_norm(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
+    x, gamma, beta, n, channels, pixels, groups, eps, *then = args
+    y, mean, rstd = outs
+    if not is_images(x) or y is None or not is_images(y):
+        return None
+    numbers = [n, pixels, channels, groups, bool(then)]
+    return [Native(IMAGES, "group_norm", numbers, torch.tensor([*(then or [inf]), eps]), x, gamma, beta, y, mean, rstd)]
+
+
+def group_norm_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
+    sent, x, mean, rstd, gamma, n, channels, pixels, groups, _, *then = args
+    found, by_gamma, by_beta = outs
+    if found is None or not is_images(sent, x, found):
+        return None
+    most, masked = then or (inf, None)
+    tensors = torch.tensor(most), sent, x, mean, rstd, gamma, masked, found, by_gamma, by_beta
+    return [Native(IMAGES, "group_norm_by_input", [n, pixels, channels, groups], *tensors)]
+
+
+def batch_norm(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
+    x, gamma, beta, level, spread, training, momentum, eps, *then = args
+    y, mean, rstd = outs
+    if not training or y is None or not is_images(x, y):
+        return None
+    numbers = [*_images_pixels_channels(x), bool(then)]
+    tensors = torch.tensor([*(then or [inf]), eps, momentum]), x, gamma, beta, level, spread, y, mean, rstd
+    return [Native(IMAGES, "batch_norm", numbers, *tensors)]
+
+
+def batch_norm_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
+    sent, x, gamma, _, _, mean, rstd, training, _, _, *then = args
+    found, by_gamma, by_beta = outs
+    given = [one for one in (x, found) if one is not None]
+    if not training or not is_images(*given) or not fills_vectors(sent):
+        return None
+    calls, sent = in_order(sent)
+    most, masked = then or (inf, None)
+    tensors = torch.tensor(most), sent, x, mean, rstd, gamma, masked, found, by_gamma, by_beta
+    return [*calls, Native(IMAGES, "batch_norm_by_input", _images_pixels_channels(x), *tensors)]
+
+
+def _images_pixels_channels(x: Tensor) -> list[int]:
+    """Rows, which have one pixel each, count as one image."""
+    return [1, *x.shape] if x.dim() == 2 else [len(x), prod(x.shape[2:]), x.shape[1]]
+
+
+def relu_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
+    sent, out, threshold = args
+    found = outs[0]
+    if threshold or found is None or not is_images(out, found) or sent.dtype != torch.float32:
+        return None
+    if is_images(sent):
+        return None  # PyTorch is quick if everything lies alike
+    n, channels, height, width = as_images(out).shape
+    numbers = [n, height, width, channels, *(as_images(sent).stride(axis) for axis in (0, 2, 3, 1))]
+    return [Native(IMAGES, "relu_by_input", numbers, sent, out, found)]

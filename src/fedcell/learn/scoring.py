@@ -1,0 +1,100 @@
+"""What a model says of samples, batch by batch: the network of a learner in evaluation.
+
+On a CPU every core judges batches of its own, small enough for its caches, with single-threaded kernels: large batches
+with all cores in each kernel take two to three times as long, and far longer beside other work.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..machine import cores, for_each, precision
+from ..types import Ints
+from .architecture import Architecture
+from .evaluation import leaves_no_trace, mixed_batches, samples_at_once
+from .memory import gpu_is_full
+from .samples import Samples
+from .settings import TrainConfig
+
+AT_A_TIME = 8  # batches per core whose scores are kept at once
+
+
+class Scoring:
+    """A private copy of a network, with what was found out about it."""
+
+    def __init__(
+        self,
+        architecture: Architecture,
+        device: torch.device,
+        settings: TrainConfig,
+        seed: int,
+        make_room: Callable[[], None],
+    ) -> None:
+        self.architecture, self.device, self.settings, self.seed = architecture, device, settings, seed
+        self.module = architecture.replica(device).eval()
+        self._make_room = make_room  # on a GPU that has none left
+        self._at_once = 0  # samples that are put to the network together; 0: not looked at yet
+        self._shared: bool | None = None  # whether threads share the network; None: not looked at yet
+
+    def __call__(self, params: Tensor, own: Tensor | None, samples: Samples) -> Iterator[tuple[Ints, Tensor]]:
+        """The numbers of the samples of every batch, and their scores `[n, ..., n_outputs]`.
+
+        Args:
+            params: the model, as `Architecture.load` takes it.
+            own: the own row of a device, likewise.
+            samples: what it is put to.
+        """
+        self.architecture.load(self.module, params, own)
+        batches, at_a_time = self._together(samples), self._at_a_time(samples)
+        for first in range(0, len(batches), at_a_time):
+            some = batches[first : first + at_a_time]
+            yield from zip(some, self._of_each(samples, some), strict=True)
+
+    def _together(self, samples: Samples) -> list[Ints]:
+        if self.architecture.mixes_samples:  # scores of a sample depend on its batch
+            return mixed_batches(len(samples), self.seed)
+        size = self._at_once = self._at_once or samples_at_once(self.module, samples.take(np.arange(1))[0])
+        return [np.arange(first, min(first + size, len(samples))) for first in range(0, len(samples), size)]
+
+    def _at_a_time(self, samples: Samples) -> int:
+        if self._shared is None:
+            self._shared = self.device.type == "cpu" and leaves_no_trace(self.module, samples.take(np.arange(1))[0])
+        return AT_A_TIME * (self.settings.workers or cores()) if self._shared else 1
+
+    def _of_each(self, samples: Samples, batches: Sequence[Ints]) -> list[Tensor]:
+        if not self._shared:
+            return [self._fitting(samples, index) for index in batches]
+        found = [samples.y] * len(batches)
+
+        @torch.no_grad()
+        def judge(number: int) -> None:
+            found[number] = self._scores(samples, batches[number])
+
+        for_each(judge, range(len(batches)), self.settings.workers)
+        return found
+
+    def _fitting(self, samples: Samples, index: Ints) -> Tensor:
+        """`_scores`, of half as many samples at a time if a GPU has no room for more."""
+        try:
+            with precision(self.settings.tf32):
+                return self._scores(samples, index)
+        except RuntimeError as error:
+            if self.architecture.mixes_samples or len(index) == 1 or not gpu_is_full(error):
+                raise
+            self._make_room()
+            torch.cuda.empty_cache()
+            self._at_once = -(-len(index) // 2)
+            return torch.cat([self._fitting(samples, part) for part in np.array_split(index, 2)])
+
+    def _scores(self, samples: Samples, index: Ints) -> Tensor:
+        """What the model says of samples; inputs that are known to repeat are put to it once."""
+        if samples.inputs is None or self.architecture.mixes_samples:
+            return self._said(samples, index)
+        _, first, place = np.unique(samples.inputs[index], return_index=True, return_inverse=True)
+        return self._said(samples, index[first])[torch.from_numpy(place).to(self.device)]
+
+    def _said(self, samples: Samples, index: Ints) -> Tensor:
+        scores: Tensor = self.module(samples.take(index)[0])
+        return scores
