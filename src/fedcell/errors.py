@@ -41,7 +41,7 @@ def did_you_mean(word: str, known: list[str]) -> str:
 
     >>> did_you_mean("fedavgg", ["fedavg", "fedprox"])
     ": did you mean 'fedavg'?"
-    >>> did_you_mean("gpu", ["cpu", "cuda"]), did_you_mean("mpl", ["mlp"])  # with one other letter of three: another word
+    >>> did_you_mean("gpu", ["cpu", "cuda"]), did_you_mean("mpl", ["mlp"])  # another letter of three, another word
     ('', ": did you mean 'mlp'?")
     """
     from difflib import get_close_matches
