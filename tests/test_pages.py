@@ -81,7 +81,7 @@ def test_the_front_page_names_what_got_worse():
     earlier = {"cafe": {"fig1/x": "reproduced", "fig1/y": "partly", "fig1/z": "reproduced", "fig1/gone": "reproduced"}}
     rows = [row("x", "partly"), row("y", "reproduced"), row("z", "not run")]
     page = pages.front_page([PAPER], rows, earlier)
-    assert "- cafe/fig1, claim x: reproduced before, **partly** now (it is so)" in page
+    assert "- cafe/fig1, claim x: reproduced before, **partly** now. It is so." in page
     assert "claim y" not in page
     assert "- 1 claims that had a verdict have none yet" in page
     assert "| cafe | 4 | 3 | 1 | 0 | 0 | 3 | 1 |" in page

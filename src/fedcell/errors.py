@@ -41,13 +41,15 @@ def did_you_mean(word: str, known: list[str]) -> str:
 
     >>> did_you_mean("fedavgg", ["fedavg", "fedprox"])
     ": did you mean 'fedavg'?"
-    >>> did_you_mean("gpu", ["cpu", "cuda"])  # one letter of three is not a typo but another word
-    ''
+    >>> did_you_mean("gpu", ["cpu", "cuda"]), did_you_mean("mpl", ["mlp"])  # another letter of three, another word
+    ('', ": did you mean 'mlp'?")
     """
     from difflib import get_close_matches
 
-    near = get_close_matches(word, known, n=1, cutoff=0.7 if len(word) <= 3 else 0.65)
-    return f": did you mean {near[0]!r}?" if near else ""
+    near = get_close_matches(word, known, n=1, cutoff=0.65)
+    if not near or (len(word) == len(near[0]) <= 3 and sorted(word) != sorted(near[0])):
+        return ""
+    return f": did you mean {near[0]!r}?"
 
 
 def choose_one(word: str, known: list[str]) -> str:

@@ -62,7 +62,7 @@ def test_masks_are_kept_and_what_a_loop_does_not_have_is_refused(tmp_path):
     assert set(found.columns["outcome"][0]) <= {"X", "D"}
     assert "X" in found.columns["outcome"][0]
     log = (tmp_path / "scaffold" / flower.NOTICES).read_text()
-    assert "wants a constant gradient, which a loop of one's own does not have" in log
+    assert "wants a constant gradient, which your own loop does not have" in log
 
 
 # ---------------------------------------------------------------- a method file, and a server without training samples

@@ -190,12 +190,10 @@ def own_loop(task: Task, learner: Learner, train: Train) -> Done:
     lacking = {"report": "a report of its model", "shift": "a constant gradient", "objective": "a loss of its own"}
     for name, what in lacking.items():
         if getattr(task, name) is not None:
-            raise BadInput(
-                f"the server's method wants {what}, which a loop of one's own does not have: leave out train="
-            )
+            raise BadInput(f"the server's method wants {what}, which your own loop does not have: leave out train=")
     architecture, held = learner.architectures[0], learner.train_samples
     if learner.n_own and task.tail is None:
-        raise BadInput("a loop of one's own does not keep norm layers: set model.buffers=average, or leave out train=")
+        raise BadInput("your own loop does not keep norm layers: set model.buffers=average, or leave out train=")
     network = architecture.replica(learner.device)
     own = None if task.tail is None else _there(learner, task.tail)
     architecture.load(network, _there(learner, task.start), own)

@@ -121,8 +121,16 @@ def _fails(rows: Sequence[LedgerRow]) -> str:
 
 def _explained(row: LedgerRow) -> str:
     """The sentence that says why a claim fails, and behind it what was asked; without one what was asked alone."""
-    asked = f"{row.reason[:1].upper()}{row.reason[1:]}."
-    return f"{row.why} *Asked: {row.reason}.*" if row.why else asked
+    return f"{row.why} *Asked: {row.reason}.*" if row.why else sentence(row.reason)
+
+
+def sentence(text: str) -> str:
+    """A capital at the start, a stop at the end.
+
+    >>> sentence("ahead of all; 2 of 8 hold")
+    'Ahead of all; 2 of 8 hold.'
+    """
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('...') else '.'}"
 
 
 def _beyond(rows: Sequence[LedgerRow]) -> str:
@@ -206,7 +214,8 @@ def _worse(rows: Sequence[LedgerRow], earlier: Earlier) -> str:
         if row.verdict == "not run":
             idle += 1
         elif RANK[row.verdict] < RANK[before]:
-            lines.append(f"- {row.name}, {row.claim}: {before} before, **{row.verdict}** now ({cut(row.reason)})")
+            why = row.why or sentence(cut(row.reason))
+            lines.append(f"- {row.name}, {row.claim}: {before} before, **{row.verdict}** now. {why}")
     if idle:
         lines.append(f"- {idle} claims that had a verdict have none yet: their runs are to be made again.")
     return "\n".join(["### Verdicts that got worse\n", *lines, ""]) if lines else ""

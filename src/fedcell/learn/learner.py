@@ -247,7 +247,7 @@ class Learner(Carrier):
         if name == "batched" and (batched.chain(job.architecture) is None or own):
             raise BadInput("train.engine = 'batched' needs a chain of dense layers and cross-entropy: use 'auto'")
         if name == "vmap" and job.tail is not None and not job.architecture.batchable:
-            raise BadInput("train.engine = 'vmap' has no norms of one's own that keep statistics: use 'auto'")
+            raise BadInput("train.engine = 'vmap' cannot train your own norms that keep statistics: use 'auto'")
         if self.settings.shards and len(job.work.steps) > 1:
             sharded.train(job, name, self.settings.shards)
         else:

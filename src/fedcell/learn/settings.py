@@ -47,7 +47,7 @@ class ModelConfig:
     )
     buffers: str = option(
         "average",
-        "running statistics of a model of one's own, such as those of batch norms: averaged with the parameters; kept "
+        "running statistics of a model of your own, such as those of batch norms: averaged with the parameters; kept "
         "on the device, norm layers and all, and judged there (FedBN); or never moved",
         choices=("average", "local", "frozen"),
     )
