@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ....machine import one_thread
+from ...work import Work
 from ..common import Batches, Job
 from ..gpu.objectives import signature
 from .autograd import AutogradClient
@@ -73,7 +74,7 @@ def find(job: Job, layout: RowLayout, batches: Batches) -> Traced | str:
         return why
     known: OrderedDict[Any, Traced | str] = job.replays.traces
     work = job.work
-    same = work.plain, signature(work.objective), job.tail is None, _alone(job)
+    same = _plain(work), signature(work.objective), job.tail is None, _alone(job)
     key = job.architecture, int(batches.size[0]), *same
     if key not in known:
         known[key] = _traced(job, layout, batches)
@@ -130,8 +131,13 @@ def _traced(job: Job, layout: RowLayout, batches: Batches) -> Traced | str:
     return traced
 
 
+def _plain(work: Work) -> bool:
+    """Whether a step is just `w -= lr * gradient`, of whatever is minimised."""
+    return work._replace(objective=None).plain
+
+
 def _chosen(job: Job) -> list[int]:
-    if not job.work.plain:
+    if not _plain(job.work):
         return []
     shapes = job.architecture.shapes
     return [place for place, shape in enumerate(shapes) if len(shape) == 2 and shape[0] * shape[1] >= WIDE]
