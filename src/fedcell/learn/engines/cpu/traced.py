@@ -4,9 +4,10 @@ from collections import OrderedDict
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ....machine import one_thread
+from ...architecture import trainable
 from ...work import Work
 from ..common import Batches, Job
 from ..gpu.objectives import signature
@@ -137,10 +138,13 @@ def _plain(work: Work) -> bool:
 
 
 def _chosen(job: Job) -> list[int]:
+    """Places of wide weights. Embeddings move word by word, which rounds more: with cross-entropy of classes alone."""
     if not _plain(job.work):
         return []
-    shapes = job.architecture.shapes
-    return [place for place, shape in enumerate(shapes) if len(shape) == 2 and shape[0] * shape[1] >= WIDE]
+    module = job.architecture.module
+    words = {id(part.weight) for part in module.modules() if isinstance(part, nn.Embedding) and not job.work.plain}
+    given = enumerate(trainable(module))
+    return [place for place, one in given if one.dim() == 2 and one.numel() >= WIDE and id(one) not in words]
 
 
 def _put(job: Job, client: AutogradClient, point: Tensor) -> dict[str, Tensor]:
