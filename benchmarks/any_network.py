@@ -1,13 +1,14 @@
 """fedcell beside a plain PyTorch loop on networks that it was not made for (`zoo.py`), in one alternated run each.
 
-Ten clients do ten steps a round, in fedcell as a user would run it and in a plain loop (one module, autograd,
+Clients (ten) do steps (ten) in a round, in fedcell as a user would run it and in a plain loop (one module, autograd,
 `torch.optim.SGD`) at its best setting: one thread or two, images channels-last or not. Both train the same clients on
 the same mini-batches from the same model.
 
-    python benchmarks/any_network.py [NETWORK ...] [--rounds 5] [--steps 10] [--markdown]
+    python benchmarks/any_network.py [NETWORK ...] [--rounds 5] [--clients 10] [--steps 10] [--one-core] [--markdown]
 
 `times` is the median time of the plain loop over that of fedcell. `apart` is the distance of the models after a round
 over the way they went, `rounding` the same for two settings of the plain loop, which differ in the order of sums alone.
+With `--one-core` both have one core, and processor time counts: what a busy machine can measure.
 """
 
 import argparse
@@ -35,9 +36,18 @@ from fedcell.scenarios import Config, build_problem
 from fedcell.simulate import simulate
 from fedcell.types import Problem
 
-SEED, CLIENTS, SAMPLES, CLASSES, LR = 1, 10, 64, 10, 0.02
+SEED, SAMPLES, CLASSES, LR = 1, 640, 10, 0.02
 TRIED = 2  # clients of the plain loop with each setting
 METHOD = "fedavg:weights=equal"
+CLOCKS = {False: time.perf_counter, True: time.process_time}
+
+
+class Amount(NamedTuple):
+    """Of work in a round, and whether each side has one core and counts processor time."""
+
+    clients: int
+    steps: int
+    one_core: bool
 
 
 class Setting(NamedTuple):
@@ -50,10 +60,10 @@ class Setting(NamedTuple):
         return f"{self.threads} thread{'s' * (self.threads > 1)}{', channels-last' * self.channels_last}"
 
 
-def problem_of(net: Net, steps: int) -> Problem:
+def problem_of(net: Net, amount: Amount) -> Problem:
     """What fedcell is given: made-up samples of classes that differ, and a network."""
     rng = np.random.default_rng(SEED)
-    y = np.arange(CLIENTS * SAMPLES) % CLASSES
+    y = np.arange(SAMPLES) % CLASSES
     if net.shape == TEXT:
         x = rng.integers(0, WORDS, (len(y), *net.shape))
         x = np.where(rng.random(x.shape) < 0.3, x // CLASSES * CLASSES + y[:, None], x).astype(np.float32)
@@ -65,13 +75,14 @@ def problem_of(net: Net, steps: int) -> Problem:
         "seed": SEED,
         "eval_every": 1_000_000,
         "rounds": 1_000_000,
-        "world.n_devices": CLIENTS,
+        "world.n_devices": amount.clients,
         "world.access": "own_band",
         "world.pathloss": "power_law",
         "world.cycles_per_sample": "1e3",
         "data.partition": "iid",
         "train.lr": LR,
-        "train.steps": steps,
+        "train.steps": amount.steps,
+        "train.workers": int(amount.one_core),
         "train.batch_size": net.batch_size,
         "train.device": "cpu",
     }
@@ -84,8 +95,8 @@ def problem_of(net: Net, steps: int) -> Problem:
 class Plain:
     """The plain loop."""
 
-    def __init__(self, net: Net, steps: int) -> None:
-        self.problem = problem_of(net, steps)
+    def __init__(self, net: Net, amount: Amount) -> None:
+        self.problem = problem_of(net, amount)
         self.module = self.problem.learner.architectures[0].replica(torch.device("cpu"))
         self.parameters, self.state = list(self.module.parameters()), world.start(self.problem.world, SEED)
         self.begin, self.start = self.model(), copy.deepcopy(self.module.state_dict())
@@ -126,31 +137,33 @@ class Plain:
         return self.begin + total / len(batches)
 
 
-def fedcell_side(name: str, steps: int, link: Connection) -> None:
+def fedcell_side(name: str, amount: Amount, link: Connection) -> None:
     """A process that plays a round whenever it is asked to: seconds, model, and what trained it."""
-    problem = problem_of(NETS[name], steps)
+    if amount.one_core:
+        torch.set_num_threads(1)
+    problem, now = problem_of(NETS[name], amount), CLOCKS[amount.one_core]
     rounds = simulate(problem, methods.parse(METHOD).build())
     while link.recv():
-        begin = time.perf_counter()
+        begin = now()
         _, after = next(rounds)
-        link.send((time.perf_counter() - begin, after.params.numpy(), "; ".join(problem.learner.trained_by)))
+        link.send((now() - begin, after.params.numpy(), "; ".join(problem.learner.trained_by)))
 
 
-def plain_side(name: str, steps: int, link: Connection) -> None:
+def plain_side(name: str, amount: Amount, link: Connection) -> None:
     """A process that trains some clients with the setting that it is sent, until that is None: seconds and model."""
-    plain = Plain(NETS[name], steps)
+    plain, now = Plain(NETS[name], amount), CLOCKS[amount.one_core]
     batches = plain.draws(0)
     link.send((plain.begin.numpy(), plain.x.dim() == 4))
     while (asked := link.recv()) is not None:
         setting, n_clients = asked
-        begin = time.perf_counter()
+        begin = now()
         model = plain.round(batches[:n_clients], setting)
-        link.send((time.perf_counter() - begin, model.numpy()))
+        link.send((now() - begin, model.numpy()))
 
 
-def start(side: Any, name: str, steps: int) -> Connection:
+def start(side: Any, *about: Any) -> Connection:
     near, far = get_context("spawn").Pipe()
-    get_context("spawn").Process(target=side, args=(name, steps, far), daemon=True).start()
+    get_context("spawn").Process(target=side, args=(*about, far), daemon=True).start()
     return near
 
 
@@ -179,19 +192,19 @@ class Found(NamedTuple):
         return self.name, f"{self.n_params:,}", *seconds, str(self.setting), times, *distances
 
 
-def compare(name: str, rounds: int, steps: int) -> Found:
+def compare(name: str, rounds: int, amount: Amount) -> Found:
     """Find the best setting of the plain loop on some clients, then alternate."""
-    ours, plain = start(fedcell_side, name, steps), start(plain_side, name, steps)
+    ours, plain = (start(side, name, amount) for side in (fedcell_side, plain_side))
     begin, images = plain.recv()
     model = ask(ours, True)[1][: len(begin)]
-    threads = sorted({1, len(os.sched_getaffinity(0))})
+    threads = sorted({1, 1 if amount.one_core else len(os.sched_getaffinity(0))})
     settings = [Setting(n, last) for last in sorted({False, images}) for n in threads]
     tried = {one: min(ask(plain, (one, TRIED))[0] for _ in range(2)) for one in settings}
     best = min(settings, key=lambda one: tried[one])
-    theirs, others = (ask(plain, (one, CLIENTS))[1] for one in (best, max(settings, key=lambda one: tried[one])))
+    theirs, others = (ask(plain, (one, amount.clients))[1] for one in (best, max(settings, key=lambda one: tried[one])))
     way = np.linalg.norm(theirs - begin)
     apart, rounding = (float(np.linalg.norm(one - theirs) / way) for one in (model, others))
-    times = [(ask(ours, True)[0], ask(plain, (best, CLIENTS))[0]) for _ in range(rounds)]
+    times = [(ask(ours, True)[0], ask(plain, (best, amount.clients))[0]) for _ in range(rounds)]
     _, _, told = ask(ours, True)
     ours.send(False)
     plain.send(None)
@@ -213,13 +226,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("network", nargs="*", help=f"of {', '.join(NETS)}; all by default")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--clients", type=int, default=10)
     parser.add_argument("--steps", type=int, default=10, help="of every client in a round")
+    parser.add_argument("--one-core", action="store_true", help="one core for each, in processor time")
     parser.add_argument("--markdown", action="store_true")
     asked = parser.parse_args()
-    print(f"PyTorch {torch.__version__}, load {os.getloadavg()[0]:.1f}, {asked.steps} steps, median of {asked.rounds}")
+    amount = Amount(asked.clients, asked.steps, asked.one_core)
+    print(f"PyTorch {torch.__version__}, load {os.getloadavg()[0]:.1f}, {amount}, median of {asked.rounds}")
     print(row(HEADER, asked.markdown) + ("\n|" + "---|" * len(HEADER)) * asked.markdown, flush=True)
     for name in asked.network or NETS:
-        found = compare(name, asked.rounds, asked.steps)
+        found = compare(name, asked.rounds, amount)
         print(row(found.cells, asked.markdown) + f"  {found.told}" * (not asked.markdown), flush=True)
 
 

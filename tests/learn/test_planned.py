@@ -31,6 +31,9 @@ def ending(n_features):
 NETS = {
     "windows": lambda: [nn.Conv2d(3, 5, 3), nn.MaxPool2d(2), nn.ReLU(), nn.Conv2d(5, 7, 2), nn.ReLU(), *ending(7 * 6)],
     "padded": lambda: [nn.Conv2d(3, 5, 3, padding=(2, 1)), nn.ReLU(), nn.Conv2d(5, 4, 3, padding=1), *ending(4 * 121)],
+    "steps of two": lambda: [nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 16, 3, 2), nn.ReLU(), *ending(16 * 12)],
+    "many channels": lambda: [nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Conv2d(16, 16, 3, padding=1), *ending(16 * 63)],
+    "by channel": lambda: [nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Conv2d(16, 16, 3, 2, groups=16), *ending(16 * 12)],
     "uneven kernels": lambda: [nn.Conv2d(3, 5, (1, 4)), nn.ReLU(), nn.Conv2d(5, 4, (3, 1)), *ending(4 * 56)],
     "pixels": lambda: [nn.Conv2d(3, 5, 1), nn.ReLU(), nn.Conv2d(5, 7, 1, padding=1), *ending(7 * 143)],
     "one channel": lambda: [nn.Conv2d(3, 1, 3), nn.ReLU(), nn.Conv2d(1, 5, 3), *ending(5 * 35)],

@@ -1,6 +1,7 @@
 """Networks that train as a list of kernels against the plain autograd loop, and what falls back to autograd."""
 
 import random
+from functools import partial
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from fedcell.learn.optimiser import Adam, Optimiser
 from fedcell.learn.samples import Samples
 from fedcell.learn.setup import initialise
 from fedcell.learn.tasks import LEARNED
-from fedcell.learn.work import Work
+from fedcell.learn.work import Work, cross_entropy
 from fedcell.types import Store
 
 CPU = torch.device("cpu")
@@ -105,6 +106,11 @@ def test_every_rule_of_a_step(name, rule, monkeypatch):
     bench.check(**RULES[rule])
 
 
+def halved(factor, module, x, y, weight):
+    """An objective of somebody's own."""
+    return factor * cross_entropy(module, x, y, weight)
+
+
 def test_weights_move_in_the_backward_pass(monkeypatch):
     monkeypatch.setattr(traced, "WIDE", 50)
     bench = Bench(lambda: nn.Sequential(nn.Linear(12, 9), nn.GELU(), nn.Linear(9, 9), nn.Linear(9, N_CLASSES)), ROW)
@@ -112,6 +118,10 @@ def test_weights_move_in_the_backward_pass(monkeypatch):
     assert found.waiting[0].moved == {0, 2}
     assert not bench.found(momentum=0.5).waiting[0].moved
     bench.check()
+    other = {"objective": partial(halved, 0.5)}
+    assert bench.found(**other).waiting[0].moved == {0, 2}
+    assert not bench.found(**other, momentum=0.5).waiting[0].moved
+    bench.check(**other)
 
 
 def test_gradients_of_parts_are_added_where_they_belong():

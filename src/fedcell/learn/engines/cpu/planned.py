@@ -161,7 +161,7 @@ class _Plan:
                 own = next(slots), None if part.bias is None else next(slots), first
                 first = False
             if isinstance(part, nn.Conv2d):
-                way = native_chain.convolution if native_chain.wins(part, x) else convolution
+                way = native_chain.convolution if native_chain.wins(part, x, own[2]) else convolution
                 x, back = (windows if wins(part, x.shape, own[2]) else way)(calls, x, part, *own)
             elif isinstance(part, nn.Linear):
                 x, back = (small_batch.dense if self._small else dense)(calls, x, *own)

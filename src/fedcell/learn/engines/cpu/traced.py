@@ -4,9 +4,11 @@ from collections import OrderedDict
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ....machine import one_thread
+from ...architecture import trainable
+from ...work import Work
 from ..common import Batches, Job
 from ..gpu.objectives import signature
 from .autograd import AutogradClient
@@ -73,7 +75,7 @@ def find(job: Job, layout: RowLayout, batches: Batches) -> Traced | str:
         return why
     known: OrderedDict[Any, Traced | str] = job.replays.traces
     work = job.work
-    same = work.plain, signature(work.objective), job.tail is None, _alone(job)
+    same = _plain(work), signature(work.objective), job.tail is None, _alone(job)
     key = job.architecture, int(batches.size[0]), *same
     if key not in known:
         known[key] = _traced(job, layout, batches)
@@ -130,11 +132,19 @@ def _traced(job: Job, layout: RowLayout, batches: Batches) -> Traced | str:
     return traced
 
 
+def _plain(work: Work) -> bool:
+    """Whether a step is just `w -= lr * gradient`, of whatever is minimised."""
+    return work._replace(objective=None).plain
+
+
 def _chosen(job: Job) -> list[int]:
-    if not job.work.plain:
+    """Places of wide weights. Embeddings move word by word, which rounds more: with cross-entropy of classes alone."""
+    if not _plain(job.work):
         return []
-    shapes = job.architecture.shapes
-    return [place for place, shape in enumerate(shapes) if len(shape) == 2 and shape[0] * shape[1] >= WIDE]
+    module = job.architecture.module
+    words = {id(part.weight) for part in module.modules() if isinstance(part, nn.Embedding) and not job.work.plain}
+    given = enumerate(trainable(module))
+    return [place for place, one in given if one.dim() == 2 and one.numel() >= WIDE and id(one) not in words]
 
 
 def _put(job: Job, client: AutogradClient, point: Tensor) -> dict[str, Tensor]:

@@ -52,22 +52,22 @@ static void batch_norm_backward(long n, long pixels, long channels, const float 
                                 float *by_gamma, float *by_beta) {
     typedef typename Vec<L>::type vec;
     float products[MOST_CHANNELS] = {}, sums[MOST_CHANNELS] = {}, scale[MOST_CHANNELS];
+    float product[MOST_CHANNELS], sum[MOST_CHANNELS];
     auto passed = [&](long at) {
         vec back = load<L>(sent + at);
         return out ? let_through<L>(back, load<L>(out + at), most) : back;
     };
-    for (long i = 0; i < n; i++)  // first by themselves, which rounds less
-        for (long c = 0; c < channels; c += L) {
-            const long first = i * pixels * channels + c;
-            vec middle = load<L>(mean + c), total = {};
-            vec product = over_pixels<L>(pixels, [&](long p) {
-                vec back = passed(first + p * channels);
-                total += back;
-                return back * (load<L>(x + first + p * channels) - middle);
-            });
-            store<L>(products + c, load<L>(products + c) + product);
-            store<L>(sums + c, load<L>(sums + c) + total);
-        }
+    for (long i = 0; i < n; i++) {  // first by themselves, which rounds less; pixel by pixel, as they lie in memory
+        std::memset(product, 0, 4 * channels);
+        std::memset(sum, 0, 4 * channels);
+        for (long at = i * pixels * channels; at < (i + 1) * pixels * channels; at += channels)
+            for (long c = 0; c < channels; c += L) {
+                vec back = passed(at + c);
+                store<L>(sum + c, load<L>(sum + c) + back);
+                store<L>(product + c, load<L>(product + c) + back * (load<L>(x + at + c) - load<L>(mean + c)));
+            }
+        for (long c = 0; c < channels; c++) products[c] += product[c], sums[c] += sum[c];
+    }
     const float values = n * pixels;
     for (long c = 0; c < channels; c++) {
         float r = rstd[c];

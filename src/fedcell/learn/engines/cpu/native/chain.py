@@ -12,13 +12,13 @@ from .lowering import WINOGRAD, kind_of, lowered
 from .norms import HALF
 
 
-def wins(layer: nn.Conv2d, x: Tensor) -> bool:
-    """Whether the kernels were measured to be quicker than PyTorch's, which are slow with few channels."""
+def wins(layer: nn.Conv2d, x: Tensor, first: bool) -> bool:
+    """Whether the kernels were measured to be quicker than PyTorch's, which are slow on images of few channels."""
     if library(IMAGES) is None or layer.out_channels % HALF:
         return False
     how = layer.stride, layer.padding, layer.dilation
     kind = kind_of(x, layer.weight.contiguous(memory_format=torch.channels_last), how, False, layer.groups)
-    return kind in (WINOGRAD, "depthwise") or (kind != "" and layer.in_channels < HALF)
+    return kind in (WINOGRAD, "depthwise") or (first and kind != "" and layer.in_channels < HALF)
 
 
 def convolution(calls: Calls, x: Tensor, layer: nn.Conv2d, weight: Slot, bias: Slot | None, first: bool) -> Made:
