@@ -322,5 +322,5 @@ def test_norms_of_ones_own_are_trained_one_by_one():
 
     assert not learner("auto", make=make).architectures[0].batchable
     agree(work(), "sequential", make=make)
-    with pytest.raises(BadInput, match=r"train.engine = 'vmap' has no norms of one's own"):
+    with pytest.raises(BadInput, match=r"train.engine = 'vmap' cannot train your own norms"):
         trained(learner("vmap", make=make), work())

@@ -11,7 +11,7 @@ from torch.nn import functional
 from fedcell.learn.architecture import Architecture
 from fedcell.learn.batches import draw_batches
 from fedcell.learn.engines.common import Batches, Job
-from fedcell.learn.engines.gpu import draws, fused, vmap
+from fedcell.learn.engines.gpu import conv_relu_pool, draws, vmap
 from fedcell.learn.engines.gpu.cuda_graphs import Replays
 from fedcell.learn.learner import Learner
 from fedcell.learn.samples import Samples
@@ -60,7 +60,7 @@ PLAIN = SimpleNamespace(
 
 @pytest.fixture
 def kernels(monkeypatch):
-    monkeypatch.setattr(fused, "kernels", lambda name, device: PLAIN if name == "pooled_conv" else None)
+    monkeypatch.setattr(conv_relu_pool, "kernels", lambda name, device: PLAIN if name == "pooled_conv" else None)
     monkeypatch.setattr(draws, "kernels", lambda name, device: None)
 
 
@@ -86,7 +86,7 @@ NETS = {
 
 
 def n_fused(module):
-    fused.fuse(module, CPU)
+    conv_relu_pool.fuse(module, CPU)
     return sum("forward" in vars(part) for part in module.modules())
 
 
