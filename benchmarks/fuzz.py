@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 
 from fedcell import coding, methods, options, scenarios
 from fedcell.errors import ContractError, Diverged, FedcellError
-from fedcell.options import LARGE, TINY, Law
+from fedcell.option_values import LARGE, TINY, members_of
+from fedcell.options import Law
 from fedcell.resolve import resolve
 from fedcell.scenarios import build_problem
 from fedcell.simulate import simulate
@@ -75,7 +76,7 @@ class Configuration(NamedTuple):
 
 def extremes(entry: Field[Any], value: Any) -> list[str]:
     """Texts at the ends of what an option allows, and beyond; nothing for options that are no numbers."""
-    rule, kinds = entry.metadata, options._members(entry.type)
+    rule, kinds = entry.metadata, members_of(entry.type)
     if rule.get("choices"):
         return list(rule["choices"])
     if bool in kinds:

@@ -11,7 +11,7 @@ import pytest
 ROOMS = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "rooms.py"))
 SOURCE = ROOMS["SOURCE"]
 FLOORS = [  # a room may import from its own floor and the floors below
-    {"types", "units", "version", "errors", "metrics", "options", "labels", "laws", "rng", "tables"},
+    {"types", "units", "version", "errors", "metrics", "options", "option_values", "labels", "laws", "rng", "tables"},
     {"human", "machine", "until", "unused_settings", "effort", "pieces", "sealing"},
     {"solve"},
     {"world", "radio", "learn"},

@@ -8,7 +8,7 @@ import pytest
 from fedcell import coding, methods, options, scenarios
 from fedcell.errors import BadInput
 from fedcell.methods.parts.defaults import LocalConfig
-from fedcell.options import LARGE, TINY
+from fedcell.option_values import LARGE, TINY
 
 FUZZ = runpy.run_path(str(Path(__file__).parents[1] / "benchmarks" / "fuzz.py"))
 SMALL = FUZZ["SMALL"] | {"rounds": "1"}

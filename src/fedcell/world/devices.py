@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import BadInput
-from ..options import Law, checked_column, keys
+from ..option_values import checked_column
+from ..options import Law, keys
 from ..rng import SETUP, stream
 from ..tables import File, Line, read_lines, whole_number, within
 from ..types import Bools, Devices, Floats
