@@ -385,5 +385,7 @@ def test_best_quorum_verdict_can_fail(experiment):
     module = experiment("fig4")
     grid = [(t, m) for t in module.DEADLINES for m in module.quorums(t)]
     for sign, verdict in ((1, "reproduced"), (-1, "not reproduced")):
-        rows = rows_of({module.name(t, m): 0.5 - sign * t * m / 1000 for t, m in grid})
+        levels = {module.name(t, m): 0.5 - sign * t * m / 1000 for t, m in grid}
+        levels |= {module.unequal(t, m): 0.5 + sign * (m > 1) / 10 for t in module.LONG for m in (1, module.peak(t))}
+        rows = rows_of(levels)
         assert {finding.verdict for finding in module.check(rows)} == {verdict}
