@@ -4,6 +4,8 @@ Two methods run on one seed ask for the same keys, so they meet the same channel
 responses and mini-batches whatever they decide.
 """
 
+import random
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -42,6 +44,12 @@ def uniforms(seed: int, round: int, purpose: str, rows: ArrayLike, columns: Arra
 def key_of(seed: int, round: int, purpose: str) -> int:
     """The key of `uniforms`, of 64 bits."""
     return int(_sequence(seed, round, purpose).generate_state(1, np.uint64)[0])
+
+
+def global_streams() -> tuple[Any, ...]:
+    """Where the streams of Python and NumPy stand that all share, to see whether somebody's network draws from them."""
+    numpy: Any = np.random.get_state()  # noqa: NPY002
+    return random.getstate(), numpy[1].tobytes(), numpy[2]
 
 
 def _sequence(seed: int, round: int, purpose: str) -> np.random.SeedSequence:

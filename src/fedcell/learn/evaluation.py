@@ -1,6 +1,5 @@
 """Which test samples are judged together, and metrics: Top-M accuracy, and the spread of accuracy over devices."""
 
-import random
 from operator import is_
 from typing import Any
 
@@ -8,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..rng import SETUP, stream
+from ..rng import SETUP, global_streams, stream
 from ..types import Floats, Ints
 from .samples import Samples
 
@@ -64,9 +63,7 @@ def _held(module: nn.Module) -> list[Any]:
 
 def _counts(module: nn.Module) -> list[Any]:
     """How often buffers were written to, and where streams of random numbers stand."""
-    numpy: Any = np.random.get_state()  # noqa: NPY002 - somebody's network may still draw from it
-    written = [buffer._version for buffer in module.buffers()]
-    return [*written, torch.get_rng_state().tolist(), random.getstate(), numpy[1].tobytes(), numpy[2]]
+    return [*(buffer._version for buffer in module.buffers()), torch.get_rng_state().tolist(), *global_streams()]
 
 
 def mixed_batches(n_samples: int, seed: int) -> list[Ints]:

@@ -5,15 +5,15 @@ out. A tensor is noted as the memory that it lies in and how it lies there, so v
 other ways to look at a memory. What a list cannot repeat is refused with a reason.
 """
 
-import random
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from ....rng import global_streams
 
 aten = torch.ops.aten
 BATCH_NORM = aten.native_batch_norm.default  # changes its statistics in training, and does not declare it
@@ -147,10 +147,10 @@ def record(
         tail: views into one memory.
     """
     recorder = _Recorder()
-    before, drawn = _attributes(module), _python_randomness()
+    before, drawn = _attributes(module), global_streams()
     with recorder, _Guard():
         found = gradient(x, y)
-    if _python_randomness() != drawn:
+    if global_streams() != drawn:
         raise CannotTraceError("the forward pass draws random numbers of Python or NumPy")
     for (path, name), value in _attributes(module).items():
         if before.get((path, name), value) != value or (path, name) not in before:
@@ -258,8 +258,3 @@ def _attributes(module: nn.Module) -> dict[tuple[str, str], Any]:
         for name, value in vars(part).items()
         if isinstance(value, plain)
     }
-
-
-def _python_randomness() -> tuple[Any, ...]:
-    numpy: Any = np.random.get_state()  # noqa: NPY002 - somebody's network may still draw from it
-    return random.getstate(), numpy[1].tobytes(), numpy[2]
