@@ -14,9 +14,7 @@ from .samples import Samples
 MIXED = 512  # samples of a batch at most if each has a part in the scores of the others
 MOST = 2048  # samples that are put to a network at a time on a GPU
 MOST_ON_CORE = 512  # on a CPU, so that all cores have some
-LAYER_BYTES = (
-    4 << 20
-)  # of the output of a layer on a CPU: what leaves the caches of a core takes up to three times as long
+LAYER_BYTES = 4 << 20  # of the output of a layer on a CPU: larger ones leave the caches of a core
 
 
 @torch.no_grad()

@@ -1,7 +1,7 @@
 """What a model says of samples, batch by batch: the network of a learner in evaluation.
 
-On a CPU every core judges batches of its own, small enough for its caches, with single-threaded kernels: large batches
-with all cores in each kernel take up to three times as long if layers are large.
+On a CPU every core judges batches of its own, small enough for its caches, with single-threaded kernels, as it trains
+clients of its own.
 """
 
 from collections.abc import Callable, Iterator, Sequence
