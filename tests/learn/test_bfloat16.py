@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from fedcell.errors import BadInput
 from fedcell.learn.architecture import Architecture
-from fedcell.learn.engines.gpu.objectives import signature
+from fedcell.learn.engines.objectives import signature
 from fedcell.learn.learner import Learner
 from fedcell.learn.models import build
 from fedcell.learn.samples import Samples

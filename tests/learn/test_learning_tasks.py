@@ -12,7 +12,7 @@ from torch import nn
 
 from fedcell.errors import BadInput
 from fedcell.learn.architecture import Architecture
-from fedcell.learn.engines.gpu.objectives import signature
+from fedcell.learn.engines.objectives import signature
 from fedcell.learn.learner import Learner
 from fedcell.learn.models import build
 from fedcell.learn.samples import Samples

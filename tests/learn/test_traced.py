@@ -313,6 +313,30 @@ def test_hooks_and_objectives_of_ones_own_fall_back():
     assert "objective" in plain.found(objective=lambda module, x, y, weight: module(x).sum())
 
 
+def pulled(strength, targets, module, x, y, weight):
+    scores = module(x)
+    return functional.cross_entropy(scores, y) + strength * (scores - targets[y]).square().mean()
+
+
+def test_objectives_with_tensors_of_every_round():
+    bench = Bench(NETWORKS["resnet, group norm"][1], IMAGE)
+    for value in (0.0, 1.0, -2.0):
+        objective = partial(pulled, 0.3, torch.full((N_CLASSES, N_CLASSES), value))
+        assert isinstance(bench.found(objective=objective), traced.Traced)
+        bench.check(objective=objective)
+    assert len(bench.replays.traces) == 1, "all rounds must share a list"
+
+
+def picking(own, x):
+    return x + own.out.weight[torch.arange(len(x)) % N_CLASSES]
+
+
+def test_entries_taken_by_their_numbers():
+    bench = Bench(lambda: Own(picking), ROW)
+    assert isinstance(bench.found(), traced.Traced)
+    bench.check()
+
+
 def test_stores_of_many_sizes_fall_back():
     bench = Bench(NETWORKS["frozen"][1], ROW)
     job = bench.job(batch_size=0)

@@ -88,7 +88,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if any(tag in func.tags for tag in VALUE_TAGS):
+        if any(tag in func.tags for tag in VALUE_TAGS) and not _picks_by_number(func, args):
             raise CannotTraceError(f"{name_of(func)} makes what happens next depend on the values of a tensor")
         if func.overloadpacket in REMADE:
             raise CannotTraceError(f"{name_of(func)} gives a tensor other memory")
@@ -180,6 +180,11 @@ def record(
             if ref.memory in trace.constants or ref.memory in (trace.x.memory, trace.y.memory, kept):
                 raise CannotTraceError(f"{name_of(op.func)} changes a tensor that is no running statistic of the model")
     return trace
+
+
+def _picks_by_number(func: Any, args: tuple[Any, ...]) -> bool:
+    """Whether a kernel takes entries by their numbers: as many as there are numbers. Masks take as many as they like."""
+    return func is aten.index.Tensor and not any(one.dtype in (torch.bool, torch.uint8) for one in tensors_in(args[1]))
 
 
 def name_of(func: Any) -> str:

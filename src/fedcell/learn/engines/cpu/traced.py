@@ -1,6 +1,7 @@
 """Any network as a list of kernels: traced once per network and batch size, checked against autograd, then replayed."""
 
 from collections import OrderedDict
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -10,7 +11,7 @@ from ....machine import one_thread
 from ...architecture import trainable
 from ...work import Work
 from ..common import Batches, Job
-from ..gpu.objectives import signature
+from ..objectives import Held, signature
 from .autograd import AutogradClient
 from .native import sequences
 from .planned import is_altered
@@ -31,6 +32,7 @@ class Traced(NamedTuple):
     trace: Trace
     chosen: list[int]  # places of parameters that may move in the backward pass
     waiting: list[Replay]
+    held: Held | None  # the objective that the kernels know, if it comes with tensors
 
 
 class TracedClient(RowClient):
@@ -82,7 +84,11 @@ def find(job: Job, layout: RowLayout, batches: Batches) -> Traced | str:
     known.move_to_end(key)
     while len(known) > KEPT:
         known.popitem(last=False)
-    return known[key]
+    found = known[key]
+    if isinstance(found, Traced) and found.held is not None:
+        assert isinstance(work.objective, partial)
+        found.held.take(work.objective)
+    return found
 
 
 def _alone(job: Job) -> bool:
@@ -92,13 +98,12 @@ def _alone(job: Job) -> bool:
 
 def _unfit(job: Job, batches: Batches) -> str:
     """Why a job cannot be traced, empty if it may."""
-    same = signature(job.work.objective)
     if job.device.type != "cpu":
         return "it trains on a GPU"
     if job.replays.once:
         return "no later round has a network of this shape"
-    if same is None or any(isinstance(value, Tensor) for value in getattr(job.work.objective, "args", ())):
-        return "the method has an objective of its own"
+    if signature(job.work.objective) is None:
+        return "its objective is no partial of a function with positional arguments"
     if batches.shares_inputs:
         return "samples share inputs, so that batches differ in size"
     if len(set(batches.size.tolist())) > 1:
@@ -116,12 +121,14 @@ def _traced(job: Job, layout: RowLayout, batches: Batches) -> Traced | str:
     first, other = (
         batches.take(batches.of_row(row, int(job.work.steps[row]))[-int(batches.size[row]) :]) for row in rows
     )
-    client = AutogradClient(job, layout)
+    objective = job.work.objective
+    held = Held(objective) if isinstance(objective, partial) else None
+    client = AutogradClient(job._replace(work=job.work._replace(objective=held or objective)), layout)
     point = layout.pack(job.points[:1].clone())[0]
     with torch.random.fork_rng(devices=[]), one_thread():  # with several, some kernels of PyTorch crash on odd images
         try:
             trace = _trace(job, client, point, first)
-            traced = Traced(trace, _chosen(job), [])
+            traced = Traced(trace, _chosen(job), [], held)
             replay = replay_of(job, layout, traced)
             _check(job, client, 0.97 * point, other, replay)
         except CannotTraceError as error:

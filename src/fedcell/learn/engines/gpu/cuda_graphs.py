@@ -21,7 +21,7 @@ from ....types import Ints
 from ...architecture import Architecture
 from ..common import GROWTH, Batches, Feed, Job, batch_of, targets
 from ..update import Parts, Rule, Terms, direction, move
-from .objectives import Held, signature
+from ..objectives import Held, signature
 
 KEPT = 4  # cohorts whose memory and graphs wait for another round
 AT_HAND = 1 << 28  # bytes of inputs up to which all batches of a round are gathered before its first step

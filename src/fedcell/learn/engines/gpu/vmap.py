@@ -25,7 +25,7 @@ from .chunks import in_chunks
 from .conv_relu_pool import fuse
 from .cuda_graphs import Kernel, train_rows
 from .draws import batches_of
-from .objectives import Held, signature
+from ..objectives import Held, signature
 
 BUSY = 1.5e9  # operations of a client's forward pass; 1.9 times as fast by itself at 1.8e9, 1.7 times at 20e9 (H200)
 TOGETHER = 128  # clients of one graph that have kernels of their own

@@ -5,7 +5,7 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from ...work import Objective
+from ..work import Objective
 
 
 def signature(objective: Objective | None) -> Hashable | None:
