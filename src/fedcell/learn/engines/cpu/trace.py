@@ -183,7 +183,7 @@ def record(
 
 
 def _picks_by_number(func: Any, args: tuple[Any, ...]) -> bool:
-    """Whether a kernel takes entries by their numbers: as many as there are numbers. Masks take as many as they like."""
+    """Whether a kernel takes entries by their numbers, as many as there are; a mask takes as many as it likes."""
     return func is aten.index.Tensor and not any(one.dtype in (torch.bool, torch.uint8) for one in tensors_in(args[1]))
 
 

@@ -20,8 +20,8 @@ from torch import Tensor
 from ....types import Ints
 from ...architecture import Architecture
 from ..common import GROWTH, Batches, Feed, Job, batch_of, targets
-from ..update import Parts, Rule, Terms, direction, move
 from ..objectives import Held, signature
+from ..update import Parts, Rule, Terms, direction, move
 
 KEPT = 4  # cohorts whose memory and graphs wait for another round
 AT_HAND = 1 << 28  # bytes of inputs up to which all batches of a round are gathered before its first step

@@ -19,13 +19,13 @@ from ...architecture import Architecture
 from ...norms import counting, padded_norms
 from ...work import Objective, cross_entropy
 from ..common import Job
+from ..objectives import Held, signature
 from ..update import Parts
 from .batchable import rewrite
 from .chunks import in_chunks
 from .conv_relu_pool import fuse
 from .cuda_graphs import Kernel, train_rows
 from .draws import batches_of
-from ..objectives import Held, signature
 
 BUSY = 1.5e9  # operations of a client's forward pass; 1.9 times as fast by itself at 1.8e9, 1.7 times at 20e9 (H200)
 TOGETHER = 128  # clients of one graph that have kernels of their own
