@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from fedcell.learn.architecture import Architecture
-from fedcell.learn.engines import batched
+from fedcell.learn.engines import batched, dispatch
 from fedcell.learn.engines.cpu import dense_clients
 from fedcell.learn.engines.cpu.native import DENSE, library
 from fedcell.learn.learner import Learner
@@ -36,6 +36,7 @@ def compiled(monkeypatch):
     if library(DENSE) is None:
         pytest.skip("no compiler")
     monkeypatch.setattr(dense_clients, "WORTH", 1)
+    monkeypatch.setattr(dense_clients, "WIDE_VECTORS", 1)
 
 
 def learner(net="deep", engine="batched", workers=1, classes=N_CLASSES):
@@ -67,7 +68,7 @@ def ways(made):
     return [name.rpartition(", ")[2] for name in made.trained_by]
 
 
-@pytest.mark.parametrize("size", [1, 3, 10, 13, 27, 64])
+@pytest.mark.parametrize("size", [1, 3, 10, 13, 27, 64, 100, 0])
 @pytest.mark.parametrize("net", ["logistic", "no bias", "deep"])
 def test_moves_as_autograd_does(net, size):
     fast, slow = learner(net), learner(net, "debug")
@@ -97,17 +98,35 @@ def test_a_client_that_diverges_is_seen():
     assert not moved(made, work(lr=1e30)).isfinite().all()
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        *({"momentum": 0.5}, {"prox": 0.1}, {"batch_size": 0}, {"batch_size": dense_clients.MOST + 1}),
-        *({"optimiser": Optimiser(weight_decay=0.1)},),
-    ],
-)
+@pytest.mark.parametrize("changes", [{"momentum": 0.5}, {"prox": 0.1}, {"optimiser": Optimiser(weight_decay=0.1)}])
 def test_other_work_is_left_to_products(changes):
     made = learner()
     moved(made, work(**changes))
     assert ways(made) == [batched.TOGETHER]
+
+
+@pytest.mark.parametrize("size", [0, dense_clients.MOST + 1])
+def test_large_batches_are_left_to_products_on_processors_with_short_vectors(size, monkeypatch):
+    monkeypatch.setattr(dense_clients, "widest", lambda file: 8)
+    monkeypatch.setattr(dense_clients, "WIDE_VECTORS", 16)
+    made = learner()
+    moved(made, work(batch_size=size))
+    assert ways(made) == [batched.TOGETHER]
+
+
+@pytest.mark.parametrize(("rows", "expected"), [(slice(None), "batched"), (slice(1), "sequential")])
+def test_large_networks_train_here_unless_a_single_client_has_every_core(rows, expected, monkeypatch):
+    monkeypatch.setattr(dispatch, "BATCHED_ON_CPU", 10)
+    made = learner(engine="auto")
+    moved(made, work(rows), start(made, rows))
+    assert [name.partition(":")[0] for name in made.trained_by] == [expected]
+
+
+def test_large_networks_with_momentum_train_one_by_one(monkeypatch):
+    monkeypatch.setattr(dispatch, "BATCHED_ON_CPU", 10)
+    made = learner(engine="auto")
+    moved(made, work(momentum=0.5))
+    assert [name.partition(":")[0] for name in made.trained_by] == ["sequential"]
 
 
 def test_other_networks_are_left_to_products(monkeypatch):

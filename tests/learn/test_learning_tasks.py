@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn import metrics as reference
 from torch import nn
 
-from fedcell.errors import BadInput
+from fedcell.errors import BadInput, Notice
 from fedcell.learn.architecture import Architecture
 from fedcell.learn.engines.objectives import signature
 from fedcell.learn.learner import Learner
@@ -269,6 +269,23 @@ def test_heads_must_divide_the_width():
 def test_models_that_do_not_fit_are_refused(task, model, words):
     with pytest.raises(BadInput, match=words):
         check_fits(Architecture.of(model), samples(task, MODELS[task][1]), OUT, task)
+
+
+@pytest.mark.parametrize(
+    ("task", "words"),
+    [
+        ("classification", "labels name 5 classes"),
+        ("multi-label", "data has 5 labels"),
+        ("regression", "data has 5 targets"),
+    ],
+)
+def test_a_model_with_more_outputs_than_the_data_needs_is_a_notice(task, words):
+    with pytest.warns(Notice, match=f"7 outputs but the {words}: narrow its last layer"):
+        check_fits(Architecture.of(nn.Linear(6, 7)), samples(task, (6,)), OUT, task)
+
+
+def test_a_vocabulary_may_be_larger_than_the_texts_need():
+    check_fits(Architecture.of(build(SMALL, (LENGTH,), OUT + 2)), samples("next-token", (LENGTH,)), OUT, "next-token")
 
 
 @pytest.mark.parametrize("changes", [{"top": (2,)}, {"spread": True}])

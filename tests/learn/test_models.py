@@ -75,6 +75,33 @@ def spoilt(layer):
     return layer
 
 
+def without_weights(layer):
+    layer.weight = nn.Parameter(torch.zeros(0, 4))
+    return layer
+
+
+class Faulty(nn.Module):
+    """Raises an exception when it is called."""
+
+    def __init__(self, error):
+        super().__init__()
+        self.error, self.layer = error, nn.Linear(4, 3)
+
+    def forward(self, x):
+        raise self.error
+
+
+class Detached(nn.Module):
+    """Gives scores that cannot be trained."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.layer(x.flatten(1)).detach()
+
+
 @pytest.mark.parametrize(
     ("module", "words"),
     [
@@ -84,6 +111,10 @@ def spoilt(layer):
         (nn.Sequential(nn.Flatten(), nn.Linear(4, 2)), "2 outputs but the labels name 3 classes"),
         (nn.Sequential(nn.Flatten(), nn.Linear(5, 3)), "cannot read samples"),
         (nn.Linear(2, 3), "one row of class scores"),
+        (Faulty(KeyError("mask")), "cannot read samples of shape .* \\(KeyError: 'mask'\\)"),
+        (Faulty(RuntimeError()), "cannot read samples of shape .* \\(RuntimeError\\): change the model"),
+        (Detached(), "scores that no trained parameter has a part in: leave out detach"),
+        (nn.Sequential(nn.Flatten(), without_weights(nn.Linear(4, 3))), "has '1.weight' of shape \\(0, 4\\): give it"),
         (nn.Sequential(nn.Flatten(), spoilt(nn.Linear(4, 3))), "numbers in '1.bias' that are not finite"),
     ],
 )

@@ -12,7 +12,7 @@ from fedcell.learn.engines.cpu.native import lowering
 from fedcell.learn.engines.cpu.native.lowering import lowered
 
 aten = torch.ops.aten
-pytestmark = pytest.mark.skipif(native.library(native.IMAGES) is None, reason="no compiler")
+pytestmark = pytest.mark.usefixtures("compiler")
 
 
 def images(*shape):
@@ -77,15 +77,17 @@ def test_convolutions(drawn):
 
 @st.composite
 def tiled_convolutions(draw):
-    """Kernels of 3 x 3 and steps of 1, with images that tiles of 2 x 2 may not fill."""
-    padding = draw(st.tuples(st.integers(0, 2), st.integers(0, 2)))
-    sides = [draw(st.integers(lowering.LEAST_SIDE + 2, 11)) for _ in padding]
+    """Kernels of 3 x 3 and 5 x 5 and steps of 1, with images that tiles may not fill."""
+    kernel = draw(st.sampled_from([3, 5]))
+    padding = draw(st.tuples(*[st.integers(0, kernel - 1)] * 2))
+    least = lowering.LEAST_SIDE + kernel - 1
+    sides = [draw(st.integers(max(lowering.LEAST_SIDE, least - 2 * pad), least + 7)) for pad in padding]
     n_in, n_out = (draw(st.sampled_from([16, 24, 32, 56])) for _ in range(2))
     torch.manual_seed(draw(st.integers(0, 1000)))
-    return images(draw(st.integers(1, 5)), n_in, *sides), images(n_out, n_in, 3, 3), padding
+    return images(draw(st.integers(1, 5)), n_in, *sides), images(n_out, n_in, kernel, kernel), padding
 
 
-@settings(max_examples=40)
+@settings(max_examples=120)
 @given(tiled_convolutions(), st.booleans())
 def test_convolutions_of_tiles(drawn, biased):
     (x, weight, padding), bias = drawn, torch.randn(len(drawn[1])) if biased else None
@@ -112,6 +114,32 @@ def test_relus_of_gradients_that_lie_otherwise(order):
     back = sent.permute([order.index(axis) for axis in range(4)])
     check(played(aten.threshold_backward.default, back, out, 0))
     check(played(aten.threshold_backward.default, torch.randn(3, 16, 1, 1).expand(3, 16, 5, 7), out, 0))
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_max_pools(data):
+    """Windows that overlap, lie apart, reach over the border or hold equals and what is no number; sums are exact."""
+    kernel = data.draw(st.tuples(*[st.integers(1, 4)] * 2))
+    stride, padding = (
+        data.draw(st.tuples(*[st.integers(1, 4)] * 2)),
+        [data.draw(st.integers(0, k // 2)) for k in kernel],
+    )
+    sides = [data.draw(st.integers(size, size + 7)) for size in kernel]
+    torch.manual_seed(data.draw(st.integers(0, 1000)))
+    x = images(data.draw(st.integers(1, 3)), data.draw(st.sampled_from([8, 16, 40])), *sides).round()
+    x[torch.rand(x.shape) < data.draw(st.sampled_from([0, 0.1]))] = math.nan
+    how = kernel, stride, padding, [1, 1], data.draw(st.booleans())
+    wanted = aten.max_pool2d_with_indices.default(x, *how)
+    found = [torch.full_like(one, 7, memory_format=torch.channels_last) for one in wanted]
+    native.gathered(lowered(aten.max_pool2d_with_indices.default, (x, *how), found)).run()
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True)
+    back = images(*wanted[0].shape).round(), x, *how, found[1]
+    slope = aten.max_pool2d_with_indices_backward.default(*back)
+    outs = [room(x)]
+    native.gathered(lowered(aten.max_pool2d_with_indices_backward.default, back, outs)).run()
+    torch.testing.assert_close(outs[0], slope, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("n_in", [1, 3])

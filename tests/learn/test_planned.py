@@ -9,8 +9,7 @@ from torch import nn
 
 from fedcell.learn.architecture import Architecture
 from fedcell.learn.engines.common import Job
-from fedcell.learn.engines.cpu import kernels, planned, small_batch
-from fedcell.learn.engines.cpu import narrow_conv as windows
+from fedcell.learn.engines.cpu import dense_layers, kernels, planned
 from fedcell.learn.engines.gpu.cuda_graphs import Replays
 from fedcell.learn.learner import Learner
 from fedcell.learn.samples import Samples
@@ -29,7 +28,14 @@ def ending(n_features):
 
 
 NETS = {
-    "windows": lambda: [nn.Conv2d(3, 5, 3), nn.MaxPool2d(2), nn.ReLU(), nn.Conv2d(5, 7, 2), nn.ReLU(), *ending(7 * 6)],
+    "few channels": lambda: [
+        nn.Conv2d(3, 5, 3),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        nn.Conv2d(5, 7, 2),
+        nn.ReLU(),
+        *ending(7 * 6),
+    ],
     "padded": lambda: [nn.Conv2d(3, 5, 3, padding=(2, 1)), nn.ReLU(), nn.Conv2d(5, 4, 3, padding=1), *ending(4 * 121)],
     "steps of two": lambda: [nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 16, 3, 2), nn.ReLU(), *ending(16 * 12)],
     "many channels": lambda: [nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Conv2d(16, 16, 3, padding=1), *ending(16 * 63)],
@@ -108,8 +114,7 @@ def laid_out(parts):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("net", NETS)
-def test_agrees_with_debug(net, variant, monkeypatch):
-    monkeypatch.setattr(windows, "NARROW", 1)  # windows for small batches, too
+def test_agrees_with_debug(net, variant):
     layout, data = laid_out(NETS[net]), samples()
     job = work(layout.n_params, **VARIANTS[variant])
     assert chain(layout, data, job) is not None
@@ -118,13 +123,10 @@ def test_agrees_with_debug(net, variant, monkeypatch):
 
 @pytest.mark.parametrize("variant", ["plain", "momentum"])
 def test_products_are_cut_where_they_are_large(variant, monkeypatch):
-    monkeypatch.setattr(windows, "NARROW", 1)
-    monkeypatch.setattr(windows, "SMALL", 200)
     monkeypatch.setattr(planned, "WIDE", 100)
     monkeypatch.setattr(kernels, "CACHED", 64)
-    for net in ("windows", "dense"):
-        layout = laid_out(NETS[net])
-        check(layout, samples(), work(layout.n_params, **VARIANTS[variant]))
+    layout = laid_out(NETS["dense"])
+    check(layout, samples(), work(layout.n_params, **VARIANTS[variant]))
 
 
 def test_wide_weights_move_in_the_backward_pass():
@@ -133,10 +135,9 @@ def test_wide_weights_move_in_the_backward_pass():
 
 
 @pytest.mark.parametrize("variant", ["plain", "full batch", "prox, mask and momentum"])
-@pytest.mark.parametrize("net", ["windows", "dense"])
+@pytest.mark.parametrize("net", ["few channels", "dense"])
 def test_inputs_that_repeat_are_trained_on_once(net, variant, monkeypatch):
     """Steps have other numbers of distinct inputs, with a share of each label; the plain loop takes every sample."""
-    monkeypatch.setattr(windows, "NARROW", 1)
     monkeypatch.setattr(planned, "WIDE", 600)  # weights that move in the backward pass
     monkeypatch.setattr(planned, "GRAIN", 3)
     layout, data, rng = laid_out(NETS[net]), samples(), np.random.default_rng(4)
@@ -152,7 +153,7 @@ def test_inputs_that_repeat_are_trained_on_once(net, variant, monkeypatch):
     assert max(widths) <= 12
 
 
-@pytest.mark.parametrize("net", ["windows", "full vectors", "uneven pools"])
+@pytest.mark.parametrize("net", ["few channels", "full vectors", "uneven pools"])
 def test_the_first_of_equals_counts(net):
     """Whole numbers, so that maxima are shared all the time."""
     layout, rng = laid_out(NETS[net]), np.random.default_rng(6)
@@ -170,7 +171,7 @@ def test_rows_of_numbers():
 
 def test_training_that_diverges_says_nothing():
     """Warnings are errors here."""
-    layout, data = laid_out(NETS["windows"]), samples()
+    layout, data = laid_out(NETS["few channels"]), samples()
     learner = Learner([layout], data, data, TrainConfig(engine="sequential", device="cpu"), seed=4)
     start = Start(learner.initial()[None], np.zeros(N_ROWS, dtype=np.int64))
     steps = np.full(N_ROWS, 5)
@@ -233,23 +234,24 @@ def test_leaves_other_work_alone():
     assert chain(layout, data, job._replace(objective=lambda module, x, y, weight: module(x).sum())) is None
 
 
-@pytest.mark.parametrize("size", [1, 3, 7, 12])
+@pytest.mark.parametrize("size", [1, 3, 7, 12, 25, 0])
 @pytest.mark.parametrize("variant", ["plain", "momentum"])
-@pytest.mark.parametrize("net", ["dense", "no bias", "windows"])
-def test_small_batches_have_kernels_of_their_own(net, variant, size, monkeypatch):
-    if small_batch.library(small_batch.DENSE) is None:
+@pytest.mark.parametrize("net", ["dense", "no bias", "few channels"])
+def test_dense_layers_have_kernels_of_their_own(net, variant, size, monkeypatch):
+    if dense_layers.library(dense_layers.DENSE) is None:
         pytest.skip("no compiler")
-    monkeypatch.setattr(small_batch, "WORTH", 1)
-    monkeypatch.setattr(planned, "WIDE", 500)  # weights that move in the backward pass
+    monkeypatch.setattr(dense_layers, "WORTH", 1)
+    monkeypatch.setattr(dense_layers, "WIDE_VECTORS", 1)
+    monkeypatch.setattr(planned, "WIDE", 1000)  # weights that move in the backward pass
+    used, dense = [], dense_layers.dense
+    monkeypatch.setattr(dense_layers, "dense", lambda *given: used.append(1) or dense(*given))
     layout = laid_out(NETS[net])
     check(layout, samples(), work(layout.n_params, **VARIANTS[variant] | {"batch_size": size}))
+    assert used
 
 
-def test_large_batches_and_small_networks_do_not(monkeypatch):
-    chain = [nn.Linear(400, 300), nn.ReLU(), nn.Linear(300, N_CLASSES)]
-    monkeypatch.setattr(small_batch, "library", lambda file: object())
-    assert small_batch.wins(chain, small_batch.MOST)
-    assert not small_batch.wins(chain, small_batch.MOST + 1)
-    assert not small_batch.wins(chain[2:], 1)
-    monkeypatch.setattr(small_batch, "library", lambda file: None)
-    assert not small_batch.wins(chain, 1)
+@pytest.mark.parametrize("net", ["dense", "few channels"])
+def test_inputs_that_repeat_have_them_too(net, monkeypatch):
+    monkeypatch.setattr(dense_layers, "WORTH", 1)
+    monkeypatch.setattr(dense_layers, "WIDE_VECTORS", 1)
+    test_inputs_that_repeat_are_trained_on_once(net, "plain", monkeypatch)

@@ -14,11 +14,11 @@ from users_networks import IMAGE, N_CLASSES, TOKENS, Attention, Encoder, Multihe
 
 from fedcell.learn.engines.cpu import native, replay, traced
 from fedcell.learn.engines.cpu.fusion import is_whole
-from fedcell.learn.engines.cpu.native import placing, recurrent, sequences
+from fedcell.learn.engines.cpu.native import heads, placing, recurrent, sequences
 from fedcell.learn.engines.cpu.trace import Ref
 
 aten = torch.ops.aten
-pytestmark = pytest.mark.skipif(native.library(native.SEQUENCES) is None, reason="no compiler")
+pytestmark = pytest.mark.usefixtures("compiler")
 WIDTH = 16  # of a head, that fills the vectors of every processor
 
 
@@ -91,7 +91,7 @@ def test_what_products_leave_to_pytorch():
     )
 
 
-def heads(n, n_heads, length, width, packed):
+def made_heads(n, n_heads, length, width, packed):
     if packed:  # beside two others, places before heads
         return torch.randn(n, length, 3, n_heads, width)[:, :, 1].transpose(1, 2)
     return torch.randn(n, n_heads, length, width)
@@ -110,25 +110,28 @@ def heads(n, n_heads, length, width, packed):
 )
 def test_attention(n, n_heads, queries, keys, width, causal, packed, scale):
     torch.manual_seed(n)
-    q = heads(n, n_heads, queries, width, packed)
-    k, v = (heads(n, n_heads, keys, width, packed) for _ in range(2))
+    q = made_heads(n, n_heads, queries, width, packed)
+    k, v = (made_heads(n, n_heads, keys, width, packed) for _ in range(2))
     given_scale = {} if scale is None else {"scale": scale}
-    found = played(sequences.ATTENTION, q, k, v, 0.0, causal, **given_scale)
+    found = played(heads.ATTENTION, q, k, v, 0.0, causal, **given_scale)
     check(found)
     (out, _), (logs, _) = found
-    sent = heads(n, n_heads, queries, width, packed)
-    check(played(sequences.ATTENTION_BACK, sent, q, k, v, out, logs, 0.0, causal, **given_scale))
+    sent = made_heads(n, n_heads, queries, width, packed)
+    # where one key has nearly all of the weight, little is left of the terms that cancel: of their size are the errors
+    terms = float((sent.abs() @ v.abs().transpose(-1, -2)).max() * torch.stack([q.abs().max(), k.abs().max()]).max())
+    for one, wanted in played(heads.ATTENTION_BACK, sent, q, k, v, out, logs, 0.0, causal, **given_scale):
+        torch.testing.assert_close(one, wanted, rtol=1e-4, atol=1e-6 * terms)
 
 
 def test_attention_that_is_left_to_pytorch():
     q, k, v = (torch.randn(2, 2, 5, WIDTH) for _ in range(3))
     outs = [torch.zeros(2, 2, 5, WIDTH), torch.zeros(2, 2, 5)]
-    assert sequences.lowered(sequences.ATTENTION, (q, k, v), {}, outs) is not None
-    assert sequences.lowered(sequences.ATTENTION, (q, k, v), {"attn_mask": torch.zeros(5, 5)}, outs) is None
-    assert sequences.lowered(sequences.ATTENTION, (q[..., :6], k[..., :6], v[..., :6]), {}, outs) is None
-    assert sequences.lowered(sequences.ATTENTION, (q, k[:, :1], v[:, :1]), {}, outs) is None
+    assert sequences.lowered(heads.ATTENTION, (q, k, v), {}, outs) is not None
+    assert sequences.lowered(heads.ATTENTION, (q, k, v), {"attn_mask": torch.zeros(5, 5)}, outs) is None
+    assert sequences.lowered(heads.ATTENTION, (q[..., :6], k[..., :6], v[..., :6]), {}, outs) is None
+    assert sequences.lowered(heads.ATTENTION, (q, k[:, :1], v[:, :1]), {}, outs) is None
     long = torch.randn(1, 1, 300, WIDTH)
-    assert sequences.lowered(sequences.ATTENTION, (long, long, long), {}, [long, long[..., 0]]) is None
+    assert sequences.lowered(heads.ATTENTION, (long, long, long), {}, [long, long[..., 0]]) is None
 
 
 @settings(max_examples=40)
@@ -163,12 +166,10 @@ def test_gelus_silus_and_their_slopes(function, n):
     check([(y, function(x.double()).float()), (slopes, exact.grad.float())])
 
 
-def test_entries_that_lie_in_another_order():
+def test_silus_of_entries_that_lie_in_another_order():
     one, other = (torch.randn(2, 5, 3, 8).permute(0, 3, 1, 2) for _ in range(2))
-    check(played(aten.mul.Tensor, one, other))
     check(played(aten.silu.default, one))
     for odd in (other.contiguous(), torch.randn(2, 8, 5, 6)[..., ::2], torch.randn(2, 1, 5, 3).expand(2, 8, 5, 3)):
-        assert sequences.lowered(aten.mul.Tensor, (one, odd), {}, [one.clone()]) is None
         assert sequences.lowered(aten.silu.default, (odd,), {}, [one.clone()]) is None
 
 
@@ -242,7 +243,7 @@ def test_what_is_no_number_stays_so():
     torch.testing.assert_close(y[x > -1e9], wanted[x > -1e9], equal_nan=True)
     q = torch.randn(1, 1, 3, WIDTH)
     q[0, 0, 1, 2] = float("nan")
-    (out, wanted), _ = played(sequences.ATTENTION, q, *(torch.randn(1, 1, 20, WIDTH) for _ in range(2)))
+    (out, wanted), _ = played(heads.ATTENTION, q, *(torch.randn(1, 1, 20, WIDTH) for _ in range(2)))
     assert torch.equal(out.isnan(), wanted.isnan())
     assert out.isnan().any()
 
@@ -252,15 +253,6 @@ def test_sums_over_an_axis(axis):
     x = torch.randn(7, 5, 40)
     check(played(aten.sum.dim_IntList, x, [axis], True))
     check(played(aten.mean.dim, x, [axis]))
-
-
-def test_sums_of_entries():
-    one, other = torch.randn(3, 50), torch.randn(3, 50)
-    check(played(aten.add.Tensor, one, other))
-    check(played(aten.mul.Tensor, one, other))
-    assert sequences.lowered(aten.add.Tensor, (one, other), {"alpha": 2}, [one.clone()]) is None
-    assert sequences.lowered(aten.add.Tensor, (one, other[0]), {}, [one.clone()]) is None
-    assert sequences.lowered(aten.mul.Tensor, (one, 2.0), {}, [one.clone()]) is None
 
 
 def test_words():
@@ -359,10 +351,10 @@ def test_gradients_of_attention_are_not_copied(name, monkeypatch):
     monkeypatch.setattr(replay, "placed", placed)
     Bench(TRANSFORMERS[name], TOKENS).found()
     funcs = [op.func for op in seen[-1]]
-    assert funcs.count(sequences.ATTENTION_BACK) == 2
+    assert funcs.count(heads.ATTENTION_BACK) == 2
     assert not any(one in placing.TOGETHER or one is aten.gelu_backward.default for one in funcs)
     for op in seen[-1]:
-        if op.func is sequences.ATTENTION_BACK:
+        if op.func is heads.ATTENTION_BACK:
             assert len({ref.memory for ref in op.outs}) == 1
 
 

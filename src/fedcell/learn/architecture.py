@@ -61,7 +61,12 @@ class Architecture:
     @property
     def stochastic(self) -> bool:
         """Whether the forward pass itself draws random numbers (dropout)."""
-        return any(isinstance(part, _DropoutNd) and part.p > 0 for part in self.module.modules())
+        chances = {
+            part.p if isinstance(part, _DropoutNd) else part.dropout
+            for part in self.module.modules()
+            if isinstance(part, _DropoutNd | nn.RNNBase | nn.MultiheadAttention)
+        }
+        return any(chance > 0 for chance in chances)
 
     @property
     def mixes_samples(self) -> bool:

@@ -12,6 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..arguments import kind_of
 from ..errors import BadInput, FedcellError, did_you_mean
 from ..pieces import from_file
 from .settings import ModelConfig, in_file
@@ -89,7 +90,7 @@ def build(settings: ModelConfig, input_shape: tuple[int, ...], n_classes: int) -
         what = f"{name}() of {str(path)!r} fails with {_written(arguments)} ({type(error).__name__}: {error})"
         raise BadInput(f"{what}: correct it") from error
     if not isinstance(network, nn.Module):
-        raise BadInput(f"{name}() of {str(path)!r} returns a {type(network).__name__}: return a torch.nn.Module")
+        raise BadInput(f"{name}() of {str(path)!r} returns {kind_of(network)}: return a torch.nn.Module")
     return network
 
 

@@ -152,7 +152,9 @@ class TrainConfig:
         "auto", "where models are trained; auto: a CUDA GPU when present", choices=("auto", "cpu", "cuda")
     )
     workers: int = option(0, "training threads on a CPU; 0: one per core", least=0)
-    shards: int = option(0, "Ray workers that share the training of a round; 0: this process alone", least=0)
+    shards: int = option(
+        0, "Ray workers that share the training of a round; 0: this process alone", least=0, most=10_000
+    )
     gpu_gib: float = option(
         0.0,
         "GPU memory that a run plans with, and that a sweep sets aside for it; 0: all, estimated by sweeps",

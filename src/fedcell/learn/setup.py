@@ -1,12 +1,13 @@
 """What stands before a learner: its device, a network with its random start, and whether that fits the samples."""
 
 from collections.abc import Callable
+from warnings import warn
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..errors import BadInput
+from ..errors import BadInput, Notice, in_short
 from ..machine import one_thread
 from ..metrics import CLASSIFICATION
 from ..rng import SETUP, stream
@@ -33,20 +34,21 @@ def initialise(build: Callable[[], nn.Module], seed: int, purpose: str = "model"
 
 
 def check_fits(architecture: Architecture, samples: Samples, n_outputs: int, task: str = CLASSIFICATION) -> None:
-    """Refuse a model that cannot read the samples or has too few outputs for the labels, targets or tokens."""
+    """Refuse a model that cannot read the samples or has too few outputs for them, and warn of too many."""
     x, y = samples.take(np.arange(min(2, len(samples))))
     model = architecture.replica(samples.y.device).eval()
     for name, parameter in model.named_parameters():
+        if not parameter.numel():
+            raise BadInput(f"the model has {name!r} of shape {tuple(parameter.shape)}: give it at least one number")
         if not torch.isfinite(torch.stack(torch.aminmax(parameter.detach()))).all():
             raise BadInput(f"the model begins with numbers in {name!r} that are not finite: give it a finite start")
     try:
-        with torch.no_grad(), one_thread():  # threads take longer to start than two samples to pass
+        with torch.enable_grad(), one_thread():  # threads take longer to start than two samples to pass
             scores = model(x)
-    except (RuntimeError, IndexError, ValueError) as error:
+    except Exception as error:  # whatever the code of a user raises
         raise BadInput(
-            f"the model cannot read samples of shape {samples.shape} ({str(error).splitlines()[0]}): "
-            "change the model or the data"
-        ) from None
+            f"the model cannot read samples of shape {samples.shape} ({in_short(error)}): change the model or the data"
+        ) from error
     rows = "one row of class scores per sample" if task == CLASSIFICATION else "one row of numbers per sample"
     if task == "next-token":
         rows = "one row of scores per token of a sample"
@@ -54,9 +56,15 @@ def check_fits(architecture: Architecture, samples: Samples, n_outputs: int, tas
     if not isinstance(scores, Tensor) or scores.dim() != n_axes or scores.shape[:-1] != y.shape[: n_axes - 1]:
         shape = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
         raise BadInput(f"the model gives {shape} for {len(x)} samples: it must give {rows}")
-    if scores.shape[-1] < n_outputs:
-        named = {CLASSIFICATION: "labels name {} classes", "multi-label": "data has {} labels"}
-        named |= {"regression": "data has {} targets", "next-token": "data has {} tokens"}
+    if not scores.requires_grad:
         raise BadInput(
-            f"the model has {scores.shape[-1]} outputs but the {named[task].format(n_outputs)}: widen its last layer"
+            "the model gives scores that no trained parameter has a part in: leave out detach() and no_grad() in its "
+            "forward()"
         )
+    named = {CLASSIFICATION: "labels name {} classes", "multi-label": "data has {} labels"}
+    named |= {"regression": "data has {} targets", "next-token": "data has {} tokens"}
+    found = f"the model has {scores.shape[-1]} outputs but the {named[task].format(n_outputs)}"
+    if scores.shape[-1] < n_outputs:
+        raise BadInput(f"{found}: widen its last layer")
+    if scores.shape[-1] > n_outputs and task != "next-token":  # a vocabulary may have more tokens than the texts
+        warn(f"{found}: narrow its last layer unless the others are meant to stay unused", Notice, stacklevel=3)

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..errors import BadInput
+from ..errors import BadInput, in_short
 from ..machine import one_thread
 from .architecture import Architecture
 from .samples import Samples
@@ -20,11 +20,11 @@ def check_steady(architecture: Architecture, samples: Samples, buffers: str) -> 
     with one_thread(), torch.random.fork_rng(devices=[x.device] if x.is_cuda else []):
         try:
             found = [tuple(scores.shape) for scores in (module(x), module(x))]
-        except (RuntimeError, IndexError, ValueError) as error:
+        except Exception as error:  # whatever the code of a user raises
             raise BadInput(
-                f"the model cannot be trained on samples of shape {samples.shape} ({str(error).splitlines()[0]}): "
+                f"the model cannot be trained on samples of shape {samples.shape} ({in_short(error)}): "
                 "change the model or the data"
-            ) from None
+            ) from error
     after = shapes(module)
     names = [name for name in before | after if before.get(name) != after.get(name)]
     changed = [(name, before.get(name), after.get(name)) for name in names]

@@ -2,8 +2,8 @@
 
 Wins by far for small models on a CPU and for any dense model on a GPU. The weights of a chunk are
 views into its rows of the result; a layer moves as soon as its gradient is known, and clients that
-have done their steps drop out of the batch. On a CPU with a compiler, small batches of plain SGD have
-a kernel that does all steps of a client (`cpu.dense_clients`).
+have done their steps drop out of the batch. On a CPU with a compiler, plain SGD has a kernel that does
+all steps of a client (`cpu.dense_clients`).
 """
 
 from collections.abc import Iterator
@@ -89,7 +89,7 @@ def train(job: Job, workers: int = 0) -> None:
         drawn = batches_of(job)
         return in_chunks(job, order, lambda rows: train_rows(job, lambda: kernel(layers), drawn, rows))
     batches, size = Batches(job), rows_per_chunk(job.architecture)
-    if dense_clients.wins(job, layers, batches):
+    if dense_clients.wins(job, layers):
         _tell(job, ONE_BY_ONE)
         return dense_clients.train(job, layers, batches, workers)
     _tell(job, TOGETHER)

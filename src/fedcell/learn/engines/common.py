@@ -93,7 +93,10 @@ class Batches:
 
     @property
     def flat(self) -> tuple[Ints, Ints]:
-        """(all draws one behind the other, where those of each row begin), unless every step takes the whole store."""
+        """(all draws one behind the other, where those of each row begin); of one step if all take the whole store."""
+        if self.full:
+            n_rows, width = self._store.shape
+            return self._store.reshape(-1), width * np.arange(n_rows)
         return self._flat, self._start
 
     def of_row(self, row: int, n_steps: int) -> Ints:

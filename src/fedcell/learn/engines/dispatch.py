@@ -3,6 +3,7 @@
 from . import batched, own_rule
 from . import reference as debug
 from .common import Job
+from .cpu import dense_clients
 from .cpu import per_client as sequential
 from .gpu import vmap
 
@@ -17,14 +18,21 @@ BATCHED_ON_CPU = 150_000  # parameters up to which batching dense clients beat t
 
 def choose_engine(job: Job) -> str:
     """Batch clients together if that was measured to win: on a GPU, and for small dense nets on a CPU."""
-    dense = batched.chain(job.architecture) is not None and job.work.objective is None
+    layers = batched.chain(job.architecture) if job.work.objective is None else None
+    dense = layers is not None
     if job.device.type == "cpu":
-        return "batched" if dense and job.architecture.n_params <= BATCHED_ON_CPU else "sequential"
+        small = job.architecture.n_params <= BATCHED_ON_CPU
+        return "batched" if layers and (small or _compiled(job, layers)) else "sequential"
     if job.architecture.stochastic or not job.architecture.batchable:
         return "sequential"
     if dense:
         return "batched"
     return "vmap" if len(job.work.steps) > 1 else "sequential"  # nothing to batch
+
+
+def _compiled(job: Job, layers: list[batched.DenseLayer]) -> bool:
+    """Whether large dense nets have a kernel for all steps of a client; a single one may have every core otherwise."""
+    return len(job.work.steps) > 1 and dense_clients.wins(job, layers)
 
 
 def train_with(engine: str, job: Job, workers: int) -> None:

@@ -7,22 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .fusion import RATE
+from .fusion import EMPTY, FILLS, RATE
 from .native import sequences
 from .native.lowering import lowered
 from .trace import Op, aten, returned
 
 Call = Callable[[], Any]
 COPIES = {aten._to_copy.default, aten.clone.default, aten.lift_fresh_copy.default}
-FILLS = {
-    aten.zeros_like.default: 0,
-    aten.ones_like.default: 1,
-    aten.zeros.default: 0,
-    aten.ones.default: 1,
-    aten.new_zeros.default: 0,
-    aten.new_ones.default: 1,
-}
-EMPTY = {aten.empty_like.default, aten.empty.memory_format, aten.new_empty.default, aten.empty_strided.default}
 SHORT_WAYS = (
     *(
         "mm",
@@ -69,8 +60,10 @@ def bound(op: Op, args: Any, kwargs: dict[str, Any], outs: list[Any], rows: Any)
         outs: where its results go.
         rows: of the worker: its rate and its random numbers.
     """
+    if op.random and rows.stream.drawn:
+        return list(rows.stream.calls(*args))
     if op.random:
-        kwargs = {**kwargs, "generator": rows.generator}
+        kwargs = {**kwargs, "generator": rows.stream.generator}
     if kwargs.get("alpha") is RATE:
         return _moving(op.func, args, rows)
     if op.func in EMPTY:
@@ -89,7 +82,9 @@ def _moving(func: Any, args: Any, rows: Any) -> list[Any]:
         weight, axis, index, sent = args
         if rows.quick:
             calls = sequences.moved_words(weight, index, sent, rows.minus_rate)
-        return calls or [lambda: weight.index_add_(axis, index, sent, alpha=-rows.rate)]
+        return calls or [
+            lambda: weight.index_add_(axis, index.reshape(-1), sent.reshape(-1, sent.shape[-1]), alpha=-rows.rate)
+        ]
     into, left, right = args
     if rows.quick:
         calls = sequences.product(into, left, right, rows.minus_rate, keep=True)

@@ -6,6 +6,15 @@ from .trace import Op, Ref, Trace, aten
 
 RATE = object()  # stands for the rate of the step among the arguments of a kernel
 EMBEDDED = aten.embedding_dense_backward.default
+FILLS = {
+    aten.zeros_like.default: 0,
+    aten.ones_like.default: 1,
+    aten.zeros.default: 0,
+    aten.ones.default: 1,
+    aten.new_zeros.default: 0,
+    aten.new_ones.default: 1,
+}
+EMPTY = {aten.empty_like.default, aten.empty.memory_format, aten.new_empty.default, aten.empty_strided.default}
 
 
 def needed(trace: Trace) -> list[Op]:
@@ -14,9 +23,30 @@ def needed(trace: Trace) -> list[Op]:
     kept: list[Op] = []
     for op in reversed(trace.ops):
         if op.random or any(ref.memory in wanted for ref in op.writes):
-            wanted |= {ref.memory for ref in op.reads}
-            kept.append(op)
+            shaped = op.func in FILLS or op.func in EMPTY  # by what they look at, whatever its values
+            kept.append(op._replace(args=(), kwargs={}, reads=()) if shaped else op)
+            wanted |= {ref.memory for ref in kept[-1].reads}
     return kept[::-1]
+
+
+def constants(ops: list[Op], trace: Trace) -> set[int]:
+    """Places of kernels that find the same in every step: of nothing, or of what others of them find.
+
+    Tensors that were there before do not count: those of an objective may have other values in another round.
+    """
+    varied = {ref.memory for op in ops for ref in op.writes if ref.memory not in trace.bytes_of} | trace.kept
+    while True:
+        found, same = set[int](), set[int]()
+        for place, op in enumerate(ops):
+            written = {ref.memory for ref in op.writes}
+            known = all(ref.memory in same or ref in op.writes for ref in op.reads)
+            if known and not op.random and not written & varied:
+                found.add(place)
+                same |= written
+        others = {ref.memory for place, op in enumerate(ops) if place not in found for ref in op.writes}
+        if not others & same:
+            return found
+        varied |= others & same
 
 
 def moving(ops: list[Op], trace: Trace, chosen: list[int]) -> tuple[list[Op], set[int]]:
@@ -54,17 +84,15 @@ def _step(op: Op, target: Ref) -> Op:
     if op.func is aten.mm.default:
         return Op(aten.addmm_.default, (target, *op.args), {"alpha": RATE}, (target,), reads, (target,))
     sent, words = op.args[0], op.args[1]
-    rows = sent._replace(size=(prod(words.size), target.size[1]), stride=(target.size[1], 1))
-    numbers = words._replace(size=(prod(words.size),), stride=(1,))
-    return Op(aten.index_add_.default, (target, 0, numbers, rows), {"alpha": RATE}, (target,), reads, (target,))
+    return Op(aten.index_add_.default, (target, 0, words, sent), {"alpha": RATE}, (target,), reads, (target,))
 
 
 def _target(op: Op, gradient: Ref, weight: Ref) -> Ref | None:
     """The weight as the product of an op would lie in it; None if the op is no product and adds no rows to it."""
     out = op.outs[0]
     if op.func is EMBEDDED:
-        sent, words, _, padding, by_count = op.args
-        alike = out == gradient and padding < 0 and not by_count and is_whole(sent) and is_whole(words)
+        _, _, _, padding, by_count = op.args
+        alike = out == gradient and padding < 0 and not by_count
         return weight if alike and gradient.size == weight.size and is_whole(weight) else None
     if op.func is not aten.mm.default or out is None or gradient.size != weight.size or len(weight.size) != 2:
         return None

@@ -86,9 +86,7 @@ def dense(calls: Calls, x: Tensor, weight: Slot, bias: Slot | None, first: bool)
 
 
 def max_pool(calls: Calls, x: Tensor, kernel: tuple[int, int]) -> Made:
-    """The kernel of PyTorch on images for which it is quick: those with channels last."""
-    if not x.is_contiguous(memory_format=torch.channels_last):
-        return _max_of_slices(calls, x, kernel)
+    """The kernel of PyTorch, on channels-last images."""
     shape = len(x), x.shape[1], x.shape[2] // kernel[0], x.shape[3] // kernel[1]
     y, place = (torch.empty(shape, dtype=d, memory_format=torch.channels_last) for d in (torch.float32, torch.int64))
     calls.add(torch.ops.aten.max_pool2d_with_indices.out, x, kernel, out=y, indices=place)
@@ -100,37 +98,6 @@ def max_pool(calls: Calls, x: Tensor, kernel: tuple[int, int]) -> Made:
         return found
 
     return y, back
-
-
-def _max_of_slices(calls: Calls, x: Tensor, kernel: tuple[int, int]) -> Made:
-    """Along the width, then along the height; of equals the first counts, as in PyTorch."""
-    y, along_width = _max_along(calls, x, 3, kernel[1])
-    y, along_height = _max_along(calls, y, 2, kernel[0])
-    return y, lambda towards: along_width(along_height(towards))
-
-
-def _max_along(calls: Calls, x: Tensor, axis: int, size: int) -> Made:
-    used = x.shape[axis] // size * size
-
-    def parts_of(images: Tensor) -> tuple[Tensor, ...]:
-        return torch.unflatten(images.narrow(axis, 0, used), axis, (-1, size)).unbind(axis + 1)
-
-    parts = parts_of(x)
-    best = [parts[0]]
-    for part in parts[1:]:
-        best.append(torch.empty_like(part))
-        calls.add(torch.maximum, best[-2], part, out=best[-1])
-
-    def back(towards: Tensor) -> Tensor:
-        found = torch.zeros_like(x)  # what the windows leave out stays zero
-        into = parts_of(found)
-        for place in range(size - 1, 0, -1):
-            calls.add(torch.gt, parts[place], best[place - 1], out=into[place])
-            calls.add(into[place].mul_, towards)
-            calls.add(torch.sub, towards, into[place], out=towards if place > 1 else into[0])
-        return found if size > 1 else towards
-
-    return best[-1], back
 
 
 def convolution(calls: Calls, x: Tensor, layer: nn.Conv2d, weight: Slot, bias: Slot | None, first: bool) -> Made:

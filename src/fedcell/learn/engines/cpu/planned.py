@@ -8,20 +8,18 @@ of a step on finding out what to do next.
 from collections.abc import Iterator
 from math import prod
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ..common import Job
-from . import small_batch
-from .kernels import Back, Calls, Slot, convolution, dense, flatten, max_pool, relu
-from .narrow_conv import windows, wins
+from . import dense_layers
+from .kernels import Back, Calls, Slot, convolution, dense, flatten, relu
 from .native import chain as native_chain
-from .native import gathered
+from .native import gathered, lanes
+from .native.pools import pair
 from .row_client import RowClient, spans_without
 from .steps import RowLayout
 
-Size = tuple[int, int]
 WIDE = 100_000  # weights of a layer from which its kernels take all the time there is
 GRAIN = 8  # inputs by which the plans for batches of distinct inputs differ
 
@@ -80,17 +78,13 @@ def _follows(chain: list[nn.Module], n_axes: int) -> bool:
 
 def _simple(pool: nn.MaxPool2d) -> bool:
     """Whether windows lie side by side."""
-    kernel = _pair(pool.kernel_size)
+    kernel = pair(pool.kernel_size)
     return (
-        kernel == _pair(pool.stride)
-        and _pair(pool.padding) == (0, 0)
-        and _pair(pool.dilation) == (1, 1)
+        kernel == pair(pool.stride)
+        and pair(pool.padding) == (0, 0)
+        and pair(pool.dilation) == (1, 1)
         and not (pool.ceil_mode or pool.return_indices)
     )
-
-
-def _pair(size: int | Size) -> Size:
-    return (size, size) if isinstance(size, int) else size
 
 
 class PlannedClient(RowClient):
@@ -132,11 +126,11 @@ class _Plan:
     def __init__(
         self, chain: list[nn.Module], slots: list[Slot], shape: tuple[int, ...], size: int, shared: bool
     ) -> None:
-        self._calls, self._shared, self._small = Calls(), shared, small_batch.wins(chain, size)
+        self._calls, self._shared, self._native = Calls(), shared, dense_layers.wins(chain, size)
         self.x = _room(chain[0], shape, size).zero_()
         scores, backs = self._forward(chain, iter(slots))
         towards = torch.empty_like(scores)
-        if shared or not self._small:
+        if shared or not self._native:
             self._calls.add(torch.softmax, scores, 1, out=towards)
         if shared:
             self._y, self._weight = torch.zeros_like(scores), torch.zeros(size, 1)
@@ -144,8 +138,8 @@ class _Plan:
             self._calls.add(towards.sub_, self._y)
         else:
             self._y = torch.empty(size, dtype=torch.int64)
-        if self._small and not shared:
-            small_batch.error(self._calls, scores, self._y, towards)
+        if self._native and not shared:
+            dense_layers.error(self._calls, scores, self._y, towards)
         elif not shared:
             self._calls.add(towards.scatter_add_, 1, self._y[:, None], torch.full((size, 1), -1.0))
             self._calls.add(towards.div_, size)
@@ -156,21 +150,26 @@ class _Plan:
     def _forward(self, chain: list[nn.Module], slots: Iterator[Slot]) -> tuple[Tensor, list[Back]]:
         calls, x, first = self._calls, self.x, True
         backs: list[Back] = []
+        if stages := lanes.stages(chain, x.shape):
+            theirs = [(next(slots), None if stage.layer.bias is None else next(slots)) for stage in stages]
+            chain, first = chain[sum(stage.n_parts for stage in stages) :], False
+            x, back = lanes.layers(calls, x, stages, theirs, isinstance(chain[0], nn.Flatten))
+            backs.append(back)
         for part in chain:
             if isinstance(part, nn.Conv2d | nn.Linear):
                 own = next(slots), None if part.bias is None else next(slots), first
                 first = False
             if isinstance(part, nn.Conv2d):
                 way = native_chain.convolution if native_chain.wins(part, x, own[2]) else convolution
-                x, back = (windows if wins(part, x.shape, own[2]) else way)(calls, x, part, *own)
+                x, back = way(calls, x, part, *own)
             elif isinstance(part, nn.Linear):
-                x, back = (small_batch.dense if self._small else dense)(calls, x, *own)
+                x, back = (dense_layers.dense if self._native else dense)(calls, x, *own)
             elif isinstance(part, nn.MaxPool2d):
-                x, back = max_pool(calls, x, _pair(part.kernel_size))
+                x, back = native_chain.pool(calls, x, pair(part.kernel_size))
             elif isinstance(part, nn.Flatten):
                 x, back = flatten(calls, x)
             else:
-                x, back = (small_batch.relu if self._small and x.dim() == 2 else relu)(calls, x)
+                x, back = (dense_layers.relu if self._native and x.dim() == 2 else relu)(calls, x)
             if not first:  # what comes before moves nothing
                 backs.append(back)
         return x, backs
@@ -183,15 +182,12 @@ class _Plan:
             torch.sum(self._y, 1, keepdim=True, out=self._weight)
         else:
             self._y.copy_(y)
-        with np.errstate(over="ignore", invalid="ignore"):  # training that diverges is seen by its result
-            self._calls.run()
+        self._calls.run()
 
 
 def _room(first: nn.Module, shape: tuple[int, ...], size: int) -> Tensor:
     """A buffer for the inputs of a batch, as the first layer likes them to lie."""
     room = torch.empty(size, *shape)
-    if len(shape) == 1 or isinstance(first, nn.Flatten):
+    if len(shape) == 1 or isinstance(first, nn.Flatten) or lanes.stages([first], room.shape):
         return room
-    if isinstance(first, nn.Conv2d) and wins(first, room.shape, True):
-        return room.permute(2, 1, 3, 0).contiguous().permute(3, 1, 0, 2)
     return room.contiguous(memory_format=torch.channels_last)

@@ -13,11 +13,13 @@ import torch
 from torch import Tensor
 
 from .binding import bound
-from .fusion import moving, needed
+from .fusion import constants, moving, needed
 from .kernels import Calls
 from .native import gathered
+from .native.dropout import DropoutStream
 from .native.norm_relu import with_relus
 from .native.placing import placed, with_slopes
+from .native.scores import from_scores
 from .slices import in_parts
 from .trace import Op, Ref, Trace, aten, refs_of
 
@@ -43,7 +45,7 @@ class WorkerRows:
 
     def __init__(self, weights: Tensor, gradient: Tensor, gradients: list[Tensor], tail: Tensor, quick: bool) -> None:
         self.weights, self.gradient, self.gradients, self.tail, self.quick = weights, gradient, gradients, tail, quick
-        self.generator, self.minus_rate = torch.Generator(), torch.zeros(())
+        self.stream, self.minus_rate = DropoutStream(), torch.zeros(())
 
     @property
     def rate(self) -> float:
@@ -68,7 +70,8 @@ class Replay:
         self.trace, self.rows = trace, rows
         ops = with_relus(in_parts(needed(trace), trace))
         if rows.quick:
-            ops = placed(with_slopes(ops, trace), trace)
+            ops = from_scores(placed(with_slopes(ops, trace), trace), trace)
+            ops = rows.stream.take_over(ops)
         ops, self.moved = moving(ops, trace, chosen)
         self._tensors: dict[Ref, Tensor] = {}
         self._homes: dict[int, Tensor] = {**trace.constants, trace.weights: rows.weights, trace.tail: rows.tail}
@@ -99,18 +102,25 @@ class Replay:
         return copied
 
     def _bind_all(self, ops: list[Op], copied: list[tuple[Ref, Tensor]]) -> Calls:
-        last, calls = self._last_uses(ops, copied), list[Any]()
+        last, calls, once = self._last_uses(ops, copied), list[Any](), constants(ops, self.trace)
+        kept = self._offset.keys() | {ref.memory for place in once for ref in ops[place].writes}
         for place, op in enumerate(ops):
             dying = {ref.memory for ref in (*op.reads, *op.writes) if last[ref.memory] == place}
-            dying &= self.trace.bytes_of.keys() - self._offset.keys()
+            dying &= self.trace.bytes_of.keys() - kept
             over = {ref.memory for ref in op.reads if ref.memory in dying and self._may_overwrite(op, ref)}
             self._give_back(over)
             for ref in op.writes:
                 if ref.memory not in self._homes:
-                    self._homes[ref.memory] = self._free.take(self.trace.bytes_of[ref.memory])
+                    room = _Free() if place in once else self._free  # nobody writes there later, nor before in a step
+                    self._homes[ref.memory] = room.take(self.trace.bytes_of[ref.memory])
             args, kwargs = (refs_of(part, self._tensor) for part in (op.args, op.kwargs))
             outs = [None if ref is None else self._tensor(ref) for ref in op.outs]
-            calls += bound(op, args, kwargs, outs, self.rows)
+            found = bound(op, args, kwargs, outs, self.rows)
+            if place in once:
+                for call in found:
+                    call()
+            else:
+                calls += found
             self._give_back(dying - over)
         calls += [partial(target.copy_, self._tensor(ref)) for ref, target in copied]
         calls += [partial(self._tensor(home).copy_, self._tensor(ref)) for ref, home in self.trace.statistics]

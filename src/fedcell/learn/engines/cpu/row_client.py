@@ -8,6 +8,7 @@ from torch import Tensor
 from ...architecture import Architecture
 from ..common import Batches, Job
 from .autograd import dropout_seed
+from .native.dropout import DropoutStream
 from .steps import RowLayout, Step
 
 
@@ -17,7 +18,7 @@ class RowClient:
     weights: Tensor  # [n_params], packed
     gradient: Tensor
     tail: Tensor | None = None  # [n], the running statistics
-    generator: torch.Generator | None = None  # of what the forward pass draws
+    stream: DropoutStream | None = None  # of what the forward pass draws
     spans: list[slice]  # of the row, that move after the backward pass
 
     def __init__(self, job: Job, layout: RowLayout) -> None:
@@ -34,8 +35,8 @@ class RowClient:
         self.weights.copy_(start)
         if self.tail is not None and self.job.tail is not None:
             self.tail.copy_(self.job.tail[row])
-        if self.generator is not None:
-            self.generator.manual_seed(dropout_seed(self.job, row))
+        if self.stream is not None:
+            self.stream.manual_seed(dropout_seed(self.job, row))
         step = Step(work, row, self._cut, self.weights, start, self.layout)
         gradients = self._cut(self.gradient)
         n_steps, size = int(work.steps[row]), int(batches.size[row])

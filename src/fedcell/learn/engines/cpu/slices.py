@@ -5,7 +5,7 @@ from math import prod
 import torch
 
 from .fusion import changed, users
-from .trace import Op, Ref, Trace, aten, refs_of
+from .trace import Op, Ref, Trace, aten, renamed
 
 SELECT, SLICE = aten.select_backward.default, aten.slice_backward.default
 
@@ -35,7 +35,7 @@ def _joined(ops: list[Op], at: int, trace: Trace) -> list[Op] | None:
         sent, made = source.args[0], op.outs[0]
         assert made is not None
         sum_ = Op(aten.add_.Tensor, (part, sent), {}, (part,), (part, sent), (part,))
-        later = [_renamed(one, made.memory, base.memory) for one in ops[at + 1 :]]
+        later = [renamed(one, made.memory, base.memory) for one in ops[at + 1 :]]
         return [*ops[: uses[0]], *ops[uses[0] + 1 : at], sum_, *later]
     return None
 
@@ -45,9 +45,8 @@ def _gives_way(ops: list[Op], at: int, base: Ref, trace: Trace) -> bool:
     made = ops[at].outs[0]
     if made is None or made._replace(memory=0) != base._replace(memory=0) or base.dtype != torch.float32:
         return False
-    kept = {ref.memory for ref in (*trace.gradients, *(one for pair in trace.statistics for one in pair))}
     sizes = {trace.bytes_of.get(ref.memory) for ref in (made, base)}
-    alone = users(ops, base.memory)[-1] == at and not {made.memory, base.memory} & kept
+    alone = users(ops, base.memory)[-1] == at and not {made.memory, base.memory} & trace.kept
     return alone and sizes == {4 * prod(base.size)} and base.offset == 0
 
 
@@ -66,11 +65,3 @@ def _part(source: Op, base: Ref) -> Ref | None:
         size[axis], stride[axis] = sent.size[axis], stride[axis] * rest[1]
     part = base._replace(offset=offset, size=tuple(size), stride=tuple(stride))
     return part if part.size == sent.size and part.span[1] <= base.span[1] else None
-
-
-def _renamed(op: Op, memory: int, other: int) -> Op:
-    def ref(one: Ref) -> Ref:
-        return one._replace(memory=other) if one.memory == memory else one
-
-    changes = {name: refs_of(getattr(op, name), ref) for name in ("args", "kwargs", "outs", "reads", "writes")}
-    return op._replace(**changes)

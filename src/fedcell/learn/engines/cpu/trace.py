@@ -72,6 +72,11 @@ class Trace(NamedTuple):
     bytes_of: dict[int, int]  # of every memory that the kernels make
     constants: dict[int, Tensor]  # memory that was there before
 
+    @property
+    def kept(self) -> set[int]:
+        """Memories that somebody looks at behind the last kernel."""
+        return {ref.memory for ref in (*self.gradients, *(one for pair in self.statistics for one in pair))}
+
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
@@ -225,6 +230,17 @@ def refs_of(tree: Any, ref: Callable[[Any], Any]) -> Any:
     if isinstance(tree, dict):
         return {key: refs_of(part, ref) for key, part in tree.items()}
     return tree
+
+
+def replaced(op: Op, ref: Callable[[Ref], Ref]) -> Op:
+    """A kernel with other tensors."""
+    names = "args", "kwargs", "outs", "reads", "writes"
+    return op._replace(**{name: refs_of(getattr(op, name), ref) for name in names})
+
+
+def renamed(op: Op, memory: int, other: int) -> Op:
+    """A kernel that looks at one memory in place of another."""
+    return replaced(op, lambda ref: ref._replace(memory=other) if ref.memory == memory else ref)
 
 
 def returned(found: Any) -> tuple[Any, ...]:

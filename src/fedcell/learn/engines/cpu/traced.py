@@ -46,7 +46,7 @@ class TracedClient(RowClient):
         except IndexError:
             self._replay = replay_of(job, layout, traced)
         rows = self._replay.rows
-        self.weights, self.gradient, self.generator = rows.weights, rows.gradient, rows.generator
+        self.weights, self.gradient, self.stream = rows.weights, rows.gradient, rows.stream
         self.tail = rows.tail if job.tail is not None else None
         self.spans = spans_without(job.architecture, self._replay.moved)
         rows.rate = job.work.lr
@@ -176,7 +176,7 @@ def _check(job: Job, client: AutogradClient, point: Tensor, batch: Draw, replay:
     """Refuse a replay whose gradients or statistics are not those of autograd, on another batch at another point."""
     tail, rows = _put(job, client, point), replay.rows
     torch.manual_seed(1)
-    rows.generator.manual_seed(1)
+    rows.stream.manual_seed(1)
     wanted = client.gradient(*batch)
     with torch.inference_mode():
         rows.weights.copy_(point)

@@ -21,9 +21,10 @@ from ..kernels import Calls
 
 HERE = Path(__file__).parent
 FLAGS = ("-O3", "-march=native", "-std=c++17", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
-IMAGES, DENSE, SEQUENCES = "images", "dense", "sequences"  # kernels that are compiled when they are needed first
+# kernels that are compiled when they are needed first
+IMAGES, LANES, DENSE, SEQUENCES = "images", "lanes", "dense", "sequences"
 COMPILERS = ("c++", "g++", "clang++")
-PATIENCE_S = 120.0
+PATIENCE_S = 600.0  # a busy machine takes minutes for what an idle one does in seconds
 
 
 class Native:

@@ -1,11 +1,11 @@
-"""Native convolutions as layers of a chain."""
+"""Native convolutions and max-pools as layers of a chain."""
 
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ..kernels import Calls, Made, Slot, convolved
+from ..kernels import Calls, Made, Slot, convolved, max_pool
 from ..trace import aten
 from . import IMAGES, library
 from .lowering import WINOGRAD, kind_of, lowered
@@ -34,6 +34,26 @@ def convolution(calls: Calls, x: Tensor, layer: nn.Conv2d, weight: Slot, bias: S
         into = [None if first else found, weight.gradient, None if bias is None else bias.gradient]
         wanted = [one is not None for one in into]
         way = lowered(aten.convolution_backward.default, (towards, x, weight.value, size, *how, wanted), into)
+        assert way is not None
+        calls.extend(way)
+        return found
+
+    return y, back
+
+
+def pool(calls: Calls, x: Tensor, kernel: tuple[int, int]) -> Made:
+    """A max-pool, by PyTorch if the channels of the images fill no vectors."""
+    shape = len(x), x.shape[1], x.shape[2] // kernel[0], x.shape[3] // kernel[1]
+    y, places = (torch.empty(shape, dtype=d, memory_format=torch.channels_last) for d in (torch.float32, torch.int64))
+    there = lowered(aten.max_pool2d_with_indices.default, (x, kernel), [y, places])
+    if there is None:
+        return max_pool(calls, x, kernel)
+    calls += there
+
+    def back(towards: Tensor) -> Tensor:
+        found = torch.empty(x.shape, memory_format=torch.channels_last)
+        same = x, kernel, kernel, (0, 0), (1, 1), False, places
+        way = lowered(aten.max_pool2d_with_indices_backward.default, (towards, *same), [found])
         assert way is not None
         calls.extend(way)
         return found

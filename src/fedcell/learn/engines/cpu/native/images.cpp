@@ -3,11 +3,17 @@
 // Every kernel takes its numbers and its pointers as two arrays, so that a list of kernels is a list of triples.
 #include "batch_norm.h"
 #include "depthwise.h"
+#include "pool.h"
 #include "winograd.h"
 
-#define BY_CHANNELS(channels, call)                                  \
-    if ((channels) % WIDEST == 0) { const int L = WIDEST; call; }    \
-    else { const int L = WIDEST / 2; call; }
+#define BY_CHANNELS(channels, ...)                                       \
+    if ((channels) % WIDEST == 0) { const int L = WIDEST; __VA_ARGS__; }     \
+    else { const int L = WIDEST / 2; __VA_ARGS__; }
+
+// Tiles of M x M pixels and kernels of R x R.
+#define BY_TILES(n, channels, ...)                                                               \
+    if (((const Shape *)n)->high == 5) { const int M = 2, R = 5; BY_CHANNELS(channels, __VA_ARGS__) }   \
+    else { const int M = 2, R = 3; BY_CHANNELS(channels, __VA_ARGS__) }
 
 extern "C" {
 
@@ -26,28 +32,28 @@ void convolution_by_weight(Numbers n, Pointers p) {  // x, sent back, found, bia
     BY_CHANNELS(s.n_out, by_weight<L>(s, p[0], p[1], p[2], p[3], p[4], p[5]))
 }
 
-// After the shape comes how many tiles are worked on at a time; pointers end with room for these, 16 numbers for each
-// channel that goes in or comes out.
+// After the shape comes how many tiles are worked on at a time; pointers end with room for these, N x N
+// numbers for each channel that goes in or comes out.
 static Images read(const Shape &s, long block) {
     return {s.n, s.height, s.width, s.n_in, s.out_height, s.out_width, s.n_out, s.room_width, s.top, s.left, block};
 }
 
-void winograd(Numbers n, Pointers p) {  // as for convolutions, with 16 numbers of the packed weights for 9, and room
+void winograd(Numbers n, Pointers p) {  // as for convolutions, with N x N numbers of the packed weights for R x R, and room
     const Shape &s = *(const Shape *)n;
-    BY_CHANNELS(s.n_in | s.n_out, kernel_in<L>(s, p[1], false, p[4]);
-                winograd_images<L>(read(s, n[23]), p[0], p[4], p[2], p[3], p[5], p[6]))
+    BY_TILES(n, s.n_in | s.n_out, kernel_in<L, M, R>(s, p[1], false, p[4]);
+             winograd_images<L, M, R>(read(s, n[23]), p[0], p[4], p[2], p[3], p[5], p[6]))
 }
 
 void winograd_by_input(Numbers n, Pointers p) {
     const Shape &s = *(const Shape *)n;
     const Images back = {s.n, s.out_height, s.out_width, s.n_out, s.height, s.width, s.n_in, s.room_width, s.top, s.left, n[23]};
-    BY_CHANNELS(s.n_in | s.n_out, kernel_in<L>(s, p[1], true, p[3]);
-                winograd_images<L>(back, p[0], p[3], 0, p[2], p[4], p[5]))
+    BY_TILES(n, s.n_in | s.n_out, kernel_in<L, M, R>(s, p[1], true, p[3]);
+             winograd_images<L, M, R>(back, p[0], p[3], 0, p[2], p[4], p[5]))
 }
 
 void winograd_by_weight(Numbers n, Pointers p) {
     const Shape &s = *(const Shape *)n;
-    BY_CHANNELS(s.n_in | s.n_out, winograd_kernel<L>(read(s, n[23]), s, p[0], p[1], p[2], p[3], p[4], p[5], p[6]))
+    BY_TILES(n, s.n_in | s.n_out, winograd_kernel<L, M, R>(read(s, n[23]), s, p[0], p[1], p[2], p[3], p[4], p[5], p[6]))
 }
 
 void depthwise(Numbers n, Pointers p) {  // as for convolutions
@@ -84,6 +90,17 @@ void batch_norm(Numbers n, Pointers p) {  // most, eps and momentum, x, gamma, b
 // most, sent, x, mean, rstd, gamma, output or null, found, by gamma, by beta
 void batch_norm_by_input(Numbers n, Pointers p) {
     BY_CHANNELS(n[2], batch_norm_backward<L>(n[0], n[1], n[2], p[1], p[2], p[3], p[4], p[5], p[6], *p[0], p[7], p[8], p[9]))
+}
+
+// numbers: those of a pool; places are whole numbers of 64 bits
+void max_pool(Numbers n, Pointers p) {  // x, y, places
+    const Pool &s = *(const Pool *)n;
+    BY_CHANNELS(s.channels, pool_forward<L>(s, p[0], p[1], (long *)p[2]))
+}
+
+void max_pool_by_input(Numbers n, Pointers p) {  // sent back, places, found
+    const Pool &s = *(const Pool *)n;
+    BY_CHANNELS(s.channels, pool_backward<L>(s, p[0], (const long *)p[1], p[2]))
 }
 
 // numbers: images, height, width, channels, steps between neighbours of what is sent back, along the same axes

@@ -19,12 +19,15 @@ from .norms import (
     is_images,
     relu_backward,
 )
+from .pools import max_pool, max_pool_backward
 
 MOST_TAPS = 128
 ROW = 512  # pixels that are worked on at a time if a convolution looks at one
 WINOGRAD = "winograd"
 LEAST_CHANNELS, LEAST_SIDE = 16, 4  # of images from which on fewer products are worth turning tiles around
 TILED, LEAST_TILES = 1024, 8  # tiles times channels that are worked on at a time: they stay in the cache
+SIDE, APART = 2, 16  # pixels of a tile, numbers between entries of tiles
+_TILED_3, _TILED_5 = ((kernel, kernel, 1, 1, 1, 1) for kernel in (3, 5))  # kernels, steps and gaps that tiles serve
 How = tuple[Any, Any, Any]  # stride, padding and dilation of a convolution
 
 
@@ -75,9 +78,12 @@ def kind_of(x: Tensor, weight: Tensor, how: How, transposed: bool, groups: int) 
         return ""
     if groups > 1:
         return "depthwise" if groups == x.shape[1] == weight.shape[0] and fills_vectors(x) else ""
-    simple = (*weight.shape[2:], *stride, *dilation) == (3, 3, 1, 1, 1, 1) and max(padding) <= 2 and fills_vectors(x)
+    kernel = weight.shape[2]
+    simple = (
+        (*weight.shape[2:], *stride, *dilation) in (_TILED_3, _TILED_5) and max(padding) < kernel and fills_vectors(x)
+    )
     simple = simple and weight.stride(1) == 1
-    sides = [x.shape[axis] + 2 * padding[axis - 2] - 2 for axis in (2, 3)]
+    sides = [x.shape[axis] + 2 * padding[axis - 2] - kernel + 1 for axis in (2, 3)]
     worth = min(weight.shape[:2]) >= LEAST_CHANNELS and min(*sides, *x.shape[2:]) >= LEAST_SIDE
     return WINOGRAD if simple and worth else "convolution"
 
@@ -143,12 +149,18 @@ def _shape_back(
 
 
 def _tiled(x: Tensor, weight: Tensor, y: Tensor, padding: Any, back: bool) -> tuple[list[int], tuple[Tensor, ...]]:
-    """The numbers of a kernel that works on tiles of 2 x 2 outputs, and its rooms: weights, an image, some tiles."""
+    """The numbers of a kernel that works on tiles of outputs, and its rooms: weights, an image, some tiles."""
     read, made = (y, x) if back else (x, y)
-    high, wide = (2 * -(-made.shape[axis] // 2) + 2 for axis in (2, 3))
-    before = [2 - one for one in padding] if back else [*padding]
-    block = max(TILED // (x.shape[1] + y.shape[1]), LEAST_TILES)
-    sizes = 16 * weight.shape[0] * weight.shape[1], high * wide * read.shape[1], 16 * block * (x.shape[1] + y.shape[1])
+    kernel = weight.shape[2]
+    high, wide = (SIDE * -(-one // SIDE) + kernel - 1 for one in made.shape[2:])
+    before = [kernel - 1 - one for one in padding] if back else [*padding]
+    channels, n_entries = x.shape[1] + y.shape[1], (SIDE + kernel - 1) ** 2
+    block = max(TILED // channels, LEAST_TILES)
+    sizes = (
+        n_entries * weight.shape[0] * weight.shape[1],
+        high * wide * read.shape[1],
+        n_entries * (block * channels + 2 * APART),
+    )
     numbers = [*_numbers(x, weight, y, (1, 1), padding, (1, 1)), high, wide, *before, block]
     return numbers, tuple(torch.zeros(size) for size in sizes)
 
@@ -156,6 +168,8 @@ def _tiled(x: Tensor, weight: Tensor, y: Tensor, padding: Any, back: bool) -> tu
 RULES: dict[Any, Callable[[tuple[Any, ...], list[Tensor | None]], Lowered | None]] = {
     aten.convolution.default: _convolution,
     aten.convolution_backward.default: _convolution_backward,
+    aten.max_pool2d_with_indices.default: max_pool,
+    aten.max_pool2d_with_indices_backward.default: max_pool_backward,
     aten.threshold_backward.default: relu_backward,
     aten.native_group_norm.default: group_norm,
     aten.native_group_norm_backward.default: group_norm_backward,

@@ -108,16 +108,16 @@ static void lstm_places_back(const Cells &s, const float *sent, const float *u, 
     }
 }
 
-// By the weights: what each place saw, times what was sent back to its gates.
-static void lstm_weights_back(const Cells &s, const float *x, const float *h0, const float *y, const float *gates, float *by_w,
-                              float *by_u, float *by_b, float *by_b_too, float *room) {
-    const long four = s.gates(), H = s.width, each = s.n * H, first = s.at(0) * s.n * four;
+// By the weights of `four` gates: what each place saw, times what was sent back to its gates, by what comes in and by the state.
+static void cell_weights_back(const Cells &s, long four, const float *x, const float *h0, const float *y, const float *gates,
+                              const float *by_state, float *by_w, float *by_u, float *by_b, float *by_b_too, float *room) {
+    const long H = s.width, each = s.n * H, first = s.at(0) * s.n * four;
     if (by_w) product({gates, 1, four}, {x, s.n_in, 1}, four, s.places * s.n, s.n_in, by_w, s.n_in, false, 0, 1, room);
     if (by_u) {
-        const float *later = gates + (s.reverse ? 0 : s.n * four), *seen = y + (s.reverse ? each : 0);
-        product({gates + first, 1, four}, {h0, H, 1}, four, s.n, H, by_u, H, false, 0, 1, room);
+        const float *later = by_state + (s.reverse ? 0 : s.n * four), *seen = y + (s.reverse ? each : 0);
+        product({by_state + first, 1, four}, {h0, H, 1}, four, s.n, H, by_u, H, false, 0, 1, room);
         product({later, 1, four}, {seen, H, 1}, four, (s.places - 1) * s.n, H, by_u, H, true, 0, 1, room);
     }
     if (by_b) sums_over(1, s.places * s.n, four, 1, gates, by_b);
-    if (by_b_too) sums_over(1, s.places * s.n, four, 1, gates, by_b_too);
+    if (by_b_too) sums_over(1, s.places * s.n, four, 1, by_state, by_b_too);
 }

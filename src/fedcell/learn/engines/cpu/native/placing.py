@@ -1,23 +1,25 @@
 """Kernels that leave results where they are wanted: slopes in place of what a GELU saw, gradients side by side."""
 
 from dataclasses import dataclass
+from math import prod
 
 import torch
 
-from ..fusion import users
-from ..trace import Op, Ref, Trace, aten
-from .sequences import ATTENTION_BACK
+from ..fusion import changed, users
+from ..trace import Op, Ref, Trace, aten, renamed, replaced
+from .heads import ATTENTION_BACK
 from .vectors import lie_alike
 
 GELU = aten.gelu.default
 SLOPED = {GELU: aten.gelu_backward.default, aten.silu.default: aten.silu_backward.default}
 TOGETHER = {aten.stack.default, aten.cat.default, aten.clone.default}
+MOVABLE = {ATTENTION_BACK, *TOGETHER}  # kernels that may write in any order
 
 
 def with_slopes(ops: list[Op], trace: Trace) -> list[Op]:
     """Have GELUs and SiLUs leave their slopes over what they saw, if nobody else looks at that: a product is left."""
     for place, op in enumerate(ops):
-        if op.func not in SLOPED or op.kwargs.get("approximate", "none") != "none":
+        if op.func not in SLOPED:
             continue
         x, y = op.args[0], op.outs[0]
         later = [at for at in users(ops, x.memory) if at > place]
@@ -28,7 +30,7 @@ def with_slopes(ops: list[Op], trace: Trace) -> list[Op]:
             continue
         slopes = back._replace(func=aten.mul.Tensor, kwargs={})
         ops = [*ops]
-        ops[place], ops[later[0]] = op._replace(args=(x, True), kwargs={}, writes=(y, x)), slopes
+        ops[place], ops[later[0]] = op._replace(args=(x, True), writes=(y, x)), slopes
     return ops
 
 
@@ -37,41 +39,106 @@ def _lie_alike(*refs: Ref) -> bool:
 
 
 def placed(ops: list[Op], trace: Trace) -> list[Op]:
-    """Have attention write its gradients where they are put together, without the copies in between."""
-    copies = [at for at, op in enumerate(ops) if op.func in TOGETHER]
-    for at in copies:
-        source = _source(ops, at, trace)
-        if source is not None and (moved := _moved(ops[source], ops[at])) is not None:
-            ops = [*ops]
-            ops[source], ops[at] = moved, _NOTHING
-    return [op for op in ops if op is not _NOTHING]
+    """Have attention, and copies, write where their results are put together, without the copies in between."""
+    ops, at = stacked(ops), 0
+    while at < len(ops):
+        found = _forwarded(ops, at, trace) if ops[at].func in TOGETHER else None
+        ops, at = (ops, at + 1) if found is None else (found, 0)
+    return ops
 
 
-_NOTHING = Op(None, (), {}, (), (), ())
-
-
-def _source(ops: list[Op], at: int, trace: Trace) -> int | None:
-    """The kernel of attention that makes all that is put together, if it is for nobody else."""
-    found = {tuple(users(ops, ref.memory)) for ref in ops[at].reads}
-    if len(found) != 1:
+def _forwarded(ops: list[Op], at: int, trace: Trace) -> list[Op] | None:
+    """The kernels without a copy, if those who make what it copies, for nobody else, can write where it would."""
+    makers, parts = dict[int, Op](), _parts(ops[at])
+    if len({view.memory for view, _ in parts}) < len(parts):
         return None
-    makers = next(iter(found))
-    made = all(ref.memory in trace.bytes_of for ref in ops[at].reads)
-    return makers[0] if made and len(makers) == 2 and ops[makers[0]].func is ATTENTION_BACK else None
+    for view, home in parts:
+        uses = users(ops, view.memory)
+        if view.memory not in trace.bytes_of or len(uses) != 2 or uses[1] != at:
+            return None
+        maker = makers.get(uses[0], ops[uses[0]])
+        if maker.func not in MOVABLE or not (outs := _elsewhere(maker, view, home)):
+            return None
+        makers[uses[0]] = maker._replace(outs=outs, writes=outs)
+    return [makers.get(place, op) for place, op in enumerate(ops) if place != at]
 
 
-def _moved(source: Op, copy: Op) -> Op | None:
-    """The kernel with its results where a copy would bring them."""
+def _elsewhere(maker: Op, view: Ref, home: Ref) -> tuple[Ref, ...]:
+    """The results of a kernel, that which a view shows where a copy would bring it; empty if that cannot be."""
     outs = list[Ref]()
-    for ref in source.outs:
-        if ref is None:
-            return None
-        views = [_through(ref, view, home) for view, home in _parts(copy) if view.memory == ref.memory]
-        found = next((one for one in views if one is not None), None)
+    for ref in maker.outs:
+        found = _through(ref, view, home) if ref is not None and ref.memory == view.memory else ref
         if found is None:
-            return None
+            return ()
         outs.append(found)
-    return source._replace(outs=tuple(outs), writes=tuple(outs))
+    return tuple(outs)
+
+
+def stacked(ops: list[Op]) -> list[Op]:
+    """In place of one part among zeros, to which the others are added: all parts beside each other."""
+    for first in [op for op in ops if op.func is aten.select_backward.default and op.outs[0] is not None]:
+        whole, axis, chosen = first.outs[0], first.args[2], first.args[3]
+        assert whole is not None
+        axis, n = axis % len(whole.size), whole.size[axis]
+        uses = users(ops, whole.memory)[:n]
+        parts = {_place(whole, axis, op.args[0]): op.args[1] for op in (ops[at] for at in uses[1:]) if _adds(op)}
+        parts[chosen % n] = first.args[0]
+        every = [parts.get(place) for place in range(n)]
+        given = tuple(ref for ref in every if ref is not None)
+        if len(given) < n or len(uses) < n or ops[uses[0]] is not first or changed(ops[uses[0] : uses[-1]], given):
+            continue
+        stack = Op(aten.stack.default, (list(given), axis), {}, (whole,), given, (whole,))
+        ops = [stack if at == uses[-1] else op for at, op in enumerate(ops) if at == uses[-1] or at not in uses]
+    return ops
+
+
+def _adds(op: Op) -> bool:
+    alike = op.func is aten.add_.Tensor and not op.kwargs and isinstance(op.args[1], Ref)
+    return alike and op.args[0].size == op.args[1].size
+
+
+def _place(whole: Ref, axis: int, part: Ref) -> int | None:
+    """Which of the parts of a tensor along an axis this is; None if it is another kind of part."""
+    size, stride = ((*of[:axis], *of[axis + 1 :]) for of in (whole.size, whole.stride))
+    place, rest = divmod(part.offset - whole.offset, whole.stride[axis])
+    return place if (part.size, part.stride, rest) == (size, stride, 0) else None
+
+
+def relaid(ops: list[Op], trace: Trace, found: Ref, home: Ref) -> list[Op] | None:
+    """Have a tensor lie otherwise in its memory for all who look at it, and spare copies; None if somebody cannot."""
+    if found.memory in trace.kept:
+        return None
+    new = dict[Ref, Ref | None]()
+    for op in ops:
+        new |= {ref: _through(ref, found, home) for ref in (*op.reads, *op.writes) if ref.memory == found.memory}
+    if not all(new.values()):
+        return None
+    return without_copies([replaced(op, lambda ref: new.get(ref) or ref) for op in ops], trace)
+
+
+def without_copies(ops: list[Op], trace: Trace) -> list[Op]:
+    """Look at what was copied in place of copies that lie just as it does, if neither changes any more."""
+    at = 0
+    while at < len(ops):
+        if _is_spare(ops, at, trace):
+            source, made = ops[at].args[0], ops[at].outs[0]
+            assert made is not None
+            ops = [*ops[:at], *(renamed(op, made.memory, source.memory) for op in ops[at + 1 :])]
+        else:
+            at += 1
+    return ops
+
+
+def _is_spare(ops: list[Op], at: int, trace: Trace) -> bool:
+    """Whether a kernel copies what could be looked at instead."""
+    if ops[at].func is not aten.clone.default:
+        return False
+    source, made = ops[at].args[0], ops[at].outs[0]
+    if made is None or source._replace(memory=0) != made._replace(memory=0):
+        return False
+    sizes = {trace.bytes_of.get(ref.memory) for ref in (source, made)}
+    changes = {ref.memory for op in ops[at + 1 :] for ref in op.writes} | trace.kept
+    return sizes == {4 * prod(made.size)} and not {source.memory, made.memory} & changes
 
 
 def _parts(copy: Op) -> list[tuple[Ref, Ref]]:

@@ -42,6 +42,14 @@ static inline wide gelu_of(wide x, wide &slope) {
     return x * below;
 }
 
+// x (1 + tanh(u)) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3), and its slope: the first is x s(2 u).
+static inline wide gelu_tanh_of(wide x, wide &slope) {
+    const float a = 0.797884561f, b = 0.044715f;
+    wide square = x * x, s = 1.0f / (1.0f + exponential(-2.0f * a * x * (1.0f + b * square))), y = x * s;
+    slope = s + 2.0f * a * y * (1.0f - s) * (1.0f + 3.0f * b * square);
+    return y;
+}
+
 // x s(x), and its slope s(x) (1 + x (1 - s(x))), with s(x) = 1 / (1 + e^-x).
 static inline wide silu_of(wide x, wide &slope) {
     wide s = 1.0f / (1.0f + exponential(-x)), y = x * s;

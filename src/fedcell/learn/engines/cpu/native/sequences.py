@@ -9,15 +9,14 @@ import torch
 from torch import Tensor
 
 from ..trace import aten
-from . import SEQUENCES, Native, library
+from . import SEQUENCES, Native, cells, entries, heads, library
 from .recurrent import lstm, lstm_back
+from .scores import CROSS_ENTROPY, cross_entropy_back
 from .vectors import ROOM, WIDE_VECTORS, are_floats, are_whole, lie_alike, widest
 
-MOST_WEIGHTS = 1 << 16  # of the queries of a head for its keys, that are all there at a time
-WORTH = 100_000  # parameters of a network from which on these kernels are worth a compiler's time
+WORTH = 10_000  # parameters of a network from which on these kernels are worth a compiler's time
+LEAST_BEHIND = 4  # entries behind an axis that is summed over
 ONE = torch.ones(())
-ATTENTION = aten._scaled_dot_product_flash_attention_for_cpu.default
-ATTENTION_BACK = aten._scaled_dot_product_flash_attention_for_cpu_backward.default
 Outs = list[Tensor | None]
 Lowered = list[Any] | None
 
@@ -31,8 +30,12 @@ def lowered(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], outs: Outs
     """The calls that do what a kernel of PyTorch does, on the given tensors; None: only PyTorch can."""
     usual = {one.name: one.default_value for one in func._schema.arguments}
     unusual = {name: value for name, value in kwargs.items() if value is not None and value != usual[name]}
+    if func is aten.clone.default:  # its result has been laid out
+        unusual.pop("memory_format", None)
     if func in SCALED and unusual.keys() <= {"scale"}:
         return SCALED[func](args, outs, unusual.get("scale"))
+    if func is aten.gelu.default:
+        return BENT[unusual.get("approximate", "none")](args, outs)
     return RULES[func](args, outs) if func in RULES and not unusual else None
 
 
@@ -68,53 +71,6 @@ def _addmm(args: tuple[Any, ...], outs: Outs) -> Lowered:
     if outs[0] is None or bias.dim() != 1 or len(bias) != right.shape[1] or not are_whole(bias):
         return None
     return product(outs[0], left, right, ONE, False, bias)
-
-
-# ---------------------------------------------------------------- attention
-
-
-def _attention(args: tuple[Any, ...], outs: Outs, scale: float | None) -> Lowered:
-    q, k, v, dropout, causal = args if len(args) == 5 else (*args, 0.0, False)[:5]
-    out, logs = outs
-    if dropout or out is None or logs is None or not _fit(q, k, v, out) or logs.dtype != torch.float32:
-        return None
-    numbers, padded = _heads(q, k, causal, q, k, v, out, logs)
-    room = torch.zeros(padded * (q.shape[3] + q.shape[2]))
-    return [Native(SEQUENCES, "attention", numbers, _scale(q, scale), q, k, v, out, logs, room)]
-
-
-def _attention_back(args: tuple[Any, ...], outs: Outs, scale: float | None) -> Lowered:
-    sent, q, k, v, _, logs, dropout, causal = args
-    if dropout or any(one is None for one in outs) or not _fit(q, k, v, sent, *outs) or logs.dtype != torch.float32:
-        return None
-    numbers, padded = _heads(q, k, causal, q, k, v, sent, logs)
-    numbers += [step for one in outs for step in one.stride()[:3]]  # type: ignore[union-attr]
-    room = torch.zeros(2 * padded * (q.shape[3] + q.shape[2]))
-    return [Native(SEQUENCES, "attention_back", numbers, _scale(q, scale), sent, q, k, v, logs, *outs, room)]
-
-
-def _fit(q: Tensor, k: Tensor, v: Tensor, *others: Tensor | None) -> bool:
-    """Whether all are heads of one width that lie well, and few enough weights."""
-    every = [q, k, v, *(one for one in others if one is not None)]
-    width = q.shape[3] if q.dim() == 4 else 0
-    lie = all(one.dim() == 4 and one.shape[3] == width and one.stride(3) == 1 for one in every)
-    if not lie or not are_floats(*every) or width % widest() or 0 in q.shape or 0 in k.shape:
-        return False
-    return q.shape[1] == k.shape[1] == v.shape[1] and q.shape[2] * _padded(k) <= MOST_WEIGHTS
-
-
-def _heads(q: Tensor, k: Tensor, causal: bool, *every: Tensor) -> tuple[list[int], int]:
-    n, heads, queries, width = q.shape
-    steps = [step for one in every for step in one.stride()[:3]]
-    return [n, heads, queries, k.shape[2], width, bool(causal), *steps], _padded(k)
-
-
-def _padded(k: Tensor) -> int:
-    return -(-k.shape[2] // widest()) * widest()
-
-
-def _scale(q: Tensor, given: float | None) -> Tensor:
-    return torch.tensor(q.shape[3] ** -0.5 if given is None else given)
 
 
 # ---------------------------------------------------------------- rows
@@ -154,26 +110,17 @@ def _bent(kernel: str) -> Callable[[tuple[Any, ...], Outs], Lowered]:
     return rule
 
 
-def _entrywise(kernel: str) -> Callable[[tuple[Any, ...], Outs], Lowered]:
-    def rule(args: tuple[Any, ...], outs: Outs) -> Lowered:
-        one, other = args
-        if not isinstance(one, Tensor) or not isinstance(other, Tensor) or outs[0] is None:
-            return None
-        if not lie_alike(one, other, outs[0]):
-            return None
-        return [Native(SEQUENCES, kernel, [one.numel()], one, other, outs[0])]
-
-    return rule
-
-
 def _sum(args: tuple[Any, ...], outs: Outs, mean: bool = False) -> Lowered:
     x, axes, *_ = args
-    if axes is None or len(axes) != 1 or outs[0] is None or not are_whole(x, outs[0]) or not x.numel() or not x.dim():
+    if not axes or outs[0] is None or not are_whole(x, outs[0]) or not x.numel() or not x.dim():
         return None
-    axis = axes[0] % x.dim()
-    numbers = [prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :])]
-    rate = torch.tensor(1 / x.shape[axis]) if mean else ONE
-    return [Native(SEQUENCES, "axis_sum", numbers, rate, x, outs[0])] if numbers[2] >= widest() else None
+    along = sorted(axis % x.dim() for axis in axes)
+    first, last = along[0], along[-1] + 1
+    numbers = [prod(x.shape[:first]), prod(x.shape[first:last]), prod(x.shape[last:])]
+    if along != list(range(first, last)) or numbers[2] < LEAST_BEHIND:
+        return None
+    rate = torch.tensor(1 / numbers[1]) if mean else ONE
+    return [Native(SEQUENCES, "axis_sum", numbers, rate, x, outs[0])]
 
 
 def _mean(args: tuple[Any, ...], outs: Outs) -> Lowered:
@@ -188,25 +135,35 @@ def _embedding(args: tuple[Any, ...], outs: Outs) -> Lowered:
 
 
 def moved_words(vectors: Tensor, words: Tensor, sent: Tensor, rate: Tensor) -> Lowered:
-    """`vectors[word] += rate * sent`, for all words one after another."""
-    if not are_whole(vectors, sent) or words.dtype != torch.int64 or not words.is_contiguous():
+    """`vectors[word] += rate * sent`, for all words one after another, `[n]` or `[n, places]`."""
+    if not are_whole(vectors) or not are_floats(sent) or words.dtype != torch.int64 or not 1 <= words.dim() <= 2:
         return None
-    return [Native(SEQUENCES, "embedding_moved", [words.numel(), vectors.shape[1]], vectors, words, sent, rate)]
+    if sent.stride(-1) != 1 and sent.shape[-1] > 1:
+        return None
+    words, sent = (words, sent) if words.dim() == 2 else (words[None], sent[None])
+    numbers = [*words.shape, vectors.shape[1], *words.stride(), *sent.stride()[:2]]
+    return [Native(SEQUENCES, "embedding_moved", numbers, vectors, words, sent, rate)]
 
 
 SCALED: dict[Any, Callable[[tuple[Any, ...], Outs, float | None], Lowered]] = {
-    ATTENTION: _attention,
-    ATTENTION_BACK: _attention_back,
+    heads.ATTENTION: heads.attention,
+    heads.ATTENTION_BACK: heads.attention_back,
 }
+BENT = {"none": _bent("gelu"), "tanh": _bent("gelu_tanh")}
 RULES: dict[Any, Callable[[tuple[Any, ...], Outs], Lowered]] = {
+    **entries.RULES,
+    aten.bmm.default: heads.products,
+    aten._softmax.default: heads.softmax,
+    aten._safe_softmax.default: heads.safe_softmax,
+    aten._softmax_backward_data.default: heads.softmax_back,
+    CROSS_ENTROPY: cross_entropy_back,
+    cells.RECURRENCE: cells.lowered,
+    cells.RECURRENCE_BACK: cells.lowered_back,
     aten.mm.default: _mm,
     aten.addmm.default: _addmm,
     aten.native_layer_norm.default: _layer_norm,
     aten.native_layer_norm_backward.default: _layer_norm_back,
-    aten.gelu.default: _bent("gelu"),
     aten.silu.default: _bent("silu"),
-    aten.mul.Tensor: _entrywise("times"),
-    aten.add.Tensor: _entrywise("plus"),
     aten.sum.dim_IntList: _sum,
     aten.mean.dim: _mean,
     aten.embedding.default: _embedding,

@@ -1,20 +1,23 @@
 """What kernels of rows ask of the processor and of tensors."""
 
 from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from . import SEQUENCES, library
 
+# kernels that lists may hold beside PyTorch's
+OWN: Any = torch.library.Library("fedcell", "FRAGMENT")  # type: ignore[no-untyped-call]
 ROOM = 65536 + 512 * 16  # numbers in the room of a product, as products.h has it
 WIDE_VECTORS = 16  # numbers in the vectors of processors on which these products were quicker than PyTorch's
 
 
 @cache
-def widest() -> int:
-    """Numbers in the longest vectors of the processor."""
-    found = library(SEQUENCES)
+def widest(file: str = SEQUENCES) -> int:
+    """Numbers in the longest vectors of the processor, as the kernels of a file have them."""
+    found = library(file)
     assert found is not None
     return int(found.widest())
 

@@ -1,7 +1,7 @@
-"""Dense layers for batches of few samples, with kernels of our own: the weights are read as seldom as can be.
+"""Dense layers with kernels of our own.
 
-With 10 samples PyTorch's products of a 784-200-200-10 network ran at half the speed of the processor, and finding out
-what to do next took as long as some of them. Here all kernels that follow each other are one call.
+PyTorch's products took about twice as long on a processor of AMD's (`benchmarks/products.py`), and with 10 samples
+finding out what to do next took as long as some of them. Here all kernels that follow each other are one call.
 """
 
 import torch
@@ -9,15 +9,21 @@ from torch import Tensor, nn
 
 from .kernels import Calls, Made, Slot
 from .native import DENSE, Native, library
+from .native.vectors import WIDE_VECTORS, widest
 
-MOST = 16  # samples up to which these kernels were quicker
+MOST = 16  # samples up to which these kernels were quicker on processors with shorter vectors, too
 WORTH = 100_000  # weights of dense layers from which on they are worth a compiler's time
 
 
 def wins(chain: list[nn.Module], size: int) -> bool:
-    """Whether the dense layers of a chain should be these, for batches of a size."""
+    """Whether the dense layers of a chain should be these, in this thread and for batches of a size.
+
+    They have one core. PyTorch's kernels are left the large batches of a single client, which has every core.
+    """
     n_weights = sum(part.weight.numel() for part in chain if isinstance(part, nn.Linear))
-    return size <= MOST and n_weights >= WORTH and library(DENSE) is not None
+    if n_weights < WORTH or library(DENSE) is None:
+        return False
+    return size <= MOST or (torch.get_num_threads() == 1 and widest(DENSE) >= WIDE_VECTORS)
 
 
 def dense(calls: Calls, x: Tensor, weight: Slot, bias: Slot | None, first: bool) -> Made:

@@ -1,0 +1,78 @@
+"""Dropout in C++: PyTorch draws one number at a time, these kernels 624, and the same ones."""
+
+from collections.abc import Callable
+from functools import cache
+from math import ceil
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..fusion import users
+from ..trace import Op, Ref, aten
+from . import SEQUENCES, Native, library
+from .vectors import lie_alike
+
+DRAWN = aten.bernoulli_.float
+DIVIDED = {aten.div_.Scalar, aten.div_.Tensor}
+STATE = 2 * 624 + 1  # numbers, as draws.h has it
+TRIED = 1000
+
+
+class DropoutStream:
+    """A worker's random numbers, for PyTorch's kernels or for ours: both begin with the same."""
+
+    def __init__(self) -> None:
+        self.generator, self.state, self.drawn = torch.Generator(), torch.zeros(STATE, dtype=torch.int32), False
+
+    def manual_seed(self, seed: int) -> None:
+        self.generator.manual_seed(seed)
+        if self.drawn:
+            Native(SEQUENCES, "seeded", [seed & 0xFFFFFFFF], self.state)()
+
+    def take_over(self, ops: list[Op]) -> list[Op]:
+        """Have our kernels draw all random numbers of a list, if they can draw all of them: they share a stream."""
+        random = [op for op in ops if op.random]
+        self.drawn = bool(random) and all(_fits(op) for op in random) and agrees()
+        return scaled(ops) if self.drawn else ops
+
+    def calls(self, mask: Tensor, chance: float, divisor: float = 1.0) -> list[Any]:
+        """Entries of a mask are `1 / divisor` with a chance, else 0."""
+        numbers = [mask.numel(), ceil(chance * 2**53)]
+        return [Native(SEQUENCES, "dropout", numbers, self.state, torch.tensor(1 / divisor), mask)]
+
+
+def _fits(op: Op) -> bool:
+    mask = op.args[0]
+    lies = torch.empty_strided(mask.size, mask.stride, dtype=mask.dtype)
+    return op.func is DRAWN and not op.kwargs.get("generator") and lie_alike(lies)
+
+
+def scaled(ops: list[Op]) -> list[Op]:
+    """Draw masks that are already divided by the chance to stay."""
+    for op in [one for one in ops if one.func is DRAWN]:
+        mask, chance = op.args
+        at = next(place for place, one in enumerate(ops) if one is op)
+        later = [place for place in users(ops, mask.memory) if place > at]
+        then = ops[later[0]] if later else op
+        if then.func in DIVIDED and then.args[0] == mask and not isinstance(then.args[1], Ref):
+            drawn = op._replace(args=(mask, chance, then.args[1]))
+            ops = [*ops[:at], drawn, *(one for one in ops[at + 1 :] if one is not then)]
+    return ops
+
+
+@cache
+def agrees() -> bool:
+    """Whether our kernels draw as PyTorch does here: on some processors it draws by a library of their maker."""
+    if library(SEQUENCES) is None:
+        return False
+    stream, found, wanted = DropoutStream(), torch.zeros(TRIED), torch.zeros(TRIED)
+    stream.drawn = True
+    stream.manual_seed(2**40 + 7)
+    for chance in (0.9, 0.3):
+        wanted.bernoulli_(chance, generator=stream.generator)
+        run: Callable[[], None] = stream.calls(found, chance)[0]
+        run()
+        if not torch.equal(found, wanted):
+            return False
+    return True

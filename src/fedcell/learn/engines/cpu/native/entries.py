@@ -1,0 +1,113 @@
+"""Sums, products and copies entry by entry, of tensors that lie in any order."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..trace import aten
+from . import SEQUENCES, Native
+from .vectors import are_floats, are_whole
+
+AXES = 6  # as entries.h has it
+SCALED, ADDED, MULTIPLIED = range(3)
+Lowered = list[Any] | None
+
+
+def filled_in(what: int, into: Tensor, one: Tensor, other: Tensor, rate: float = 1.0) -> Lowered:
+    """`into = rate * one`, `one + rate * other` or `one * other`; None if there are too many axes.
+
+    What is read is spread over the axes that it does not have, or has one entry along.
+    """
+    if not are_floats(into, one, other) or not into.numel() or max(one.dim(), other.dim()) > into.dim():
+        return None
+    spread = [torch.broadcast_to(tensor, into.shape) for tensor in (one, other)]
+    axes = _axes(into, *spread)
+    if len(axes) > AXES:
+        return None
+    axes = [(1, 0, 0, 0)] * (AXES - len(axes)) + axes
+    numbers = [what, *(axis[place] for place in range(4) for axis in axes)]
+    return [Native(SEQUENCES, "entries", numbers, torch.tensor(rate), into, one, other)]
+
+
+def _axes(*tensors: Tensor) -> list[tuple[int, ...]]:
+    """The size of every axis and the steps along it, those together that go on in each other; the quickest last."""
+    every = [(n, *(one.stride(axis) for one in tensors)) for axis, n in enumerate(tensors[0].shape) if n > 1]
+    every.sort(key=lambda axis: -axis[1])
+    found = list[tuple[int, ...]]()
+    for size, *steps in every:
+        if found and all(outer == size * step for outer, step in zip(found[-1][1:], steps, strict=True)):
+            found[-1] = (found[-1][0] * size, *steps)
+        else:
+            found.append((size, *steps))
+    return found
+
+
+def spread_out(args: tuple[Any, ...], outs: list[Tensor | None], sliced: bool = False) -> Lowered:
+    """The gradient of a part of a tensor: zeros around it."""
+    sent, _, axis, *rest = args
+    if outs[0] is None or not are_whole(outs[0]):
+        return None
+    whole = outs[0]
+    if sliced:
+        first, last, step = rest
+        part = whole[(slice(None),) * (axis % whole.dim()) + (slice(first, last, step),)]
+    else:
+        part = whole.select(axis, rest[0])
+    inside = filled_in(SCALED, part, sent, sent) if part.shape == sent.shape else None
+    return None if inside is None else [Native(SEQUENCES, "cleared", [whole.numel()], whole), *inside]
+
+
+def spread_slice(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered:
+    return spread_out(args, outs, sliced=True)
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def copied(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered:
+    return None if outs[0] is None else filled_in(SCALED, outs[0], args[0], args[0])
+
+
+def scaled(args: tuple[Any, ...], outs: list[Tensor | None], divided: bool = False) -> Lowered:
+    one, rate = args[:2]
+    if outs[0] is None or len(args) > 2 or not _number(rate) or (divided and not rate):
+        return None
+    return filled_in(SCALED, outs[0], one, one, 1 / rate if divided else rate)
+
+
+def divided(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered:
+    return scaled(args, outs, divided=True)
+
+
+def added(args: tuple[Any, ...], outs: list[Tensor | None], rate: float = 1.0) -> Lowered:
+    return _both(ADDED, args, outs, rate)
+
+
+def taken_away(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered:
+    return added(args, outs, -1.0)
+
+
+def multiplied(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered:
+    return _both(MULTIPLIED, args, outs)
+
+
+def _both(what: int, args: tuple[Any, ...], outs: list[Tensor | None], rate: float = 1.0) -> Lowered:
+    if outs[0] is None or len(args) != 2 or not all(isinstance(one, Tensor) for one in args):
+        return None
+    return filled_in(what, outs[0], *args, rate)
+
+
+RULES = {
+    aten.clone.default: copied,
+    aten.select_backward.default: spread_out,
+    aten.slice_backward.default: spread_slice,
+    aten.mul.Scalar: scaled,
+    aten.div.Scalar: divided,
+    aten.add.Tensor: added,
+    aten.add_.Tensor: added,
+    aten.sub.Tensor: taken_away,
+    aten.mul.Tensor: multiplied,
+    aten.mul_.Tensor: multiplied,
+}
