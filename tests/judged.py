@@ -11,9 +11,12 @@ EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 
 
 def opened(paper):
-    """A fixture under which the files of a paper can be imported: `_opened = opened("osafl")`."""
+    """A fixture under which the files of a paper can be imported: `_opened = opened("osafl")`.
 
-    @pytest.fixture(autouse=True)
+    They stay until the last test of the file, with what they keep: ceilings of data and data sets.
+    """
+
+    @pytest.fixture(autouse=True, scope="module")
     def fixture():
         with catalogue.opened(EXPERIMENTS / paper):
             yield

@@ -3,14 +3,17 @@
 import importlib.util
 import json
 import math
+import os
 import sys
 from dataclasses import make_dataclass, replace
 from pathlib import Path
 
 import pytest
+import torch
 from matplotlib.figure import Figure
 from small_config import SMALL
 
+from fedcell import machine
 from fedcell.errors import BadInput
 from fedcell.experiment import Case, Claim, Experiment, Finding, judge, main, run_cases, runs, stores
 from fedcell.experiment.judging import final
@@ -116,6 +119,18 @@ def test_experiments_share_a_store(tmp_path, monkeypatch):
         "one.json",
         "two.json",
     ]
+
+
+def threads(config):
+    return {"threads": [machine.cores(), torch.get_num_threads(), int(os.environ["OMP_NUM_THREADS"])]}
+
+
+def test_a_run_beside_others_has_one_thread(tmp_path):
+    case = Case("threads", SMALL, "fedavg", seeds=(1, 2), measure=threads)
+    before = dict(os.environ)
+    for row in run_cases([case], [1], tmp_path / "runs.jsonl", lambda text: None, workers=2):
+        assert row["threads"] == [1, 1, 1]
+    assert os.environ == before
 
 
 def test_workers_change_nothing(tmp_path):

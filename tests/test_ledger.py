@@ -1,5 +1,6 @@
 """The ledger of the clone: every figure and table of the papers is in it, and stored results fit their files."""
 
+from contextlib import ExitStack
 from fnmatch import filter as filter_names
 from functools import cache
 from pathlib import Path
@@ -33,6 +34,23 @@ def rows():
     return ledger(ROOT)
 
 
+@pytest.fixture(scope="module")
+def loaded():
+    """Load an experiment. Its paper stays open, with what its files keep, until one of another paper is loaded."""
+    with ExitStack() as papers:
+        last = None
+
+        def load(entry):
+            nonlocal last
+            if entry.paper != last:
+                papers.close()
+                papers.enter_context(catalogue.opened(entry.path.parent))
+                last = entry.paper
+            return catalogue.load(entry)
+
+        yield load
+
+
 def test_every_figure_and_table_has_claims(rows):
     found = {(row.paper, row.experiment) for row in rows}
     missing = {(paper, name) for paper, names in PAPERS.items() for name in names.split()} - found
@@ -62,12 +80,11 @@ def test_papers_say_what_they_are(rows):
 
 
 @pytest.mark.parametrize("entry", catalogue.entries(ROOT), ids=str)
-def test_stored_results_fit_their_files(entry):
+def test_stored_results_fit_their_files(entry, loaded):
     result = read_result(entry.results / f"{entry.name}.json")
     if result is None:
         pytest.skip("not run yet")
-    with catalogue.opened(entry.path.parent):
-        claims = catalogue.load(entry).claims
+    claims = loaded(entry).claims
     stored = [(claim["key"], claim["text"], claim["printed"]) for claim in result["claims"]]
     assert stored == [claim[:3] for claim in claims], f"the claims changed: fedcell reproduce {entry} --stored"
 
@@ -80,19 +97,18 @@ def packed_rows(store):
 
 
 @pytest.mark.parametrize("entry", catalogue.entries(ROOT), ids=str)
-def test_results_are_what_the_runs_in_the_repository_say(entry):
+def test_results_are_what_the_runs_in_the_repository_say(entry, loaded):
     """Judged again from the packed file, with nothing else: the same verdicts, seeds and numbers."""
     path = entry.results / f"{entry.name}.json"
     result = read_result(path)
-    with catalogue.opened(entry.path.parent):
-        experiment = catalogue.load(entry)
-        store = entry.results / f"{experiment.store or entry.name}.runs.jsonl"
-        found = packed_rows(store)
-        rows = [found[one] for one in ids_of(experiment.cases(False), list(found.values())) if one in found]
-        if not rows and experiment.cases(False):
-            assert result is None, f"{path} has no runs behind it: pack them, or remove it"
-            return
-        findings = as_values(experiment.claims, judge(experiment, rows))
+    experiment = loaded(entry)
+    cases = experiment.cases(False)
+    found = packed_rows(entry.results / f"{experiment.store or entry.name}.runs.jsonl")
+    rows = [found[one] for one in ids_of(cases, list(found.values())) if one in found]
+    if not rows and cases:
+        assert result is None, f"{path} has no runs behind it: pack them, or remove it"
+        return
+    findings = as_values(experiment.claims, judge(experiment, rows))
     assert result is not None, f"fedcell reproduce {entry} --stored"
     for had, has in zip(result["claims"], findings, strict=True):
         for name in ("key", "verdict", "n", "ours", "reason"):

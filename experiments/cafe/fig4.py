@@ -76,10 +76,13 @@ def lead_at(deadline_s: float) -> tuple[str, str]:
 
 
 def plot(rows: list[Row]) -> Figure:
-    figure, (ax,) = panels()
+    figure, (same, skewed) = panels(2)
     for index, t in enumerate(DEADLINES):
-        accuracy_points(ax, rows, quorums(t), [name(t, m) for m in quorums(t)], index, f"T = {t:g}")
-    dress(ax, "least number of responders M", "test accuracy")
+        accuracy_points(same, rows, quorums(t), [name(t, m) for m in quorums(t)], index, f"T = {t:g}")
+        both = (1, peak(t))
+        accuracy_points(skewed, rows, both, [unequal(t, m) for m in both], index, f"T = {t:g}")  # of `LONG` alone
+    dress(same, "least number of responders M", "test accuracy", "as many samples each")
+    dress(skewed, "least number of responders M", "test accuracy", "30 to 3000 samples of a client")
     return figure
 
 

@@ -88,7 +88,8 @@ def rows_of(experiment: Experiment, name: str, results: Path, effort: Effort, sa
     store = store_of(experiment, name, results, effort)
     if effort.stored:
         return stored_rows(experiment.cases(effort.quick), store)
-    return run_cases(experiment.cases(effort.quick), effort.numbers, store, say, effort.workers, effort.only)
+    cases = experiment.cases(effort.quick)
+    return run_cases(cases, effort.numbers, store, say, effort.workers, effort.only, effort.until_s)
 
 
 def text(experiment: Experiment, rows: list[Row], findings: Sequence[Finding], quick: bool) -> str:

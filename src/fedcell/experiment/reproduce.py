@@ -60,6 +60,8 @@ def reproduce(chosen: Sequence[ExperimentFile], effort: Effort, out: Path | None
     for group in groups:
         with opened(group[0].path.parent):
             yield from (_one(entry, effort, out, tell) for entry in group)
+    if time.time() >= effort.until_s:
+        say(f"time is up with {tell.total - tell.done} runs to do: the same command continues")
 
 
 def results_of(entry: ExperimentFile, out: Path | None) -> Path:

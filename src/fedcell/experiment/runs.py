@@ -1,7 +1,7 @@
 """Runs that decide claims: cases over seeds, kept in stores.
 
 Experiments that are decided by the same runs name the same store and share them; a run that is on file with the same
-settings is not repeated.
+settings is not repeated, and one that was interrupted resumes (`under_way`).
 """
 
 import json
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import replace
 from functools import cache
-from itertools import islice
+from math import inf
 from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter
@@ -27,8 +27,10 @@ from ..options import to_dict
 from ..record import made_by
 from ..scenarios import Config, build_problem
 from ..simulate import simulate
+from ..threads import children_have
 from ..types import Problem
 from .stores import Row, append, done, lasting, method_config
+from .under_way import TimeIsUp, Way, folder_of, played
 
 
 class Case(NamedTuple):
@@ -44,10 +46,11 @@ class Case(NamedTuple):
     measure: Callable[[Config], Mapping[str, Any]] | None = None  # columns, computed without training; on all its seeds
 
 
-def run_case(case: Case, seed: int) -> Row:
+def run_case(case: Case, seed: int, way: Way | None = None) -> Row:
     """Simulate one case on one seed: curves at the evaluated rounds, totals, and the method's own columns.
 
-    A run that diverges is a result: `diverged` says how, and its curves continue as NaN, its columns as None.
+    A run that diverges is a result: `diverged` says how, and its curves continue as NaN, its columns as None. With a
+    `way` it resumes what an earlier try left there, and leaves its state there.
     """
     config = replace(case.config, seed=seed)
     if case.measure:
@@ -56,7 +59,7 @@ def run_case(case: Case, seed: int) -> Row:
     method = methods.load(case.method).build(method_config(case.method, case.settings))
     rows, how = [], {}
     try:
-        for row, _ in simulate(problem, method):
+        for row in played(problem, method, way) if way else (row for row, _ in simulate(problem, method)):
             rows.append(row)
     except Diverged as error:
         how = {"diverged": str(error)}
@@ -105,6 +108,7 @@ def run_cases(
     say: Callable[[str], None],
     workers: int = 1,
     only: str = "",
+    until_s: float = inf,
 ) -> list[Row]:
     """Every case on every seed; runs already in `store` with the same settings are not repeated.
 
@@ -115,15 +119,19 @@ def run_cases(
         say: told of every finished run.
         workers: processes side by side; 0: as many as there are cores.
         only: run nothing but cases with this text in their key.
+        until_s: when to stop, as `time.time()` counts; runs under way then leave their state.
 
     Returns: the rows of all cases, as far as they have been run by now.
     """
     todo = missing_runs(cases, seeds, store, only)
     store.parent.mkdir(parents=True, exist_ok=True)
-    for number, (key, (row, machine_s)) in enumerate(_play(todo, workers or cores()), 1):
+    made = maker("cuda" if torch.cuda.is_available() else "cpu")
+    ways = {key: Way(folder_of(store, key, made), until_s) for key in todo}
+    for number, (key, (row, machine_s)) in enumerate(_play(todo, ways, workers or cores()), 1):
         how = row.get("diverged") or (f"accuracy {row['final_accuracy']:.3f}" if "accuracy" in row else "computed")
         say(f"[{number}/{len(todo)}] {row['case']}, seed {row['seed']}: {how}")
         append(store, {"key": key, "row": row, "machine_s": machine_s})
+        ways[key].forget()
     return _on_file(done(store), _wanted(cases, seeds, len(seeds)))  # other processes may have added runs meanwhile
 
 
@@ -158,7 +166,11 @@ def wanted_runs(cases: Sequence[Case], seeds: Sequence[int], only: str = "") -> 
 
 def _wanted(cases: Sequence[Case], seeds: Sequence[int], n_own: int | None) -> dict[str, tuple[Case, int]]:
     """Every case with its seeds, of its own ones the first `n_own` (None: all)."""
-    return {_key(case, seed): (case, seed) for case in cases for seed in _seeds(case, seeds, n_own)}
+    found = {}
+    for case in cases:
+        own = _seeds(case, seeds, n_own)
+        found.update({key: (case, seed) for key, seed in zip(_keys(case, own), own, strict=True)})
+    return found
 
 
 def _seeds(case: Case, seeds: Sequence[int], n_own: int | None) -> Sequence[int]:
@@ -167,17 +179,21 @@ def _seeds(case: Case, seeds: Sequence[int], n_own: int | None) -> Sequence[int]
     return [seed for seed in seeds if seed <= (case.most_seeds or seed)]
 
 
-def _key(case: Case, seed: int) -> str:
-    """What a run depends on, as a text: all settings of the world and of the method, also those that are not given."""
+def _keys(case: Case, seeds: Sequence[int]) -> Iterator[str]:
+    """What the run on every seed depends on, as a text: all settings of world and method, also those not given."""
     own = to_dict(method_config(case.method, case.settings))
-    config = to_dict(replace(case.config, seed=seed))
-    return json.dumps([case.key, seed, {"config": config, "method": case.method, **own}], sort_keys=True)
+    config = to_dict(case.config)
+    for seed in seeds:
+        settings = {"config": {**config, "seed": seed}, "method": case.method, **own}
+        yield json.dumps([case.key, seed, settings], sort_keys=True)
 
 
-def _play(todo: Mapping[str, tuple[Case, int]], workers: int) -> Iterator[tuple[str, "Timed"]]:
+def _play(todo: Mapping[str, tuple[Case, int]], ways: Mapping[str, Way], workers: int) -> Iterator[tuple[str, "Timed"]]:
     """(key, timed row) of every run as it ends; the first failure is raised when all others are through."""
     failures: list[Exception] = []
-    for key, result in _alone(todo) if workers == 1 else _side_by_side(todo, workers):
+    for key, result in _alone(todo, ways) if workers == 1 else _side_by_side(todo, ways, workers):
+        if isinstance(result, TimeIsUp):
+            continue
         if isinstance(result, Exception):
             case, seed = todo[key]
             result.add_note(f"in the run {case.key}, seed {seed}")
@@ -195,29 +211,34 @@ class Timed(NamedTuple):
     machine_s: float
 
 
-def _timed(case: Case, seed: int, side_by_side: int = 1) -> Timed:
-    began_s = perf_counter()
-    row = run_case(case, seed)
-    return Timed(row, (perf_counter() - began_s) / side_by_side)
+def _timed(case: Case, seed: int, way: Way, side_by_side: int = 1) -> Timed:
+    began_s, spent_s = perf_counter(), way.spent_s
+    row = run_case(case, seed, way)
+    return Timed(row, (spent_s + perf_counter() - began_s) / side_by_side)
 
 
-def _alone(todo: Mapping[str, tuple[Case, int]]) -> Iterator[tuple[str, Timed | Exception]]:
+def _alone(todo: Mapping[str, tuple[Case, int]], ways: Mapping[str, Way]) -> Iterator[tuple[str, Timed | Exception]]:
     for key, pair in todo.items():
+        if ways[key].time_is_up:
+            return
         try:
-            result: Timed | Exception = _timed(*pair)
+            result: Timed | Exception = _timed(*pair, ways[key])
         except Exception as error:
             result = error
         yield key, result
 
 
-def _side_by_side(todo: Mapping[str, tuple[Case, int]], workers: int) -> Iterator[tuple[str, Timed | Exception]]:
+def _side_by_side(
+    todo: Mapping[str, tuple[Case, int]], ways: Mapping[str, Way], workers: int
+) -> Iterator[tuple[str, Timed | Exception]]:
     """Each run in a process and one thread of its own; none waits in a queue, so that Ctrl-C ends soon."""
-    with ProcessPoolExecutor(workers, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
+    with children_have(1), ProcessPoolExecutor(workers, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
         rest = iter(todo.items())
         under_way: dict[Future[Timed], str] = {}
         while True:
-            for key, pair in islice(rest, workers - len(under_way)):
-                under_way[pool.submit(_timed, *pair, min(workers, len(todo)))] = key
+            while len(under_way) < workers and (one := next(rest, None)) and not ways[one[0]].time_is_up:
+                key, pair = one
+                under_way[pool.submit(_timed, *pair, ways[key], min(workers, len(todo)))] = key
             if not under_way:
                 return
             for future in wait(under_way, return_when=FIRST_COMPLETED).done:

@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 from .. import rng
+from ..arguments import kind_of
 from ..data import Dataset, devices_of_test, load, partition, scaled, skewed
 from ..data.characters import CharactersConfig
 from ..data.datasets import retasked
@@ -114,6 +115,8 @@ def build_problem(
         samples_each: samples that every device holds instead of its part of a split, any of the data, so that there may
             be more devices than samples; 0: as the settings say. For plans alone, which train nothing.
     """
+    if not isinstance(config, Config):
+        raise BadInput(f"config is {kind_of(config)}: give a fedcell.Config, such as scenarios.get('cell').config")
     check(config)
     _check_own(dataset, model)
     _check_used(config, dataset)
@@ -148,14 +151,19 @@ def _check_own(dataset: object, model: object) -> None:
     if dataset is not None:
         check_dataset(dataset)
     if not isinstance(model, nn.Module | None):
-        found = f"the class {model.__name__}" if isinstance(model, type) else f"a {type(model).__name__}"
-        raise BadInput(f"model is {found}: give a torch.nn.Module that is built, such as torch.nn.Linear(64, 10)")
+        found = f"the class {model.__name__}" if isinstance(model, type) else kind_of(model)
+        raise BadInput(
+            f"model is {found}: give a torch.nn.Module that is built, such as torch.nn.Linear(64, 10), or a text "
+            "such as 'net.py:function'"
+        )
 
 
 def check_dataset(dataset: object) -> None:
     """Refuse what is no data set."""
     if not isinstance(dataset, Dataset):
-        raise BadInput(f"dataset is a {type(dataset).__name__}: make one with fedcell.from_arrays")
+        raise BadInput(
+            f"dataset is {kind_of(dataset)}: make one with fedcell.from_arrays, or give a text such as 'mine.npz'"
+        )
 
 
 def without_effect(config: Config, given: Iterable[str], dataset: Dataset | None = None) -> dict[str, str]:
