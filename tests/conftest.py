@@ -25,9 +25,14 @@ hypothesis.settings.load_profile("fedcell")
 
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # two threads in each of two processes would wait for one another
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    os.environ.setdefault("FEDCELL_CORES", "1")  # so that a sweep starts other processes where a test asks for them
     torch.set_num_threads(1)
+
+
+def pytest_configure(config):
+    """Say it to NumPy, too, which looks when it is loaded: before the processes start that will have it from here."""
+    if config.getoption("numprocesses", None):
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+        os.environ.setdefault("FEDCELL_CORES", "1")  # so that a sweep starts other processes where a test asks for them
 
 
 MEMORY = "/dev/shm"  # where there is one, no disk is waited for: every record is synchronised with it several times
@@ -38,6 +43,12 @@ PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de"
     "0000000c49444154789c63f8ffff3f0005fe02fe0def46b80000000049454e44ae426082"
 )
+
+
+@pytest.fixture(autouse=True)
+def _the_same_draws_every_time():
+    """Tests that draw from PyTorch's own stream see the same numbers in every run and order."""
+    torch.manual_seed(0)
 
 
 @pytest.fixture(autouse=True)
@@ -126,6 +137,13 @@ def ray_cluster(ray_nodes):
 # ---------------------------------------------------------------- tests that share what is slow to start
 
 
+@pytest.fixture(scope="session")
+def compiler():
+    """Skip what needs a C++ compiler. A fixture, so that not every process that collects the tests compiles kernels."""
+    if native.library(native.IMAGES) is None:
+        pytest.skip("no compiler")
+
+
 @pytest.fixture
 def no_compiler(monkeypatch):
     """Kernels of PyTorch alone, as on a machine without a C++ compiler."""
@@ -137,7 +155,6 @@ def no_compiler(monkeypatch):
 
 SHARED = {"ray_nodes", "federation", "browser"}  # fixtures: one process has all their tests, and waits most of the time
 SLOW = (  # files that the others begin with, so that no process is left alone with one at the end
-    "test_typed.py",
     "test_site.py",
     "test_cell_plan.py",
     "test_docs.py",
@@ -149,6 +166,8 @@ SLOW = (  # files that the others begin with, so that no process is left alone w
     "test_federation.py",
     "test_sweep.py",
     "test_notebooks.py",
+    "test_running_statistics.py",
+    "test_tasks.py",
     "test_by_lot.py",
     "test_norm.py",
 )

@@ -98,10 +98,20 @@ def test_a_method_is_read_and_begun_once_per_run(monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"methods": 5}, "a int is no method to run"),
+        ({"methods": 5}, "an int is no method to run"),
+        ({"methods": {"fedavg": 1}}, "methods is a dict: give a text such as 'fedavg', or a list of them"),
         ({"methods": FEDAVG}, "a Method has no name: give a pair such as ('mine', Method(...))"),
         ({"settings": ["rounds=1"]}, "settings is a list, not a dict: write it as {'rounds': 30}"),
-        ({"scenario": None}, "unknown scenario None"),
+        ({"settings": {1: 2}}, "settings has the key 1, an int: write texts as keys, as in {'rounds': 30}"),
+        ({"scenario": None}, "scenario is None: give the name of a preset, such as 'cell'"),
+        ({"out": 3}, "out is 3, an int: give a folder, such as 'runs/mine'"),
+        ({"out": ""}, "out is '', a str: give a folder"),
+        ({"watch": None}, "watch is None: give a function"),
+        ({"say": "loud"}, "say is 'loud', a str: give a function"),
+        ({"failed": 5}, "failed is 5, an int: give a function"),
+        ({"checkpoint_s": "often"}, "checkpoint_s is 'often', a str: give a number of seconds"),
+        ({"checkpoint_s": -1}, "checkpoint_s is -1, an int: give a number of seconds"),
+        ({"log": [5]}, "log is [5], a list: give a text such as 'tensorboard=boards'"),
         ({"model": torch.nn.Linear}, "model is the class Linear: give a torch.nn.Module that is built"),
         ({"dataset": ([1], [2])}, "dataset is a tuple: make one with fedcell.from_arrays"),
     ],
@@ -112,17 +122,58 @@ def test_arguments_of_another_kind_are_refused(tmp_path, arguments, words):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: fedcell.sweep("fedavg", settings=SMALL, out=5), "out is 5, an int: give a folder"),
+        (lambda: fedcell.sweep("fedavg", settings=SMALL, workers="two"), "workers is 'two', a str: give a whole"),
+        (lambda: fedcell.sweep("fedavg", settings=SMALL, watch=5), "watch is 5, an int: give a function"),
+        (lambda: fedcell.sweep("fedavg", settings=SMALL, log=5), "log is 5, an int: give a text"),
+        (lambda: fedcell.sweep("fedavg", settings=SMALL, seeds=[1, None]), "seeds is [1, None]: give one or more"),
+        (lambda: fedcell.read(5), "folder is 5, an int: give a folder"),
+        (lambda: fedcell.resume(None), "folder is None: give a folder"),
+        (lambda: fedcell.resume("done", methods=["fedavg"]), "methods is a list without labels: give pairs such as"),
+        (lambda: fedcell.resume("done", methods=5), "methods is an int without labels: give pairs such as"),
+        (lambda: fedcell.resume("done", watch=5), "watch is 5, an int: give a function"),
+        (lambda: fedcell.compare(5), "runs is an int: give a folder, a record, or a list of them"),
+        (lambda: fedcell.compare(["done"], targets=0.9), "targets is 0.9, a float: give a list of numbers"),
+        (lambda: fedcell.compare(["done"], targets=["high"]), "targets is ['high'], a list: give a list of numbers"),
+        (lambda: fedcell.compare(["done"], against=5), "against is 5, an int: give a text"),
+        (lambda: fedcell.compare(["done"], only="fedavg"), "only is 'fedavg', a str: give a list of texts"),
+        (lambda: fedcell.compare(["done"], confidence="high"), "confidence is 'high', a str: give a number"),
+        (lambda: fedcell.load_model(5), "folder is 5, an int: give a folder"),
+        (lambda: fedcell.load_model("done/fedavg", device="first"), "device is 'first', a str: give a whole number"),
+        (lambda: fedcell.export("done/fedavg", 5), "to is 5, an int: give the path of a file"),
+        (lambda: fedcell.build_problem("cell"), "config is a str: give a fedcell.Config"),
+        (lambda: report.text(["done"]), "runs is ['done'], a list: give a list of records"),
+        (lambda: report.save(5, "done.png"), "records is 5, an int: give a list of records"),
+        (lambda: fedcell.tune(5, until="loss=1", search={}, out="new"), "method is 5, an int: give a text"),
+        (lambda: fedcell.tune("fedavg", until="loss=1", search=5, out="new"), "search is an int, not a dict"),
+        (lambda: fedcell.tune("fedavg", until="loss=1", search={}, seeds=5, out="new"), "seeds is 5, an int"),
+        (lambda: fedcell.tune("fedavg", until="loss=1", search={}, trials="many", out="new"), "trials is 'many'"),
+        (lambda: fedcell.tune("fedavg", until="loss=1", search={}, out=5), "out is 5, an int: give a folder"),
+    ],
+)
+def test_arguments_of_another_kind_are_refused_everywhere(tmp_path, call, words):
+    fedcell.run("fedavg", settings=SMALL, out="done")
+    with pytest.raises(BadInput, match=re.escape(words)):
+        call()
+    assert [path.name for path in tmp_path.iterdir()] == ["done"]
+
+
 def test_a_setting_that_changes_nothing_is_a_warning():
     with pytest.warns(UserWarning, match=r"world\.n_blocks = 3 changes nothing while world\.access = fdma"):
         fedcell.run("fedavg", settings={**SMALL, "world.n_blocks": 3})
 
 
-def test_a_run_needs_no_slow_imports(tmp_path):
+@pytest.mark.parametrize("first", ["gc", "torch"])
+def test_a_run_needs_no_slow_imports(tmp_path, first):
     """Packages that take longer to import than a small run are left to those who need them.
 
     Nobody looks for garbage, again and again, among what PyTorch makes when it is imported; afterwards Python does.
     """
     code = (
+        f"import {first}\n"
         "import gc, sys, fedcell\n"
         "looked = []\n"
         "gc.callbacks.append(lambda phase, info: looked.append(info['generation']))\n"

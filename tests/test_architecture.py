@@ -11,8 +11,21 @@ import pytest
 ROOMS = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "rooms.py"))
 SOURCE = ROOMS["SOURCE"]
 FLOORS = [  # a room may import from its own floor and the floors below
-    {"types", "units", "version", "errors", "metrics", "options", "option_values", "labels", "laws", "rng", "tables"},
-    {"human", "machine", "until", "unused_settings", "effort", "pieces", "sealing"},
+    {
+        "types",
+        "units",
+        "version",
+        "errors",
+        "arguments",
+        "metrics",
+        "options",
+        "option_values",
+        "labels",
+        "laws",
+        "rng",
+        "tables",
+    },
+    {"human", "machine", "threads", "until", "unused_settings", "effort", "pieces", "sealing"},
     {"solve"},
     {"world", "radio", "learn"},
     {"data", "tiers", "coding", "air"},

@@ -87,7 +87,7 @@ def test_a_grid_may_go_over_networks_and_their_arguments(net):
         ({"name": "gone.py:wide"}, "'gone.py' does not exist"),
         ({"name": "net.py"}, "names no function of its file: write it as net.py:function"),
         ({"name": "net.py:narrow"}, "has no function 'narrow'"),
-        ({"name": "net.py:nothing"}, "returns a int: return a torch.nn.Module"),
+        ({"name": "net.py:nothing"}, "returns an int: return a torch.nn.Module"),
         ({"name": "net.py:broken"}, "broken() of 'net.py' fails with n_classes=10 (RuntimeError: no such layer)"),
         ({"name": "net.py:needy"}, "needs depth, which is none of n_classes, input_shape, in_shape"),
         ({"name": "net.py:wide", "args": "widht=3"}, "gives widht, which net.py:wide does not take: did you mean"),
@@ -205,7 +205,7 @@ def test_the_runs_of_a_changed_file_are_other_runs(net):
 def test_a_sweep_refuses_what_no_file_holds(tmp_path):
     with pytest.raises(BadInput, match=r"not a Linear: write a function .* model='net.py:function'"):
         fedcell.sweep("fedavg", model=torch.nn.Linear(64, 10))
-    with pytest.raises(BadInput, match="dataset is a int"):
+    with pytest.raises(BadInput, match="dataset is an int"):
         fedcell.sweep("fedavg", dataset=3)
     with pytest.raises(BadInput, match=r"'gone.py' cannot be read \(No such file or directory\)"):
         fedcell.sweep("fedavg", model="gone.py:wide")

@@ -279,11 +279,11 @@ def test_quick_and_other_folders_are_kept_apart(clone, capsys):
 def test_interrupted_says_how_to_go_on(clone, capsys, monkeypatch):
     played = []
 
-    def interrupted(case, seed, run_case=runs.run_case):
+    def interrupted(case, seed, way, run_case=runs.run_case):
         if played:
             raise KeyboardInterrupt
         played.append(seed)
-        return run_case(case, seed)
+        return run_case(case, seed, way)
 
     monkeypatch.setattr(runs, "run_case", interrupted)
     assert main(["reproduce", "first/fig1", "second/fig1", "--seeds", "2"]) == 130

@@ -74,10 +74,10 @@ if not TYPE_CHECKING:  # a name that is not there is an error to type checkers, 
 def _module(name: str) -> ModuleType:
     """A module of this package.
 
-    Importing PyTorch makes very many objects that stay. Looking for garbage among them takes time, so they join the
-    objects that Python looks at least often without having been looked at.
+    Importing PyTorch makes very many objects that stay. Looking for garbage among them takes time, here and when
+    modules of ours follow, so all join the objects that Python looks at least often without having been looked at.
     """
-    if "torch" in sys.modules or not gc.isenabled() or gc.get_freeze_count():
+    if f"{__name__}.{name}" in sys.modules or not gc.isenabled() or gc.get_freeze_count():
         return import_module(f".{name}", __name__)
     gc.disable()
     try:

@@ -8,7 +8,9 @@ from warnings import warn
 
 from torch import nn
 
+from .arguments import FOLDER, FUNCTION, LOGGERS, SCENARIO, SECONDS, expect, kind_of
 from .data import Dataset
+from .errors import BadInput
 from .loggers import LogWatcher
 from .notebook import watcher
 from .options import mapping
@@ -62,6 +64,11 @@ def run(
 
     Raises BadInput, before anything is written, for settings, data, models or methods that do not fit.
     """
+    expect(FOLDER.or_none, out=out)
+    expect(FUNCTION, watch=watch)
+    expect(FUNCTION.or_none, say=say, failed=failed)
+    expect(SECONDS, checkpoint_s=checkpoint_s)
+    expect(LOGGERS, log=log)
     network = None if isinstance(model, str) else model
     samples = None if isinstance(dataset, str) else dataset
     found = _resolved(methods, scenario, with_until(_settings(settings), until), dataset, model)
@@ -105,6 +112,9 @@ def _settings(settings: Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 
 def _resolved(methods: Any, scenario: str, changes: Mapping[str, Any], dataset: Any, model: Any) -> Resolved:
+    expect(SCENARIO, scenario=scenario)
+    if isinstance(methods, Mapping | bytes):
+        raise BadInput(f"methods is {kind_of(methods)}: give a text such as 'fedavg', or a list of them")
     preset = get(scenario)
     one = isinstance(methods, str | Method) or not isinstance(methods, Iterable)  # a Method is a tuple of functions
     asked: list[Any] = [methods] if one else list(methods)

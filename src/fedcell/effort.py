@@ -1,6 +1,8 @@
 """How much of an experiment is run, and how: the flags that its file and `fedcell reproduce` share."""
 
-from argparse import ArgumentParser, Namespace
+import time
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +19,7 @@ class Effort(NamedTuple):
     stored: bool = False  # run nothing
     workers: int = 1  # processes side by side; 0: as many as there are cores
     only: str = ""  # run nothing but cases with this text in their key
+    until_s: float = inf  # when to stop, as `time.time()` counts
 
     @property
     def numbers(self) -> range:
@@ -46,6 +49,25 @@ def flags(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--stored", action="store_true", help="run nothing: judge and draw the runs on file")
     parser.add_argument("--only", metavar="TEXT", default="", help="run only cases with this in their name; judge all")
+    parser.add_argument(
+        "--minutes",
+        dest="until_s",
+        metavar="N",
+        type=_from_now,
+        default=inf,
+        help="stop after so many minutes; runs under way resume with the same command (default: run all)",
+    )
+
+
+def _from_now(minutes: str) -> float:
+    """The time after so many minutes, as `time.time()` counts."""
+    try:
+        number = float(minutes)
+    except ValueError:
+        number = -1.0
+    if not number > 0.0:
+        raise ArgumentTypeError(f"{minutes!r} is no number above 0: give minutes such as 9.5")
+    return time.time() + 60.0 * number
 
 
 def effort_of(options: Namespace) -> Effort:

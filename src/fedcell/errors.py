@@ -36,6 +36,16 @@ class Notice(UserWarning):
     """Something that is allowed and probably not meant; the command line prints it as a sentence."""
 
 
+def in_short(error: Exception) -> str:
+    """An exception of somebody else in a few words: its type and the first line of its message, if it has one.
+
+    >>> in_short(ValueError("no width\\nat all")), in_short(RuntimeError())
+    ('ValueError: no width', 'RuntimeError')
+    """
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
 def did_you_mean(word: str, known: list[str]) -> str:
     """Return `": did you mean 'x'?"` for the nearest known word, or an empty string.
 

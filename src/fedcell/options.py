@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from math import isfinite
 from typing import Any, cast
 
+from .arguments import kind_of
 from .errors import BadInput
 from .laws import Law as Law
 from .option_values import check_value, parse, type_name
@@ -104,9 +105,12 @@ class Checked:
 
 def mapping(value: Any, name: str, example: str) -> Mapping[str, Any]:
     """A dict that a caller gave, or an empty one for None; raises BadInput for anything else."""
-    if value is None or isinstance(value, Mapping):
-        return value or {}
-    raise BadInput(f"{name} is a {type(value).__name__}, not a dict: write it as {example}")
+    if not isinstance(value, Mapping | None):
+        raise BadInput(f"{name} is {kind_of(value)}, not a dict: write it as {example}")
+    for key in value or {}:
+        if not isinstance(key, str):
+            raise BadInput(f"{name} has the key {key!r}, {kind_of(key)}: write texts as keys, as in {example}")
+    return value or {}
 
 
 def to_dict(settings: Any) -> dict[str, Any]:

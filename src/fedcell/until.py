@@ -4,6 +4,7 @@ Conditions are written `accuracy=0.9` and joined by commas; a run stops after th
 """
 
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from .types import Row
 
 LIMITS = {"seconds": "s", "joules": "J", "bits": "bit"}  # what a run may spend in all, and the unit of it
 NEAR = {"second": "seconds", "time": "seconds", "joule": "joules", "energy": "joules", "bit": "bits", "acc": "accuracy"}
+WORDS = ("accuracy", "perplexity", *LIMITS)  # long enough that a name which is nearly one of them is a slip
 FALLING = ("loss", "perplexity", "rmse", "mae", "mse", "error")  # words in names of a method's own metrics
 
 
@@ -74,8 +76,8 @@ def written_goals(until: str | Mapping[str, Any] | Iterable[str] | None) -> str:
 
 def _goal(text: str) -> Goal:
     name, equals, value = (part.strip() for part in text.partition("="))
-    if name in NEAR:
-        raise BadInput(f"until {text!r}: {name!r} is no metric or limit: did you mean {NEAR[name]!r}?")
+    if meant := NEAR.get(name) or _slip(name):
+        raise BadInput(f"until {text!r}: {name!r} is no metric or limit: did you mean {meant!r}?")
     try:
         number = float(value.removesuffix("%"))
     except ValueError:
@@ -89,6 +91,16 @@ def _goal(text: str) -> Goal:
     if name in LIMITS and not number > 0:
         raise BadInput(f"until {text!r} is met before the first round: give a number above 0")
     return Goal(name, number)
+
+
+def _slip(name: str) -> str:
+    """What a mistyped name was meant to be; empty for names that a method may have given to a metric of its own.
+
+    >>> _slip("acuracy"), _slip("accuracy"), _slip("own_accuracy"), _slip("mse")
+    ('accuracy', '', '', '')
+    """
+    near = get_close_matches(name.lower(), WORDS, n=1, cutoff=0.85)
+    return near[0] if near and name not in WORDS and "_" not in name else ""
 
 
 class Until:

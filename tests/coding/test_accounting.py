@@ -1,6 +1,5 @@
 """Epsilon against dp-accounting used directly, against pfl's accountants, and against closed forms."""
 
-import dp_accounting as dpa
 import numpy as np
 import pytest
 from scipy.optimize import brentq
@@ -32,6 +31,14 @@ PFL_NOISE = [
 ]
 
 
+@pytest.fixture(scope="module")
+def dpa():
+    """dp-accounting, which takes a second to import in every process that collects this file."""
+    import dp_accounting
+
+    return dp_accounting
+
+
 @pytest.mark.parametrize(("name", "rounds", "rate", "noise", "delta", "expected"), PFL)
 def test_epsilon_is_that_of_pfl(name, rounds, rate, noise, delta, expected):
     assert epsilon(name, "poisson", np.full(rounds, rate), noise, delta) == pytest.approx(expected, rel=1e-6)
@@ -44,7 +51,7 @@ def test_noise_is_that_of_pfl_and_meets_its_target(name, rounds, rate, target, d
     assert 0.99 * target < epsilon(name, "poisson", np.full(rounds, rate), noise, delta) <= target
 
 
-def test_rounds_of_different_rates_are_those_of_dp_accounting_in_any_order():
+def test_rounds_of_different_rates_are_those_of_dp_accounting_in_any_order(dpa):
     rates = np.array([0.1, 0.0, 0.3, 0.1, 1.0, 0.3])
     direct = dpa.rdp.RdpAccountant()
     with quietly():
@@ -55,7 +62,7 @@ def test_rounds_of_different_rates_are_those_of_dp_accounting_in_any_order():
     assert epsilon("rdp", "poisson", rates[::-1], 2.0, 1e-5) == pytest.approx(expected, rel=1e-9)
 
 
-def test_so_many_of_all_devices_are_sampled_without_replacement_from_replaced_data():
+def test_so_many_of_all_devices_are_sampled_without_replacement_from_replaced_data(dpa):
     direct = dpa.rdp.RdpAccountant(neighboring_relation=dpa.NeighboringRelation.REPLACE_ONE)
     with quietly():
         direct.compose(dpa.SampledWithoutReplacementDpEvent(30, 7, dpa.GaussianDpEvent(2.0)), 40)

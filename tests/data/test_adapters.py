@@ -4,7 +4,6 @@ import json
 import re
 from pathlib import Path
 
-import datasets
 import numpy as np
 import pytest
 import torch
@@ -89,8 +88,16 @@ def rows(n, seed=0):
     }
 
 
+@pytest.fixture(scope="module")
+def datasets():
+    """The package of Hugging Face, which is slow to import in every process that collects this file."""
+    import datasets
+
+    return datasets
+
+
 @pytest.fixture
-def on_disk(tmp_path):
+def on_disk(datasets, tmp_path):
     """A small data set as `save_to_disk` writes it."""
     features = datasets.Features(
         {
@@ -123,7 +130,7 @@ def test_it_runs_from_the_command_line(on_disk, capsys):
     assert main(["run", "--resume", "o", "--quiet"]) == 0
 
 
-def test_a_folder_of_files_and_the_cache_are_read_offline(tmp_path, monkeypatch):
+def test_a_folder_of_files_and_the_cache_are_read_offline(datasets, tmp_path, monkeypatch):
     numbers = {"x": [[0.1 * place, 1.0] for place in range(6)], "label": [0, 1] * 3}
     for name in ("train", "test"):
         (tmp_path / "plain").mkdir(exist_ok=True)
@@ -144,7 +151,7 @@ class EveryThird:
         return self.dataset.select(np.flatnonzero(self.deal(len(self.dataset)) == partition_id))
 
 
-def test_a_partitioner_gives_samples_their_owners(on_disk):
+def test_a_partitioner_gives_samples_their_owners(datasets, on_disk):
     found = datasets.load_from_disk(str(on_disk))
     data = fedcell.from_huggingface(found, partitioner=EveryThird(3))
     assert data.owners.tolist() == [0, 1, 2] * 4
@@ -179,7 +186,7 @@ def test_columns_and_splits_that_are_not_there_are_refused(on_disk, columns, wor
         load(f"hf:{on_disk}{columns}")
 
 
-def test_a_data_set_without_a_test_split_is_refused(on_disk):
+def test_a_data_set_without_a_test_split_is_refused(datasets, on_disk):
     halves = datasets.load_from_disk(str(on_disk))
     with pytest.raises(
         BadInput, match="has no split 'test' but train: name another one, or make one with train_test_split"
@@ -294,3 +301,15 @@ def test_the_command_line_warns_in_a_sentence(tmp_path, capsys):
     assert len(lines) == 1
     assert lines[0].startswith("fedcell: y_train of 'odd.npz'")
     assert Path("runs").exists()
+
+
+def test_a_data_set_whose_items_cannot_be_read_is_refused():
+    class Broken(torch.utils.data.Dataset):
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, place):
+            raise OSError("the disk is gone")
+
+    with pytest.raises(BadInput, match=r"item 0 of the train split .* \(OSError: the disk is gone\): correct the data"):
+        fedcell.from_torch(Broken(), Broken())

@@ -277,3 +277,10 @@ def test_fetched_data_has_its_published_shape_and_mean(name, shape, n_train, mea
     assert data.n_classes == 10
     assert data.x_train.mean(dtype=np.float64) == pytest.approx(mean, abs=1e-4)
     assert len(set(data.y_test.tolist())) == 10
+
+
+def test_rows_of_unequal_length_and_an_unknown_task_are_refused():
+    with pytest.raises(BadInput, match=r"x_train.* is no array .*: give every sample as many numbers"):
+        from_arrays([[1.0, 2.0], [3.0]], [0, 1], [[1.0, 2.0]], [0])
+    with pytest.raises(BadInput, match="task 5 is unknown: choose one of auto, classification"):
+        from_arrays([[1.0], [2.0]], [0, 1], [[1.0]], [0], task=5)

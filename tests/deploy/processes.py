@@ -14,12 +14,13 @@ from fedcell import record
 
 HERE = Path(__file__).parent
 BINARIES = Path(sys.executable).parent
+POLL_S = 0.25  # between two looks for work, of every node and of what runs its apps; each look costs both sides
 PATIENCE_S = 300.0  # a wait that ends what hangs, on a machine that has other work
 ENVIRONMENT = {
     **os.environ,
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
-    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": os.environ.get("FLWR_SUPEREXEC_TASK_POLL_INTERVAL", "0.1"),
+    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": os.environ.get("FLWR_SUPEREXEC_TASK_POLL_INTERVAL", str(POLL_S)),
     "OMP_NUM_THREADS": "1",
     "PATH": f"{BINARIES}:{os.environ['PATH']}",
 }
@@ -161,7 +162,7 @@ class Federation:
         self.folder, self.app = Path(folder), Path(app)
         self.link_flags, self.node_flags, self.connection = tls or (["--insecure"], ["--insecure"], {"insecure": True})
         self.port, *self.spare = free_ports(ports)
-        self.way, self.poll_s = self.port, 0.1  # where nodes find the link, and how often they ask for work
+        self.way, self.poll_s = self.port, POLL_S  # where nodes find the link, and how often they ask for work
         self.processes = {}
         home = self.folder / "flwr"
         home.mkdir(parents=True)

@@ -39,6 +39,7 @@ NETWORKS = {  # smaller ones where the scenario's take long; what rounds cost fo
     "osafl_squeezenet": DENSE,
     "rawhfl": {"model.hidden": "16,16"},
     "recycling": NARROW,
+    "recycling_mnist": {"model.hidden": "16"},
     "recycling_printed": NARROW,
     "recycling_tight": NARROW,
     "recycling_vgg": DENSE | {"model.norm": "none"},
@@ -48,11 +49,12 @@ NETWORKS = {  # smaller ones where the scenario's take long; what rounds cost fo
     "pruning": {"model.hidden": "16"},
     "pruning_vgg": DENSE | {"model.norm": "none"},
     "knowledge": DEEP | {"model.widths": "8,16,24"},
-    "knowledge_cifar": NARROW | {"model.widths": "8,16,24"},
+    "knowledge_cifar": DENSE | DEEP | {"model.widths": "8,16,24"},
     "knowledge_equal": DEEP,
-    "knowledge_equal_cifar": NARROW,
+    "knowledge_equal_cifar": DENSE | DEEP,
     "streaming": NARROW,
     "streaming_traffic": NARROW,
+    "video": {"model.hidden": "16"},
 }
 
 

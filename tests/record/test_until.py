@@ -110,10 +110,22 @@ def test_a_falling_metric_is_reached_from_above(whole, tmp_path):
     assert not falls("accuracy")
 
 
-def test_an_unknown_metric_fails_at_the_first_evaluation(tmp_path):
-    with pytest.raises(BadInput, match="did you mean 'accuracy'"):
-        stopped(tmp_path / "run", "acuracy=0.9")
-    assert find(tmp_path / "run")[0].state == "failed"
+def test_a_metric_that_only_rounds_have_is_a_condition_and_changes_no_row(tmp_path):
+    config = override(CONFIG, {"rounds": 3})
+    whole = execute(config, ["streaming"], tmp_path / "whole")[0]
+    column = next(name for name in json.loads(lines(whole)[0])["metrics"] if name not in ("accuracy", "loss"))
+    config = override(config, {"until": f"{column}={whole.columns[column].max()}"})
+    one = execute(config, ["streaming"], tmp_path / "one")[0]
+    assert f"reached {column}=" in one.status.message
+    assert lines(one) == lines(whole)[: one.status.rounds]
+
+
+def test_resuming_to_a_metric_that_the_rounds_on_file_lack_changes_nothing(whole, tmp_path):
+    one = stopped(tmp_path / "run", f"seconds={whole.columns['clock_s'][1]}")
+    before = (one.folder / "run.json").read_bytes(), (one.folder / "status.json").read_bytes()
+    with pytest.raises(BadInput, match="did you mean 'loss'"):
+        resume(tmp_path / "run", until="los=0.1")
+    assert before == ((one.folder / "run.json").read_bytes(), (one.folder / "status.json").read_bytes())
 
 
 @pytest.mark.parametrize(
@@ -125,10 +137,14 @@ def test_an_unknown_metric_fails_at_the_first_evaluation(tmp_path):
         ("seconds=0", "before the first round"),
         ("joule=3", "did you mean 'joules'"),
         ("acc=0.9", "did you mean 'accuracy'"),
+        ("acuracy=0.9", "did you mean 'accuracy'"),
+        ("secnds=9", "did you mean 'seconds'"),
         ("accuracy=90", "write accuracy=0.9"),
         ("accuracy=90%", "write accuracy=0.9"),
         ("loss=1%", "has a unit"),
         ("accuracy=0.5,accuracy=0.6", "twice"),
+        ("los=0.9", "did you mean 'loss'"),
+        ("seconds=1e-9,wastage=0.9", "measures no 'wastage': choose one of .*accuracy, loss"),
     ],
 )
 def test_what_is_no_condition_is_refused_before_anything_is_written(tmp_path, text, words):

@@ -13,11 +13,14 @@ CHANNELS = (1, 3, 4)
 BLOCK = 1 << 18  # numbers that are looked at together: they stay in the cache of a core
 
 
-def as_array(values: Any) -> NDArray[Any]:
+def as_array(values: Any, what: str) -> NDArray[Any]:
     """A NumPy array of an array, a nested list or a PyTorch tensor, on whatever device it is."""
     if hasattr(values, "detach"):
         values = values.detach().cpu().numpy()
-    return np.asarray(values)
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise BadInput(f"{what} is no array ({error}): give every sample as many numbers") from None
 
 
 def features(values: Any, what: str) -> NDArray[np.float32]:
@@ -25,7 +28,7 @@ def features(values: Any, what: str) -> NDArray[np.float32]:
 
     Warns of numbers that look like images with their channels last, which are left so.
     """
-    x = as_array(values)
+    x = as_array(values, what)
     if x.dtype.kind not in "biuf":
         raise BadInput(f"{what} holds {x.dtype} values: give numbers")
     if x.ndim < 2 or 0 in x.shape:
@@ -79,7 +82,7 @@ def owners(values: Any, n_samples: int, what: str) -> Ints:
     >>> owners(["eve", "ada", "eve"], 3, "owners").tolist()
     [1, 0, 1]
     """
-    given = as_array(values)
+    given = as_array(values, what)
     if given.shape != (n_samples,):
         raise BadInput(f"{what} has shape {given.shape} for {n_samples} samples: give one owner for each sample")
     if given.dtype.kind == "O" and all(isinstance(one, str) for one in given):  # as pandas has texts
@@ -101,7 +104,7 @@ def owners(values: Any, n_samples: int, what: str) -> Ints:
 
 def labels(values: Any, what: str) -> Ints:
     """Labels as int64 `[n]`; a column `[n, 1]` is flattened, whole floating-point numbers are taken."""
-    y = as_array(values)
+    y = as_array(values, what)
     if y.dtype.kind not in "biuf":
         raise BadInput(f"{what} holds {y.dtype} values: number the classes 0, 1, 2, ...")
     if y.ndim == 2 and y.shape[1] == 1:

@@ -13,7 +13,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..errors import BadInput, did_you_mean
+from ..arguments import kind_of
+from ..errors import BadInput, did_you_mean, in_short
 from ..types import Ints
 from .datasets import Dataset, from_arrays
 
@@ -83,7 +84,7 @@ def from_huggingface(
     name = name or (f"hf:{dataset}" if isinstance(dataset, str) else "huggingface")
     found = _found(dataset, None, name) if isinstance(dataset, str) else dataset
     if not isinstance(found, Mapping):
-        raise BadInput(f"{name!r} is a {type(found).__name__}: give a datasets.DatasetDict with two splits")
+        raise BadInput(f"{name!r} is {kind_of(found)}: give a datasets.DatasetDict with two splits")
     for split in (train, test):
         if split not in found:
             fix = "name another one, or make one with train_test_split"
@@ -174,11 +175,10 @@ def _found(place: str, config: str | None, name: str) -> Any:
                 return datasets.load_from_disk(str(folder))
             return datasets.load_dataset(str(folder) if folder.is_dir() else place, config)
         except Exception as error:  # of many kinds, and none of them ours
-            why = (
-                f"{type(error).__name__}: {str(error).strip().splitlines()[0]}" if str(error) else type(error).__name__
-            )
             fix = f"fetch it once with datasets.load_dataset({place!r}), or give a folder"
-            raise BadInput(f"{name!r} is neither a folder nor in the cache of datasets ({why}): {fix}") from None
+            raise BadInput(
+                f"{name!r} is neither a folder nor in the cache of datasets ({in_short(error)}): {fix}"
+            ) from None
 
 
 @contextmanager

@@ -26,9 +26,9 @@ def resolve_task(task: str, x: Any, y_train: Any, y_test: Any) -> str:
     """
     if task != "auto":
         if task not in TASKS:
-            raise BadInput(f"task {task!r} is unknown{choose_one(task, ['auto', *TASKS])}")
+            raise BadInput(f"task {task!r} is unknown{choose_one(str(task), ['auto', *TASKS])}")
         return task
-    known, asked, samples = as_array(y_train), as_array(y_test), as_array(x)
+    known, asked, samples = as_array(y_train, "y_train"), as_array(y_test, "y_test"), as_array(x, "x_train")
     if known.ndim == 2 and known.shape == samples.shape and known.dtype.kind in "iu" and samples.dtype.kind in "iu":
         return "next-token"
     wide = known.ndim == 2 and known.shape[1] > 1
@@ -67,13 +67,13 @@ def n_outputs(
 
 
 def _numbers(values: Any, what: str) -> NDArray[np.float32]:
-    y = as_array(values)
+    y = as_array(values, what)
     return features((y[:, None] if y.ndim == 1 else y).astype(np.float64) if y.dtype.kind in "biuf" else y, what)
 
 
 def tokens(values: Any, what: str) -> Ints:
     """Whole numbers from 0, `[n, length]`."""
-    y = as_array(values)
+    y = as_array(values, what)
     whole = y.dtype.kind in "biuf" and y.ndim == 2 and y.size and bool((y == np.floor(y)).all() and (y >= 0).all())
     if not whole:
         raise BadInput(f"{what} ({y.dtype}, shape {y.shape}) holds no tokens: give whole numbers from 0, [n, length]")

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import BadInput
+from ..arguments import kind_of
+from ..errors import BadInput, in_short
 from .checks import as_array
 from .datasets import Dataset, from_arrays
 
@@ -29,18 +30,23 @@ def _read(half: Any, what: str, name: str) -> tuple[np.ndarray, np.ndarray]:
     if half is None:
         raise BadInput(f"{name!r} has no {what} split: give a data set to {what} on, such as torch.utils.data.Subset")
     if not hasattr(half, "__len__") or not hasattr(half, "__getitem__"):
-        raise BadInput(f"the {what} split of {name!r} is a {type(half).__name__}: give one with a length and items")
+        raise BadInput(f"the {what} split of {name!r} is {kind_of(half)}: give one with a length and items")
     if not len(half):
         raise BadInput(f"the {what} split of {name!r} is empty: give at least one sample")
     pairs = []
     for place in range(len(half)):
-        item = half[place]
+        try:
+            item = half[place]
+        except Exception as error:  # whatever the code of a user raises
+            broken = f"item {place} of the {what} split of {name!r} cannot be read ({in_short(error)})"
+            raise BadInput(f"{broken}: correct the data set or its transforms") from error
         if not isinstance(item, tuple | list) or len(item) != 2:
-            found = type(item).__name__
-            raise BadInput(f"item {place} of the {what} split of {name!r} is a {found}: let it be (sample, label)")
+            found = kind_of(item)
+            raise BadInput(f"item {place} of the {what} split of {name!r} is {found}: let it be (sample, label)")
         pairs.append(item)
     try:
-        return np.stack([as_array(x) for x, _ in pairs]), np.stack([as_array(y) for _, y in pairs])
+        x, y = ([as_array(pair[n], f"an item of the {what} split of {name!r}") for pair in pairs] for n in (0, 1))
+        return np.stack(x), np.stack(y)
     except ValueError as error:
         what = f"the {what} split of {name!r} has samples of different shapes ({error})"
         raise BadInput(f"{what}: bring all to one shape with a transform") from None

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import methods as library
+from ..arguments import FOLDER, FUNCTION, expect
 from ..errors import BadInput
 from ..methods import Choice
 from ..scenarios import Config, build_problem
@@ -27,7 +28,7 @@ from .folder import (
     write_comparison,
 )
 from .playing import Failed, Play, Progress, Watch, run_all, run_alone, silent
-from .prepare import MethodRequest, PreparedRun, check_own, check_same, prepare, rebuild, reconfigure
+from .prepare import MethodRequest, PreparedRun, check_own, check_same, own_methods, prepare, rebuild, reconfigure
 from .reading import Record, read_all
 from .recorder import PERIOD, Period
 from .rows import Journal
@@ -92,7 +93,10 @@ def resume(
     `until`: a run that stopped at `accuracy=0.8` resumes to `accuracy=0.9`, or to its last round with `none`. Runs that
     ended are left as they are, unless rows of theirs are gone. `failed` is as of `execute`.
     """
-    folder, own = Path(folder), dict(methods)
+    expect(FUNCTION, watch=watch)
+    expect(FUNCTION.or_none, failed=failed)
+    expect(FOLDER, folder=folder)
+    folder, own = Path(folder), own_methods(methods)
     if until is not None:
         retarget(folder, written_goals(until))
     jobs = []

@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..arguments import FOLDER, expect
 from ..errors import BadInput, FedcellError
 from ..metrics import CLASSIFICATION
 from ..version import __version__
@@ -62,8 +63,7 @@ def clock_of(own: Collection[str]) -> str:
 
 def specs(folder: str | Path) -> list[tuple[Path, Spec]]:
     """The runs in a folder and what each was asked to do, started or not."""
-    folder = Path(folder)
-    check_folder(folder)
+    folder = check_folder(folder)
     if begun(folder):
         return [(folder, spec_of(versioned(folder / RUN), folder / RUN))]
     path = folder / COMPARISON
@@ -76,10 +76,12 @@ def specs(folder: str | Path) -> list[tuple[Path, Spec]]:
     return [(folder / run_name(path, spec.folder), spec) for spec in found]
 
 
-def check_folder(folder: Path) -> None:
-    """Refuse a place of runs that is not there, or a file."""
-    if not present(folder) or not os.path.isdir(folder):
+def check_folder(folder: str | Path) -> Path:
+    """A place of runs; refuses one that is not there, a file, and what is no path at all."""
+    expect(FOLDER, folder=folder)
+    if not present(Path(folder)) or not os.path.isdir(folder):
         raise BadInput(f"{folder} is no folder: name one that `fedcell run` or `fedcell sweep` made")
+    return Path(folder)
 
 
 def begun(folder: Path) -> bool:

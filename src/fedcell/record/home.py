@@ -15,8 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ..arguments import FILE, WHOLE, expect
 from ..data import Dataset
-from ..errors import BadInput, FedcellError
+from ..errors import BadInput, FedcellError, in_short
 from ..learn import models
 from ..learn.architecture import Architecture, choose
 from ..learn.setup import initialise
@@ -74,6 +75,7 @@ def export(
         model: as of `load_model`.
         dataset: as of `load_model`.
     """
+    expect(FILE, to=to)
     path = Path(to)
     if path.suffix not in WRITERS:
         raise BadInput(f"{str(to)!r} names no kind of model file: let it end in {', '.join(WRITERS)}")
@@ -86,13 +88,15 @@ def export(
     except FedcellError:
         raise
     except Exception as error:
-        why = f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
-        raise BadInput(f"this network cannot be written as {path.suffix} ({why}): use .safetensors") from error
+        raise BadInput(
+            f"this network cannot be written as {path.suffix} ({in_short(error)}): use .safetensors"
+        ) from error
     return write_asked(path, data, "then export again")
 
 
 def take(run: Run, *, device: int | None, model: nn.Module | None, dataset: Dataset | None) -> Trained:
     """`load_model` with what is known of the network."""
+    expect(WHOLE.or_none, device=device)
     folder, spec = _one(run)
     config = reconfigure(spec)
     _check_model(folder, spec, model)

@@ -64,9 +64,7 @@ def find(folder: str | Path) -> list[RunInfo]:
     Runs of a comparison or a sweep whose turn did not come yet are listed as `waiting`, those of a sweep last. A run
     that cannot be read is listed as `damaged` with the reason. Links to folders are not followed.
     """
-    folder = Path(folder)
-    check_folder(folder)
-    return list(_walk(str(folder)))
+    return list(_walk(str(check_folder(folder))))
 
 
 def look(folder: str | Path, asked: Mapping[str, Any] | None = None) -> RunInfo:

@@ -1,7 +1,7 @@
 """From what a user asked for to what can be run: everything is checked here, before a folder is made."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import methods as library
 from .. import options, scenarios
+from ..arguments import kind_of
 from ..errors import BadInput, FedcellError
 from ..learn.model_files import pinned, placeless
 from ..learn.tasks import refuse_without_labels
@@ -23,6 +24,7 @@ from . import tree
 from .checkpoint import Template
 from .folder import FEDERATION, Spec, how_to_resume
 from .reading import Record
+from .target import refuse_unmeasured
 
 PROBED = 256  # samples in the checksum of a data set
 MethodRequest = str | Choice | tuple[str, Method]  # `NAME[:key=value,...]`, read or not, or a label and a method object
@@ -64,6 +66,8 @@ def prepare(
         if method.needs_labels:
             refuse_without_labels(task, f"method {spec.label!r}", "choose another method or task")
         first = begin(problem, method)
+        if FEDERATION not in own:  # whose rounds cannot be tried
+            refuse_unmeasured(config.until, problem, method, first)
         folder = _free(_slug(spec.label), [job.spec.folder for job in jobs])
         start, written = fingerprint(problem, first), options.to_dict(config)
         spec = spec._replace(
@@ -177,14 +181,27 @@ def _one(asked: MethodRequest, config: Config) -> tuple[Spec, Method]:
     return Spec("", asked.label, asked.label, source, _sha256(source), settings, {}, (), ""), asked.build()
 
 
+def own_methods(methods: Sequence[tuple[str, Method]]) -> dict[str, Method]:
+    """The methods that a caller resumes with, by label."""
+    asked = list(methods) if isinstance(methods, Iterable) else [methods]
+    if not all(map(_is_pair, asked)):
+        raise BadInput(f"methods is {kind_of(methods)} without labels: give pairs such as [('mine', Method(...))]")
+    return dict(asked)
+
+
+def _is_pair(asked: Any) -> bool:
+    """Whether this is a label and a method; a method is a tuple, too."""
+    pair = isinstance(asked, tuple) and not isinstance(asked, Method) and len(asked) == 2
+    return pair and isinstance(asked[0], str) and isinstance(asked[1], Method)
+
+
 def _pair(asked: Any) -> tuple[str, Method]:
-    if not isinstance(asked, Method):  # which is a tuple, too
-        match asked:
-            case (str() as label, Method() as method):
-                return label, method
+    if _is_pair(asked):
+        label, method = asked
+        return label, method
     fault = "has no name" if isinstance(asked, Method) else "is no method to run"
     raise BadInput(
-        f"a {type(asked).__name__} {fault}: give a pair such as ('mine', Method(...)), or a text such as "
+        f"{kind_of(asked)} {fault}: give a pair such as ('mine', Method(...)), or a text such as "
         "'fedavg:lr=0.1' or './mine.py'"
     )
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..arguments import FOLDER, expect
 from ..errors import BadInput, FedcellError, did_you_mean
 from ..metrics import CLASSIFICATION, SCORES, Metric, leading
 from .files import present
@@ -123,6 +124,7 @@ def read(folder: str | Path, wanted: Collection[str] | None = None) -> Record:
         folder: of one run.
         wanted: columns to read, which is faster than all of them; None: all.
     """
+    expect(FOLDER, folder=folder)
     folder = Path(folder)
     if not begun(folder):
         raise no_run(folder)
@@ -141,8 +143,7 @@ def read_all(folder: str | Path, left_out: Callable[[str], None] | None = None) 
         folder: of a run, a comparison, or above them.
         left_out: told why a damaged run is left out; None: a run of a comparison that cannot be read is an error.
     """
-    folder = Path(folder)
-    check_folder(folder)
+    folder = check_folder(folder)
     if not begun(folder) and not present(folder / COMPARISON):
         infos = [info for info in find(folder) if info.state != "waiting"]
         if not infos:

@@ -2,7 +2,12 @@
 
 from pathlib import Path
 
-from ..until import Until, read_goals
+from ..lifting import lifted
+from ..metrics import TASKS
+from ..simulate import simulate
+from ..types import Method, Problem, Snapshot
+from ..until import LIMITS, Goal, Until, read_goals
+from . import rows
 from .files import explained, locked, present, write_json
 from .folder import COMPARISON, RUN, Spec, specs, versioned
 
@@ -12,11 +17,32 @@ def until_of(spec: Spec) -> Until:
     return Until(read_goals(spec.config.get("until", "")), int(spec.config.get("eval_every", 1)))
 
 
+def refuse_unmeasured(until: str, problem: Problem, method: Method, first: Snapshot) -> None:
+    """Refuse conditions on metrics that a run does not measure, before it begins.
+
+    Evaluating the start shows most metrics that a task does not have by itself. Columns that only rounds have, such as
+    those of a decision, take a round of which nothing is kept.
+    """
+    goals = _special(until, problem.learner.task.name)
+    known = lifted(problem, method).evaluate(problem, first.params, first.method) if goals else {}
+    if unseen := [goal for goal in goals if goal.name not in known]:
+        Until(unseen).after(next(simulate(problem._replace(eval_every=1), method, first))[0])
+
+
+def _special(until: str, task: str) -> list[Goal]:
+    """Conditions on metrics that not every run of a task has."""
+    usual = (*LIMITS, *(metric.name for metric in TASKS[task]))
+    return [goal for goal in read_goals(until) if goal.name not in usual]
+
+
 def retarget(folder: Path, until: str) -> None:
     """Let the runs of a folder stop at other conditions than they were asked for."""
     found = specs(folder)
     if all(spec.config.get("until", "") == until for _, spec in found):
         return
+    for path, spec in found:  # refuses metrics that the rounds on file do not have
+        for goal in _special(until, spec.task):
+            Until([goal], int(spec.config.get("eval_every", 1))).after_all(map(rows.decode, rows.read(path)[0]))
     with explained(folder, "then resume again (nothing was simulated yet)"):
         for path in dict.fromkeys([folder, *(path for path, _ in found)]):
             if path.is_dir():  # a run whose turn did not come yet has no folder

@@ -1,13 +1,14 @@
 """Recorded runs side by side: groups of repeats, and what differs between them seed by seed."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import ceil, floor, isfinite, log10
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..arguments import NUMBER, NUMBERS, TEXT, TEXTS, expect, kind_of
 from ..errors import BadInput, FedcellError, did_you_mean
 from ..metrics import SCORES, Metric
 from ..record import Record, find, read, served
@@ -90,10 +91,16 @@ def compare(
 
     Raises BadInput for runs that cannot be compared; `notes` warns of what is merely less comparable.
     """
+    expect(TEXT.or_none, against=against)
+    expect(NUMBER, confidence=confidence)
+    expect(NUMBERS, targets=targets)
+    expect(TEXTS, only=only)
     if not 0 < confidence < 1:
         raise BadInput(f"confidence {confidence:g} is not between 0 and 1: give a share such as 0.95")
     notes: list[str] = []
     asked = [runs] if isinstance(runs, str | Path | Record) else runs
+    if not isinstance(asked, Iterable):
+        raise BadInput(f"runs is {kind_of(asked)}: give a folder, a record, or a list of them")
     if not asked:
         raise BadInput("no run was given to compare: name folders that `fedcell run` made, or records")
     records = gather(asked, notes)

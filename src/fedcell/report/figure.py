@@ -10,6 +10,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..arguments import FILE, expect
 from ..errors import BadInput, did_you_mean
 from ..metrics import BY_NAME, LOSS
 from ..record import Record
@@ -20,7 +21,7 @@ from .comparison import Comparison, Group
 from .costs import COSTS, Cost, titled
 from .labels import short_labels
 from .served_curves import SERVED, curve, have_servers
-from .table import scale
+from .table import RECORDS, scale
 
 if TYPE_CHECKING:  # matplotlib takes a while to import and is needed by whoever draws alone
     from matplotlib.axes import Axes
@@ -46,6 +47,8 @@ PRINT: Any = {"font.size": 8, "pdf.fonttype": 42, "ps.fonttype": 42, "svg.fontty
 
 def save(records: Sequence[Record], path: str | Path, again: str = "ask for the figure again") -> Path:
     """Draw the records into a PNG file; `again` is what to do once a full disk has room."""
+    expect(RECORDS, records=records)
+    expect(FILE, path=path)
     buffer, path = BytesIO(), Path(path)
     draw(records).savefig(buffer, format="png", dpi=150)
     return write_asked(path, buffer.getvalue(), f"then {again} (the record is whole)")

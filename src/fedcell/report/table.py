@@ -1,9 +1,10 @@
 """The table of a comparison, in units a person reads."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import isfinite, nan
 from typing import TYPE_CHECKING
 
+from ..arguments import Kind, expect
 from ..human import BITS as BITS
 from ..human import JOULES as JOULES
 from ..human import TIMES as TIMES
@@ -17,6 +18,10 @@ from .scores import heads, score_cells, score_meaning, shared
 if TYPE_CHECKING:
     from rich.table import Table
 
+RECORDS = Kind(
+    lambda runs: isinstance(runs, Collection) and all(isinstance(one, Record | RunInfo) for one in runs),
+    "give a list of records, as fedcell.run returns",
+)
 HEADER = ("method", "best", "final", "time", "compute", "radio", "uplink", "delivered")  # scores by name if need be
 MEANING = "{} time: {}. compute, radio: energy of all devices. delivered: devices heard of those selected, per round."
 SERVED = ("hits", "backhaul", "saved")
@@ -75,6 +80,7 @@ def remarks(summaries: Sequence[RunInfo]) -> list[str]:
 
 def text(runs: Sequence[Record | RunInfo]) -> str:
     """The table of records, or of their summaries, in plain characters, for pipes and files."""
+    expect(RECORDS, runs=runs)
     summaries = [one if isinstance(one, RunInfo) else summarise(one) for one in runs]
     return "\n".join([*aligned(grid(summaries)), "", meaning(summaries), *remarks(summaries)])
 

@@ -16,6 +16,7 @@ from warnings import warn
 
 from .. import methods as library
 from .. import options
+from ..arguments import FOLDER, FUNCTION, LOGGERS, WHOLE, expect, kind_of
 from ..data import Dataset
 from ..data.files import file_name, save
 from ..errors import BadInput, FedcellError
@@ -105,15 +106,14 @@ def plan(
     asked = _listed(methods, "methods")
     for method in asked:
         if not isinstance(method, str):
-            raise BadInput(
-                f"a sweep runs methods by name or file, not a {type(method).__name__}: put it into a .py file"
-            )
+            raise BadInput(f"a sweep runs methods by name or file, not {kind_of(method)}: put it into a .py file")
+    expect(FOLDER.or_none, out=out)
     numbers = None if seeds is None else _listed(seeds, "seeds")
     if numbers == []:
         raise BadInput("seeds is empty: give one or more, or leave it out for the scenario's own")
     if not isinstance(model, str | None):
         raise BadInput(
-            f"a sweep runs models by name or file, not a {type(model).__name__}: write a function that builds it into "
+            f"a sweep runs models by name or file, not {kind_of(model)}: write a function that builds it into "
             "a .py file and give model='net.py:function'"
         )
     values = options.mapping(grid, "grid", "{'world.radius_m': [200, 400]}")
@@ -130,11 +130,10 @@ def plan(
 
 def _listed(value: Any, name: str) -> list[Any]:
     """A list of what a caller gave, one or several."""
-    if isinstance(value, str) or not isinstance(value, Iterable):
-        if value is None:
-            raise BadInput(f"{name} is None: give one or more, or leave it out")
-        return [value]
-    return list(value)
+    found = [value] if isinstance(value, str) or not isinstance(value, Iterable) else list(value)
+    if None in found:
+        raise BadInput(f"{name} is {value!r}: give one or more, or leave it out")
+    return found
 
 
 def going_on(folder: str | Path, until: str | None = None) -> SweepPlan:
@@ -162,6 +161,9 @@ def carry_out(
 
     Returns: the runs of the plan, and the exit code: 1 or 2 when runs failed, 3 when some diverged, else 0.
     """
+    expect(FUNCTION, watch=watch)
+    expect(LOGGERS, log=log)
+    expect(WHOLE, workers=workers)
     chosen = _engine(engine, address)
     cores()  # refuses a FEDCELL_CORES that is no number
     if workers < 0:

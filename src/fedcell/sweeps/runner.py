@@ -16,7 +16,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "FEDCELL_CORES")
+from ..threads import THREADS
+
 OUTCOME, LOST = "outcome", "lost"  # kinds of last messages; all others are progress
 Message = tuple[str, dict[str, Any]]
 

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .. import scenarios
+from ..arguments import FOLDER, SCENARIO, TEXT, WHOLE, WHOLES, expect
 from ..errors import BadInput, FedcellError
+from ..options import mapping
 from ..record import RunInfo, Watch, read, silent
 from ..record.files import explained, locked, occupied, present, read_json, write_json
 from ..record.totals import joules
@@ -110,9 +112,15 @@ def tune(
         say: called with a message after every batch.
     """
     require_optuna()
-    goal = _goal(until)
+    expect(TEXT, method=method)
+    expect(SCENARIO, scenario=scenario)
+    expect(WHOLES, seeds=seeds)
+    expect(WHOLE, trials=trials, batch=batch, seed=seed)
+    expect(FOLDER, out=out)
+    goal, ranges = _goal(until), mapping(search, "search", "{'train.lr': '0.01~1'}")
+    fixed = mapping(settings, "settings", "{'rounds': 30}")
     request = TuneRequest(
-        method, scenario, str(goal), cost, dict(search), dict(settings or {}), tuple(seeds), batch, seed, trials
+        method, scenario, str(goal), cost, dict(ranges), dict(fixed), tuple(seeds), batch, seed, trials
     )
     _check(request)
     knobs = read_space(request.search, method, scenarios.get(scenario), request.settings)

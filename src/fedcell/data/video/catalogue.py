@@ -159,7 +159,7 @@ def read_images(name: str, n_files: int) -> NDArray[np.float32]:
 def _read(path: Path) -> tuple[NDArray[np.float32], Ints]:
     try:
         with np.load(path, allow_pickle=False) as archive:
-            raw, names = as_array(archive["x"]), labels(archive["y"], f"y of {str(path)!r}")
+            raw, names = as_array(archive["x"], f"x of {str(path)!r}"), labels(archive["y"], f"y of {str(path)!r}")
     except (*UNREADABLE, KeyError, AttributeError) as error:
         raise BadInput(f"{str(path)!r} cannot be read ({error}): save it with np.savez(path, x=..., y=...)") from None
     images = features(raw, f"x of {str(path)!r}")
