@@ -13,6 +13,7 @@ AT = 200  # round
 PRINTED = {100: 0.72, 300: 0.83}  # the rule is not said
 NEAR = 0.05
 SHARE = 0.9
+SEEDS = {**setting.FRESH, "fashion": (1, 2, 3, 4, 5)}  # one of the first three diverged with a small cache
 
 CLAIMS = (
     Claim("better", "a larger cache gives higher accuracy", "no numbers but those of the next claim"),
@@ -26,7 +27,7 @@ def _case(data: str, rule: str, capacity: int) -> str:
 
 
 def cases(quick: bool) -> list[Case]:
-    return setting.cases(GRID, quick)
+    return setting.cases(GRID, quick, SEEDS)
 
 
 def check(rows: list[Row]) -> list[Finding]:
