@@ -15,6 +15,7 @@ from fedcell.learn.samples import Samples
 from fedcell.learn.settings import ModelConfig, TrainConfig
 from fedcell.learn.setup import initialise
 from fedcell.learn.work import Work
+from fedcell.machine import precision
 from fedcell.types import Start, Store
 
 SHAPE, N_ROWS = (3, 12, 12), 11
@@ -71,30 +72,51 @@ def beside(monkeypatch):
     return calls
 
 
-@pytest.mark.parametrize("tf32", [False, True])
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_agrees_with_debug(variant, tf32, beside):
-    """Filters lie channels last if products may be rounded, and nowhere else; on a CPU nothing is rounded."""
-    found, learner = train("cpu", "vmap", variant, rounds=2, tf32=tf32)
+def test_agrees_with_debug(variant, beside):
+    """Filters lie as they do in the client's module."""
+    found, learner = train("cpu", "vmap", variant, rounds=2)
     wanted, _ = train("cpu", "debug", variant, rounds=2)
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-6)
     assert beside == 2 * [4, 4, 4, 4, 4, 4, 3, 3, 3]
-    for cohort in learner._replays._kept.values():
-        filters = [part[0] for part in cohort.weights if part.dim() == 5 and part.shape[2] > 1]
-        assert filters
-        assert all(one.is_contiguous(memory_format=torch.channels_last) == tf32 for one in filters)
+    assert not any(map(lies_channels_last, filters(learner)))
 
 
-def test_chosen_by_work_layers_and_even_steps():
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_clients_train_together_if_products_are_rounded(variant, beside):
+    """On a CPU nothing is rounded. Filters lie channels last, as the products of patches read them."""
+    found, learner = train("cpu", "vmap", variant, rounds=2, tf32=True)
+    wanted, _ = train("cpu", "debug", variant, rounds=2)
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-6)
+    assert beside == []
+    assert all(map(lies_channels_last, filters(learner)))
+
+
+def filters(learner):
+    """Those of one client of every cohort whose layouts differ in memory."""
+    cohorts = learner._replays._kept.values()
+    found = [part[0] for cohort in cohorts for part in cohort.weights if part.dim() == 5 and part.shape[2] > 1]
+    assert found
+    return found
+
+
+def lies_channels_last(filters):
+    return filters.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_chosen_by_precision_work_layers_and_even_steps():
     _, learner = train("cpu", "vmap", "plain")
     job = Job(learner)
-    assert not vmap._busy_alone(job())
-    assert vmap._busy_alone(job(batch_size=1 << 20))
-    assert not vmap._busy_alone(job(batch_size=1 << 20, steps=np.array([1, 2])))
-    assert not vmap._busy_alone(job(batch_size=0))
-    assert vmap._busy_alone(job(batch_size=0, store=Store(np.zeros((2, 0), dtype=np.int64), np.full(2, 1 << 20))))
-    assert not vmap._busy_alone(job(batch_size=1 << 20, objective=lambda *_: None))
-    assert vmap._busy_alone(job(batch_size=1 << 20, objective=partial(shifted, torch.zeros(10))))
+    with precision(tf32=False):
+        assert not vmap._busy_alone(job())
+        assert vmap._busy_alone(job(batch_size=1 << 20))
+        assert not vmap._busy_alone(job(batch_size=1 << 20, steps=np.array([1, 2])))
+        assert not vmap._busy_alone(job(batch_size=0))
+        assert vmap._busy_alone(job(batch_size=0, store=Store(np.zeros((2, 0), dtype=np.int64), np.full(2, 1 << 20))))
+        assert not vmap._busy_alone(job(batch_size=1 << 20, objective=lambda *_: None))
+        assert vmap._busy_alone(job(batch_size=1 << 20, objective=partial(shifted, torch.zeros(10))))
+    with precision(tf32=True):
+        assert not vmap._busy_alone(job(batch_size=1 << 20))
 
 
 class Job:

@@ -10,7 +10,6 @@ from torch import nn
 from fedcell.learn.architecture import Architecture
 from fedcell.learn.engines import batched
 from fedcell.learn.engines.cpu.native import lowering, norm_relu
-from fedcell.learn.engines.gpu import batchable
 from fedcell.learn.engines.gpu.cuda_graphs import train_rows
 from fedcell.learn.learner import Learner
 from fedcell.learn.models import build
@@ -295,8 +294,7 @@ def test_chain_recognises_dense_nets_only():
     ],
     ids=["same", "pixels", "uneven", "dilated", "groups", "circular"],
 )
-def test_convolutions_of_every_kind_batch_over_models(layer, monkeypatch):
-    monkeypatch.setattr(batchable, "CHANNELS", 1)  # patches wherever they can serve
+def test_convolutions_of_every_kind_batch_over_models(layer):
 
     def net():
         first = layer()

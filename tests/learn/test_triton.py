@@ -13,6 +13,7 @@ from fedcell.learn.engines.gpu.cuda_graphs import Replays
 from fedcell.learn.engines.gpu.kernels import kernels
 from fedcell.learn.samples import Samples
 from fedcell.learn.work import Work
+from fedcell.machine import precision
 from fedcell.types import Store
 
 pytest.importorskip("triton")
@@ -37,20 +38,20 @@ def apart(found, wanted):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("n_rows", [2, 300])
 @pytest.mark.parametrize("layer", LAYERS)
-def test_convolutions_agree_with_double_precision(layer, n_rows, mode, monkeypatch):
+def test_convolutions_agree_with_double_precision(layer, n_rows, mode):
     tf32, most = MODES[mode]
-    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", tf32)
     batch, n_in, height, width, n_out, kernel, padding = LAYERS[layer]
     way = kernels("pooled_conv", torch.device("cuda"))
     torch.manual_seed(1)
     x = torch.randn(n_rows, batch, height, width, n_in, device="cuda")
     weight = torch.randn(n_rows, n_out, n_in, kernel, kernel, device="cuda") / (n_in * kernel**2) ** 0.5
     bias = torch.randn(n_rows, n_out, device="cuda")
-    out, place = way.forward(x, weight, bias, padding)
-    gradient = torch.where(out > 0, torch.randn_like(out), 0.0)
-    towards = way.spread(gradient, place)
-    found = way.towards_weight(x, weight, towards, padding)
-    back = way.towards_input(towards, weight, padding, height, width)
+    with precision(tf32):
+        out, place = way.forward(x, weight, bias, padding)
+        gradient = torch.where(out > 0, torch.randn_like(out), 0.0)
+        towards = way.spread(gradient, place)
+        found = way.towards_weight(x, weight, towards, padding)
+        back = way.towards_input(towards, weight, padding, height, width)
     for row in (0, n_rows - 1):
         image, own = (value[row].double().requires_grad_() for value in (x.movedim(-1, 2), weight))
         whole = functional.conv2d(image, own, bias[row].double(), padding=padding)

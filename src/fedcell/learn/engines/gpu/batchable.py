@@ -1,8 +1,7 @@
 """Layers in a form that batches well over models on a GPU: as products of matrices and element-wise kernels.
 
-Batched over models, a convolution becomes one with groups, which GPUs do slowly if channels are many, and the fused
-kernels of recurrent layers have no batched form. Patches times a matrix are one batched product instead, and an LSTM
-cell is one kernel.
+Batched over models, convolutions are products of patches and filters (`convolutions`). The fused kernels of recurrent
+layers have no batched form, and an LSTM cell is one kernel instead.
 """
 
 from functools import partial
@@ -11,41 +10,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd import Function
-from torch.nn import functional
 
 from ...architecture import unroll
-
-CHANNELS = 16  # of an input from which patches are used: they lost to groups at 3 and 6, and won in nets of 16 to 512
-Size = tuple[int, int]
+from .convolutions import multiply
 
 
 def rewrite(module: nn.Module) -> None:
     """Have the layers of a private copy of a module compute in batchable form, with the same parameters."""
     unroll(module)
+    multiply(module)
     for part in module.modules():
-        if type(part) is nn.Conv2d and "forward" not in vars(part) and _worth_it(part):
-            part.forward = partial(_convolve, part)  # type: ignore[method-assign]
-        elif type(part) is nn.AdaptiveAvgPool2d and part.output_size in (1, (1, 1)):
+        if type(part) is nn.AdaptiveAvgPool2d and part.output_size in (1, (1, 1)):
             part.forward = partial(torch.mean, dim=(2, 3), keepdim=True)  # type: ignore[method-assign]
-
-
-def _worth_it(layer: nn.Conv2d) -> bool:
-    """Whether patches can serve and should win: single pixels, or so many channels that they fill the products."""
-    usual = layer.groups == 1 and layer.dilation == (1, 1) and layer.padding_mode == "zeros"
-    usual = usual and not isinstance(layer.padding, str)
-    return usual and (layer.kernel_size == (1, 1) or layer.in_channels >= CHANNELS)
-
-
-def _convolve(layer: nn.Conv2d, x: Tensor) -> Tensor:
-    """`nn.Conv2d` as patches times a matrix; the result lies channels-last, as the product leaves it."""
-    assert isinstance(layer.padding, tuple)
-    down, right = layer.padding
-    if down or right:
-        x = functional.pad(x, (right, right, down, down))
-    (rows,) = _Patches.apply(x, layer.kernel_size, layer.stride)  # type: ignore[no-untyped-call]
-    found = functional.linear(rows, layer.weight.flatten(1), layer.bias)  # [n, h * w, channels]
-    height, width = ((x.shape[2 + d] - layer.kernel_size[d]) // layer.stride[d] + 1 for d in (0, 1))
-    return found.view(len(x), height, width, -1).movedim(-1, 1)
 
 
 def lstm_cell(drive: Tensor, recurrent: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
@@ -82,37 +58,6 @@ class _Flat(Function):
 def _lead(value: Tensor, dim: int | None, n: int) -> Tensor:
     """The axis of models in front; a tensor that all share is repeated."""
     return value.expand(n, *value.shape) if dim is None else value.movedim(dim, 0)
-
-
-class _Patches(_Flat):
-    """What a convolution sees of an image at each of its places, `[n, h * w, c * high * wide]`."""
-
-    @staticmethod
-    def forward(x: Tensor, kernel: Size, stride: Size) -> tuple[Tensor]:
-        view = x.unfold(2, kernel[0], stride[0]).unfold(3, kernel[1], stride[1])  # [n, c, h, w, high, wide]
-        return (view.permute(0, 2, 3, 1, 4, 5).flatten(3).flatten(1, 2),)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        x, ctx.kernel, ctx.stride = inputs
-        ctx.size = tuple(x.shape[2:])
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        (folded,) = _Fold.apply(gradients[0], ctx.size, ctx.kernel, ctx.stride)  # type: ignore[no-untyped-call]
-        return folded, None, None
-
-
-class _Fold(_Flat):
-    """Patches added up where they lie in the image."""
-
-    @staticmethod
-    def forward(rows: Tensor, size: Size, kernel: Size, stride: Size) -> tuple[Tensor]:
-        return (functional.fold(rows.transpose(1, 2), size, kernel, stride=stride),)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        pass
 
 
 class _Cell(_Flat):

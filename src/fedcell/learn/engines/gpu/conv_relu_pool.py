@@ -8,11 +8,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import Function
 
 from .kernels import kernels
+from .over_rows import OverRows, channels_first, channels_last
 
 MOST_KERNEL, MOST_CHANNELS = 7, 64  # of a convolution; larger ones were not measured
+MOST_ENTRIES = 512  # of a patch: long ones are better made once, as `convolutions` does (H200)
 
 
 def fuse(module: nn.Module, device: torch.device) -> None:
@@ -27,7 +28,7 @@ def fuse(module: nn.Module, device: torch.device) -> None:
         behind = [part for _, _, part in chain[at + 1 : at + 3]]
         if type(layer) is not nn.Conv2d or not _fits(layer) or used.count(id(layer)) > 1 or len(behind) < 2:
             continue
-        if any(map(_pool, behind)) and any(type(part) is nn.ReLU for part in behind):
+        if any(map(halves, behind)) and any(type(part) is nn.ReLU for part in behind):
             layer.forward = partial(_pooled, way, layer, at == 0)  # type: ignore[method-assign]
             for owner, name, _ in chain[at + 1 : at + 3]:
                 owner[int(name)] = nn.Identity()
@@ -48,10 +49,12 @@ def _fits(layer: nn.Conv2d) -> bool:
     kernel, padding = layer.kernel_size, layer.padding
     plain = layer.stride == layer.dilation == (1, 1) and layer.groups == 1 and layer.padding_mode == "zeros"
     square = kernel[0] == kernel[1] <= MOST_KERNEL and not isinstance(padding, str) and padding[0] == padding[1]
-    return plain and square and max(layer.in_channels, layer.out_channels) <= MOST_CHANNELS
+    short = layer.in_channels * kernel[0] * kernel[1] <= MOST_ENTRIES
+    return plain and square and short and max(layer.in_channels, layer.out_channels) <= MOST_CHANNELS
 
 
-def _pool(layer: nn.Module) -> bool:
+def halves(layer: nn.Module) -> bool:
+    """Whether a layer is a max-pool of 2 x 2."""
     if type(layer) is not nn.MaxPool2d:
         return False
     fixed = (layer.padding, layer.dilation, layer.ceil_mode, layer.return_indices) == (0, 1, False, False)
@@ -65,39 +68,15 @@ def _pooled(way: Any, layer: nn.Conv2d, first: bool, x: Tensor) -> Tensor:
     return found
 
 
-class _OverRows(Function):
-    """Kernels over clients; for a single model they have one."""
-
-    @classmethod
-    def vmap(cls, info: Any, in_dims: Any, *given: Any) -> Any:
-        n = info.batch_size
-        values = [_led(value, dim, n) for value, dim in zip(given, in_dims, strict=True)]
-        found = cls.over_rows(*values)  # type: ignore[attr-defined]
-        return found, (0,) * len(found)
-
-    @classmethod
-    def of_one(cls, *given: Any) -> tuple[Tensor, ...]:
-        values = [value[None] if isinstance(value, Tensor) else value for value in given]
-        return tuple(value[0] for value in cls.over_rows(*values))  # type: ignore[attr-defined]
-
-
-def _led(value: Any, dim: int | None, n: int) -> Any:
-    """The axis of models in front; a tensor that all share is repeated."""
-    if not isinstance(value, Tensor):
-        return value
-    return value.expand(n, *value.shape) if dim is None else value.movedim(dim, 0)
-
-
-class _Pooled(_OverRows):
+class _Pooled(OverRows):
     """(convolved, through ReLU and pooled; place of the largest value in its window)."""
 
     @staticmethod
     def over_rows(x: Tensor, weight: Tensor, bias: Tensor, padding: int, first: bool, way: Any) -> tuple[Tensor, ...]:
-        return tuple(_front(value) for value in way.forward(_last(x), weight.contiguous(), bias.contiguous(), padding))
-
-    @staticmethod
-    def forward(*given: Any) -> tuple[Tensor, ...]:
-        return _Pooled.of_one(*given)
+        return tuple(
+            channels_first(value)
+            for value in way.forward(channels_last(x), weight.contiguous(), bias.contiguous(), padding)
+        )
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -111,7 +90,7 @@ class _Pooled(_OverRows):
         return found[2] if len(found) > 2 else None, found[0], found[1], None, None, None
 
 
-class _PooledBack(_OverRows):
+class _PooledBack(OverRows):
     """Gradients of weights and biases, and of the images unless the layer is the first one."""
 
     @staticmethod
@@ -125,26 +104,9 @@ class _PooledBack(_OverRows):
         first: bool,
         way: Any,
     ) -> tuple[Tensor, ...]:
-        kept = torch.ops.aten.threshold_backward(_last(gradient), _last(out), 0)
-        towards, weight = way.spread(kept, _last(place)), weight.contiguous()
-        found = way.towards_weight(_last(x), weight, towards, padding), kept.sum((1, 2, 3))
+        kept = torch.ops.aten.threshold_backward(channels_last(gradient), channels_last(out), 0)
+        towards, weight = way.spread(kept, channels_last(place)), weight.contiguous()
+        found = way.towards_weight(channels_last(x), weight, towards, padding), kept.sum((1, 2, 3))
         if first:
             return found
-        return *found, _front(way.towards_input(towards, weight, padding, *x.shape[3:]))
-
-    @staticmethod
-    def forward(*given: Any) -> tuple[Tensor, ...]:
-        return _PooledBack.of_one(*given)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        pass
-
-
-def _last(images: Tensor) -> Tensor:
-    """`[n_rows, batch, channels, height, width]` with channels last, in memory, too."""
-    return images.movedim(2, -1).contiguous()
-
-
-def _front(images: Tensor) -> Tensor:
-    return images.movedim(-1, 2)
+        return *found, channels_first(way.towards_input(towards, weight, padding, *x.shape[3:]))

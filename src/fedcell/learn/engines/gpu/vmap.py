@@ -1,14 +1,14 @@
 """All clients of a chunk at once, for any module, meant for a GPU.
 
-Small networks go through `torch.func.vmap`: one kernel does a layer of all clients. If the convolutions of a single
-client can fill the GPU, every client has kernels of its own, on streams beside each other: their fast convolutions have
-no batched form.
+Networks go through `torch.func.vmap`: one kernel does a layer of all clients. If the convolutions of a single client
+can fill the GPU in float32, every client has kernels of its own, on streams beside each other: the fast convolutions
+of that precision have no batched form.
 """
 
 from contextlib import nullcontext
 from functools import lru_cache, partial
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -26,6 +26,8 @@ from .chunks import in_chunks
 from .conv_relu_pool import fuse
 from .cuda_graphs import Kernel, train_rows
 from .draws import batches_of
+from .norms import fuse_norms
+from .pools import fuse_pools
 
 BUSY = 1.5e9  # operations of a client's forward pass; 1.9 times as fast by itself at 1.8e9, 1.7 times at 20e9 (H200)
 TOGETHER = 128  # clients of one graph that have kernels of their own
@@ -42,11 +44,13 @@ def train(job: Job) -> None:
 
 
 def _busy_alone(job: Job) -> bool:
-    """Whether the convolutions of one client keep a GPU busy.
+    """Whether the convolutions of one client keep a GPU busy, and are no products in TensorFloat-32, which batch well.
 
     With ragged steps hardly a graph would serve twice, and none with an objective that may be another in every round.
     """
-    work = job.work
+    work, convolutions = job.work, cast(Any, torch.backends.cudnn)
+    if convolutions.allow_tf32:
+        return False
     if signature(work.objective) is None or work.steps.min() < work.steps.max():
         return False
     if not any(type(part) is nn.Conv2d for part in job.architecture.module.modules()):
@@ -63,13 +67,15 @@ def _operations(architecture: Architecture, shape: tuple[int, ...]) -> float:
 def _kernel(job: Job, alone: bool) -> Kernel:
     module, objective = job.architecture.replica(job.device), job.work.objective
     held = Held(objective) if isinstance(objective, partial) and signature(objective) is not None else None
-    split = partial(_split, job.architecture, alone and _rounds_products())
+    split = partial(_split, job.architecture, not alone)
     padded = job.work.batch_size == 0
     loss = _Loss(module, held or objective or cross_entropy, job.architecture, padded)
     if alone:
         return Kernel(split, _Beside(loss, job.device), grain=1, held=held)
     if objective is None:  # which would see the network whole
         fuse(module, job.device)
+    fuse_norms(module, job.device)
+    fuse_pools(module, job.device)
     rewrite(module)
     return Kernel(split, _Together(loss), held=held)
 
@@ -97,15 +103,13 @@ class _Beside:
 
     def __call__(self, parts: list[Tensor], x: Tensor, y: Tensor, weight: Tensor, tail: list[Tensor]) -> list[Tensor]:
         found = [torch.empty_like(part) for part in parts]
-        layout = torch.channels_last if x.dim() == 5 and _rounds_products() else torch.contiguous_format
         for stream in self.streams:
             stream.wait_stream(torch.cuda.current_stream())
         for row in range(len(x)):
             with torch.cuda.stream(self.streams[row % STREAMS]) if self.streams else nullcontext():
                 values = tuple(part[row].detach().requires_grad_() for part in parts)
                 own = tuple(part[row] for part in tail)
-                inputs = x[row].contiguous(memory_format=layout)
-                loss, after = self.loss(values, inputs, y[row], weight[row], own)
+                loss, after = self.loss(values, x[row], y[row], weight[row], own)
                 for room, gradient in zip(
                     found, torch.autograd.grad(loss, values, materialize_grads=True), strict=True
                 ):
@@ -116,12 +120,6 @@ class _Beside:
         for stream in self.streams:
             torch.cuda.current_stream().wait_stream(stream)
         return found
-
-
-def _rounds_products() -> bool:
-    """Whether convolutions may round to TensorFloat-32, which gains by channels last; float32 loses a third by it."""
-    convolutions: Any = torch.backends.cudnn
-    return bool(convolutions.allow_tf32)
 
 
 class _Loss:

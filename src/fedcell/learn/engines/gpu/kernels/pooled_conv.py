@@ -20,7 +20,7 @@ ENOUGH = 1024  # programs that fill a GPU
 
 
 class Size(NamedTuple):
-    """What a kernel is compiled for."""
+    """What a kernel is compiled for, all but the first."""
 
     batch: int
     n_in: int
@@ -47,17 +47,17 @@ def _patches(
     return tl.load(x + ((image[:, None] * height + y) * width + z) * n_in + channel[None, :], mask=there, other=0.0)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["batch"])
 def _convolve(
     x, weight, bias, out, place,
-    batch: tl.constexpr, n_in: tl.constexpr, n_out: tl.constexpr, height: tl.constexpr, width: tl.constexpr,
+    batch, n_in: tl.constexpr, n_out: tl.constexpr, height: tl.constexpr, width: tl.constexpr,
     kernel: tl.constexpr, padding: tl.constexpr, rows: tl.constexpr, columns: tl.constexpr,
     back: tl.constexpr,
     tile_pixels: tl.constexpr, tile_out: tl.constexpr, tile_entries: tl.constexpr, products: tl.constexpr,
 ):  # fmt: skip
     """Forward, with bias, ReLU and pool; `back`: from gradients to images, with turned weights and nothing else."""
     n_entries: tl.constexpr = n_in * kernel * kernel
-    blocks: tl.constexpr = (batch * rows * columns + tile_pixels - 1) // tile_pixels
+    blocks = (batch * rows * columns + tile_pixels - 1) // tile_pixels
     row = (tl.program_id(0) // blocks).to(tl.int64)
     pixel = tl.program_id(0) % blocks * tile_pixels + tl.arange(0, tile_pixels)
     channel = tl.program_id(1) * tile_out + tl.arange(0, tile_out)
@@ -107,17 +107,17 @@ def _spread(towards, place, out, n, n_out: tl.constexpr, rows: tl.constexpr, col
         tl.store(out + to + beside, tl.where(where == window, slope, 0.0), mask=item < n)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["batch", "parts"])
 def _towards_weight(
     x, towards, found,
-    batch: tl.constexpr, n_in: tl.constexpr, n_out: tl.constexpr, height: tl.constexpr, width: tl.constexpr,
+    batch, n_in: tl.constexpr, n_out: tl.constexpr, height: tl.constexpr, width: tl.constexpr,
     kernel: tl.constexpr, padding: tl.constexpr, rows: tl.constexpr, columns: tl.constexpr,
-    parts: tl.constexpr,
+    parts,
     tile_pixels: tl.constexpr, tile_out: tl.constexpr, tile_entries: tl.constexpr, products: tl.constexpr,
 ):  # fmt: skip
     """A part of the gradient of the weights: of every `parts`-th block of pixels."""
     n_entries: tl.constexpr = n_in * kernel * kernel
-    n_pixels: tl.constexpr = batch * rows * columns
+    n_pixels = batch * rows * columns
     blocks: tl.constexpr = (n_entries + tile_entries - 1) // tile_entries
     piece = tl.program_id(0) // blocks
     row = (piece // parts).to(tl.int64)
