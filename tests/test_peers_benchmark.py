@@ -23,10 +23,11 @@ import tasks  # noqa: E402
 import trial  # noqa: E402
 from peers import OURS, TITLES, settings  # noqa: E402
 from trial import FailedRunError, Trial  # noqa: E402
-from work import Stored, as_vector, local_sgd, network, tensors  # noqa: E402
+from work import Stored, as_vector, full_precision, local_sgd, network, tensors  # noqa: E402
 
 from fedcell import methods  # noqa: E402
 from fedcell.data import Dataset  # noqa: E402
+from fedcell.machine import precision  # noqa: E402
 from fedcell.options import override  # noqa: E402
 from fedcell.scenarios import Config, build_problem  # noqa: E402
 from fedcell.simulate import simulate  # noqa: E402
@@ -167,6 +168,14 @@ def test_on_a_gpu_whoever_this_interpreter_has_takes_part(tmp_path, monkeypatch)
     assert run.on_this_gpu(tmp_path / "new") == ([OURS, "plain"], ["pfl is not installed beside this PyTorch"])
     monkeypatch.setattr(environments, "find_spec", lambda name: name == "pfl")
     assert run.on_this_gpu(tmp_path) == ([OURS, "plain", "pfl"], [])
+    assert run.on_this_gpu(tmp_path, ["pfl"]) == ([OURS, "pfl"], [])
+
+
+def test_nobody_rounds_to_tensorfloat() -> None:
+    with precision(True):
+        full_precision()
+        assert not torch.backends.cuda.matmul.allow_tf32
+        assert not torch.backends.cudnn.allow_tf32
 
 
 # ---------------------------------------------------------------- runs
@@ -283,9 +292,17 @@ def test_another_framework_begins_in_every_turn(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(run.tasks, "store", lambda *given: tmp_path)
     monkeypatch.setattr(run.Stored, "read", lambda *given, **more: SimpleNamespace(start=np.zeros(3, np.float32)))
     peers = [OURS, "pfl", "plain"]
-    found = run.Bench("c", tmp_path, 3, 2, peers, []).alternate(4, dict.fromkeys(peers, ""))
+    every = list(run.Bench("c", tmp_path, 3, 2, peers, []).alternate(4, dict.fromkeys(peers, "")))
+    assert [len(one["repetitions"]) for one in every] == [1, 2, 3, 4], "told after each"
+    found = every[-1]
     assert began == [OURS, "pfl", "plain", "pfl", "plain", OURS, "plain", OURS, "pfl", OURS, "pfl", "plain"]
     assert len(found["repetitions"]) == 4
+    hasty = run.Bench("c", tmp_path, 3, 2, peers, [], seconds=0)
+    assert len(list(hasty.alternate(4, dict.fromkeys(peers, "")))) == 1, "the first is never left out"
+
+
+def test_the_commit_can_be_said_where_git_cannot() -> None:
+    assert run.machine("abc")["revision"] == "abc"
 
 
 # ---------------------------------------------------------------- environments, page

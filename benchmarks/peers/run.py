@@ -10,7 +10,9 @@ their rows of an earlier day. `--append` adds repetitions to those that are stor
 missing; what cannot be installed is reported and left out.
 
 `--device cuda` trains on a GPU: fedcell, the plain loop, and pfl if the interpreter that runs this has it, since
-the pinned environments hold a PyTorch for CPUs. Its numbers are stored in benchmarks/peers/results-cuda.json.
+the pinned environments hold a PyTorch for CPUs. Its numbers are stored in benchmarks/peers/results-cuda.json. Where
+time is short, `--seconds` says after how many of a task no further repetition begins, and `--revision` names the commit
+where git cannot. Numbers of another machine are shown by `python benchmarks/peers/page.py` once its file lies there.
 """
 
 import argparse
@@ -22,7 +24,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +54,8 @@ class Bench:
     peers: list[str]
     refused: list[str]
     device: str = "cpu"
+    seconds: float = inf  # after which no further repetition begins
+    revision: str = ""  # of fedcell; empty: git knows
 
     @property
     def task(self) -> tasks.Task:
@@ -91,11 +97,14 @@ class Bench:
                 print(f"not with {choice}: {error}", flush=True)
         return found
 
-    def alternate(self, repetitions: int, best: dict[str, str]) -> dict[str, Any]:
-        """Everybody in turn, so many times; the trials and how far apart the final models ended."""
+    def alternate(self, repetitions: int, best: dict[str, str]) -> Iterator[dict[str, Any]]:
+        """Everybody in turn, so many times: after each, all trials so far and how far apart the final models ended."""
         found: list[list[trial.Trial]] = []
         finals: dict[str, NDArray[np.float32]] = {}
+        begun_s = time.monotonic()
         for turn in range(repetitions):
+            if turn and time.monotonic() - begun_s > self.seconds:
+                break
             row = []
             first = turn % len(self.peers)  # who finds the task's file on the disk, not in memory
             for peer in self.peers[first:] + self.peers[:first]:
@@ -106,9 +115,9 @@ class Bench:
                     continue
                 row.append(done)
             found.append(row)
-        start = Stored.read(tasks.store(self.name, self.folder / "tasks", self.task.rounds), samples=False).start
-        apart = {peer: judge.distance(finals[peer], finals[OURS], start) for peer in self.peers}
-        return {"repetitions": [[one._asdict() for one in row] for row in found], "distances": apart}
+            start = Stored.read(tasks.store(self.name, self.folder / "tasks", self.task.rounds), samples=False).start
+            apart = {peer: judge.distance(finals[peer], finals[OURS], start) for peer in self.peers}
+            yield {"repetitions": [[one._asdict() for one in row] for row in found], "distances": apart}
 
     def drop(self, peer: str, why: str, found: list[list[trial.Trial]]) -> None:
         """Go on without a peer whose run failed; without fedcell there is nothing to compare."""
@@ -128,8 +137,8 @@ def revision() -> str:
     return subprocess.run(command, cwd=environments.ROOT, capture_output=True, text=True).stdout.strip()
 
 
-def machine() -> dict[str, Any]:
-    """What the numbers were measured on."""
+def machine(known: str = "") -> dict[str, Any]:
+    """What the numbers were measured on; `known` is the commit where git cannot say."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     kib = int(Path("/proc/meminfo").read_text().split()[1])
@@ -137,7 +146,7 @@ def machine() -> dict[str, Any]:
     return {
         "processor": models[0] if models else "unknown processor",
         "cores": cores,
-        "revision": revision(),
+        "revision": known or revision(),
         "memory_gib": kib / 2**20,
         "python": platform.python_version(),
     }
@@ -160,22 +169,22 @@ def prepared(folder: Path, asked: list[str]) -> tuple[list[str], list[str]]:
     return peers, refused
 
 
-def on_this_gpu(folder: Path) -> tuple[list[str], list[str]]:
+def on_this_gpu(folder: Path, asked: Sequence[str] = ()) -> tuple[list[str], list[str]]:
     """As `prepared`, for this interpreter."""
     folder.mkdir(parents=True, exist_ok=True)
     found = environments.here()
-    refused = [f"{TITLES[name]} is not installed beside this PyTorch" for name in ON_GPU if name not in found]
-    return [name for name in ON_GPU if name in found], refused
+    wanted = [name for name in ON_GPU if name == OURS or not asked or name in asked]
+    refused = [f"{TITLES[name]} is not installed beside this PyTorch" for name in wanted if name not in found]
+    return [name for name in wanted if name in found], refused
 
 
-def measure(bench: Bench, repetitions: int, best: dict[str, str]) -> dict[str, Any]:
-    """Alternate, and say what was found and where."""
+def about(bench: Bench) -> dict[str, Any]:
+    """Where and with what it was measured."""
     return {
-        **bench.alternate(repetitions, best),
         "rounds": bench.rounds,
         "threads": bench.threads,
         "refused": bench.refused,
-        "machine": machine(),
+        "machine": machine(bench.revision),
         "versions": {peer: versions(bench, peer) for peer in bench.peers},
         "gpu": gpu_name() if bench.device == "cuda" else "",
         "measured": time.strftime("%Y-%m-%d"),
@@ -249,10 +258,12 @@ def main() -> None:
     parser.add_argument("--append", action="store_true", help="add to the stored repetitions (with --write)")
     parser.add_argument("--write", action="store_true", help="store the numbers and rewrite docs/performance.md")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="cuda: in this very interpreter")
+    parser.add_argument("--seconds", type=float, default=inf, help="of a task, until no further repetition begins")
+    parser.add_argument("--revision", default="", help="commit that is measured, where git cannot say")
     asked = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that a run's processes are ended with it
     on_gpu = asked.device == "cuda"
-    peers, refused = on_this_gpu(asked.folder) if on_gpu else prepared(asked.folder, asked.peer or [])
+    peers, refused = (on_this_gpu if on_gpu else prepared)(asked.folder, asked.peer or [])
     file = page.RESULTS_CUDA if on_gpu else page.RESULTS
     for name in asked.task or tasks.TASKS:
         most = tasks.TASKS[name].rounds
@@ -261,17 +272,20 @@ def main() -> None:
             sys.exit(f"--rounds {rounds} does not fit task {name}: give 2 to {most}, the first warms up")
         able = [peer for peer in peers if tasks.TASKS[name].model not in UNABLE.get(peer, ())]
         bench = Bench(name, asked.folder, rounds, asked.threads, able, list(refused), asked.device)
+        bench.seconds, bench.revision = asked.seconds, asked.revision
         best = bench.best(asked.again)
         if not asked.repetitions:
             continue
-        found = measure(bench, asked.repetitions, best)
         results = json.loads(file.read_text()) if file.exists() else {}
-        if asked.append:
-            found = appended(results.get(name), found)
+        before = results.get(name)
+        for trials in bench.alternate(asked.repetitions, best):
+            found = {**trials, **about(bench)}
+            if asked.append:
+                found = appended(before, found)
+            if asked.write:  # after every repetition, so that one that is stopped loses no other
+                file.write_text(json.dumps({**results, name: kept(before, found)}, indent=1) + "\n")
         report(name, found)
         if asked.write:
-            results[name] = kept(results.get(name), found)
-            file.write_text(json.dumps(results, indent=1) + "\n")
             page.write()
 
 

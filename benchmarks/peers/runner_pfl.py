@@ -11,7 +11,7 @@ import subprocess
 import sys
 from typing import Any
 
-from work import Meter, Options, Stored, as_vector, network, options, tensors
+from work import Meter, Options, Stored, as_vector, full_precision, network, options, tensors
 
 
 def main() -> None:
@@ -49,6 +49,7 @@ def train(asked: Options, n_processes: int) -> None:
     from pfl.model.pytorch import PyTorchModel  # type: ignore[import-not-found]
     from torch.nn import functional
 
+    full_precision()
     torch.set_num_threads(max(1, asked.threads // n_processes))
     stored = Stored.read(asked.task)
     x, y = tensors(stored, asked.channels_last, asked.device)

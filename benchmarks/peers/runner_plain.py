@@ -2,11 +2,12 @@
 
 import torch
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
-from work import Meter, Stored, local_sgd, network, options, tensors
+from work import Meter, Stored, full_precision, local_sgd, network, options, tensors
 
 
 def main() -> None:
     asked = options(__doc__)
+    full_precision()
     torch.set_num_threads(int(asked.setting.get("threads", asked.threads)))
     stored = Stored.read(asked.task)
     x, y = tensors(stored, asked.channels_last, asked.device)

@@ -157,6 +157,13 @@ def tensors(stored: Stored, channels_last: bool = False, device: str = "cpu") ->
     return x.to(memory_format=torch.channels_last) if channels_last and x.dim() == 4 else x, y
 
 
+def full_precision() -> None:
+    """No product rounds to TensorFloat-32, as PyTorch's convolutions on a GPU do unless told; fedcell's never do."""
+    import torch
+
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+
+
 def local_sgd(module: "nn.Module", x: "Tensor", y: "Tensor", batches: NDArray[np.int64], lr: float) -> None:
     """What most code does on a client: autograd and `torch.optim.SGD`, one step for each mini-batch."""
     import torch
