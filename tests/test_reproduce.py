@@ -10,7 +10,7 @@ import pytest
 
 from fedcell.cli import main
 from fedcell.errors import BadInput, FedcellError
-from fedcell.experiment import catalogue, runs
+from fedcell.experiment import catalogue, frame, runs, stores
 from fedcell.experiment.ledger import ledger, read_paper, totals
 
 SETTING = """
@@ -304,3 +304,47 @@ def test_a_script_does_the_same(clone, monkeypatch, capsys):
     capsys.readouterr()
     assert main(["reproduce", "first/fig1"]) == 0
     assert capsys.readouterr().err == ""
+
+
+# ---------------------------------------------------------------- side by side
+
+
+def stored(clone, paper, name="fig1"):
+    return sorted(stores.done(clone / paper / "results" / f"{name}.runs.jsonl"))
+
+
+def test_runs_of_several_papers_share_the_processes(clone, capsys, monkeypatch):
+    """They are the runs of one after the other, and are on file before the first experiment is judged."""
+    whole(clone)
+    assert main(["reproduce", "first", "second", "--seeds", "2", "--out", "alone"]) == 0
+    kept, asked = [], runs.run_cases
+    monkeypatch.setattr(frame, "run_cases", lambda *given: [kept.append(stored(clone, "second")), asked(*given)][1])
+    assert main(["reproduce", "first", "second", "--seeds", "2", "--workers", "2"]) == 0
+    assert len(kept[0]) == 2
+    err = capsys.readouterr().err
+    for paper, name, n in (("first", "fig1", 4), ("first", "fig10", 2), ("second", "fig1", 2)):
+        alone = clone.parent / "notes" / "alone" / paper / f"{name}.runs.jsonl"
+        with_others = clone / paper / "results" / f"{name}.runs.jsonl"
+        assert stores.done(alone) == stores.done(with_others)
+        assert len(stores.done(alone)) == n
+        assert f"{paper}/{name} [{n}/{n}]" in err
+    assert "run 8 of 8" in err
+
+
+def test_what_fails_beside_others_is_named_in_its_turn(clone, capsys):
+    whole(clone)
+    assert main(["reproduce", "first/fig1", "second", "--seeds", "8", "--workers", "2"]) == 1
+    out, err = capsys.readouterr()
+    assert (
+        "second/fig1 failed: RuntimeError: no seed above 7 in paper second, in the run second fedavg, seed 8"
+        in out + err
+    )
+    assert len(stored(clone, "first")) == 14, "every other run is on file"
+    assert len(stored(clone, "second")) == 7
+
+
+def test_time_that_is_up_begins_no_run_beside_others(clone, capsys):
+    whole(clone)
+    assert main(["reproduce", "first", "second", "--seeds", "2", "--workers", "2", "--minutes", "0.00001"]) == 0
+    assert not (clone / "second" / "results" / "fig1.runs.jsonl").exists()
+    assert "time is up with 8 runs to do" in capsys.readouterr().err

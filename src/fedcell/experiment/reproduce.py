@@ -20,6 +20,7 @@ from .ledger import present, read_result
 from .runs import seeds_of
 from .stores import Row
 from .times import CPU, GPU, Run, Workload, and_untimed, clock, work
+from .together import run_together
 from .verdicts import RULES, Claim, Finding, Part
 
 Say = Callable[[str], None]
@@ -57,6 +58,8 @@ def reproduce(chosen: Sequence[ExperimentFile], effort: Effort, out: Path | None
     if effort.only:
         refuse_unmatched([key for group in groups for key in _keys(group, effort)], effort)
     tell = _Counted(Workload({}, {}, clock(())) if effort.stored else work(chosen, effort, out), say)
+    if effort.workers != 1 and not effort.stored:
+        run_together(chosen, effort, lambda entry: results_of(entry, out), tell.run)
     for group in groups:
         with opened(group[0].path.parent):
             yield from (_one(entry, effort, out, tell) for entry in group)

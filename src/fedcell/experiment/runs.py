@@ -7,11 +7,9 @@ settings is not repeated, and one that was interrupted resumes (`under_way`).
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from math import inf
-from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -27,10 +25,12 @@ from ..options import to_dict
 from ..record import made_by
 from ..scenarios import Config, build_problem
 from ..simulate import simulate
-from ..threads import children_have
 from ..types import Problem
+from .pool import Job, Timed, play
 from .stores import Row, append, done, lasting, method_config
-from .under_way import TimeIsUp, Way, folder_of, played
+from .under_way import Way, folder_of, played
+
+GPU_SHARE = 0.8  # of a GPU's memory for the cohorts of runs side by side; the rest is for CUDA and what methods keep
 
 
 class Case(NamedTuple):
@@ -124,15 +124,30 @@ def run_cases(
     Returns: the rows of all cases, as far as they have been run by now.
     """
     todo = missing_runs(cases, seeds, store, only)
-    store.parent.mkdir(parents=True, exist_ok=True)
-    made = maker("cuda" if torch.cuda.is_available() else "cpu")
-    ways = {key: Way(folder_of(store, key, made), until_s) for key in todo}
-    for number, (key, (row, machine_s)) in enumerate(_play(todo, ways, workers or cores()), 1):
-        how = row.get("diverged") or (f"accuracy {row['final_accuracy']:.3f}" if "accuracy" in row else "computed")
-        say(f"[{number}/{len(todo)}] {row['case']}, seed {row['seed']}: {how}")
-        append(store, {"key": key, "row": row, "machine_s": machine_s})
-        ways[key].forget()
+    jobs: dict[str, Job] = {key: partial(timed, *pair) for key, pair in todo.items()}
+    ways = {key: way_of(store, key, until_s) for key in todo}
+    for number, (key, found) in enumerate(play(jobs, ways, workers or cores()), 1):
+        keep(store, key, found, ways[key])
+        say(told(found.row, number, len(todo)))
     return _on_file(done(store), _wanted(cases, seeds, len(seeds)))  # other processes may have added runs meanwhile
+
+
+def way_of(store: Path, key: str, until_s: float) -> Way:
+    """Where a run of a store leaves its state, with the versions and the kind of device at hand."""
+    return Way(folder_of(store, key, maker("cuda" if torch.cuda.is_available() else "cpu")), until_s)
+
+
+def keep(store: Path, key: str, found: Timed, way: Way) -> None:
+    """Put a finished run on file."""
+    store.parent.mkdir(parents=True, exist_ok=True)
+    append(store, {"key": key, "row": found.row, "machine_s": found.machine_s})
+    way.forget()
+
+
+def told(row: Row, number: int, of: int) -> str:
+    """A finished run in one line."""
+    how = row.get("diverged") or (f"accuracy {row['final_accuracy']:.3f}" if "accuracy" in row else "computed")
+    return f"[{number}/{of}] {row['case']}, seed {row['seed']}: {how}"
 
 
 def stored_rows(cases: Sequence[Case], store: Path) -> list[Row]:
@@ -188,64 +203,18 @@ def _keys(case: Case, seeds: Sequence[int]) -> Iterator[str]:
         yield json.dumps([case.key, seed, settings], sort_keys=True)
 
 
-def _play(todo: Mapping[str, tuple[Case, int]], ways: Mapping[str, Way], workers: int) -> Iterator[tuple[str, "Timed"]]:
-    """(key, timed row) of every run as it ends; the first failure is raised when all others are through."""
-    failures: list[Exception] = []
-    for key, result in _alone(todo, ways) if workers == 1 else _side_by_side(todo, ways, workers):
-        if isinstance(result, TimeIsUp):
-            continue
-        if isinstance(result, Exception):
-            case, seed = todo[key]
-            result.add_note(f"in the run {case.key}, seed {seed}")
-            failures.append(result)  # the other runs are worth keeping
-        else:
-            yield key, result
-    if failures:
-        raise failures[0]
-
-
-class Timed(NamedTuple):
-    """A row, and the seconds of this machine that it took: those of n runs side by side count a n-th each."""
-
-    row: Row
-    machine_s: float
-
-
-def _timed(case: Case, seed: int, way: Way, side_by_side: int = 1) -> Timed:
+def timed(case: Case, seed: int, way: Way, side_by_side: int = 1) -> Timed:
+    """`run_case` with its time; runs that share a GPU have as much of its memory each."""
     began_s, spent_s = perf_counter(), way.spent_s
-    row = run_case(case, seed, way)
+    if side_by_side > 1 and torch.cuda.is_available() and not case.config.train.gpu_gib:
+        gib = GPU_SHARE * torch.cuda.mem_get_info()[1] / 2**30 / side_by_side
+        case = case._replace(config=replace(case.config, train=replace(case.config.train, gpu_gib=gib)))
+    try:
+        row = run_case(case, seed, way)
+    except Exception as error:
+        error.add_note(f"in the run {case.key}, seed {seed}")
+        raise
     return Timed(row, (spent_s + perf_counter() - began_s) / side_by_side)
-
-
-def _alone(todo: Mapping[str, tuple[Case, int]], ways: Mapping[str, Way]) -> Iterator[tuple[str, Timed | Exception]]:
-    for key, pair in todo.items():
-        if ways[key].time_is_up:
-            return
-        try:
-            result: Timed | Exception = _timed(*pair, ways[key])
-        except Exception as error:
-            result = error
-        yield key, result
-
-
-def _side_by_side(
-    todo: Mapping[str, tuple[Case, int]], ways: Mapping[str, Way], workers: int
-) -> Iterator[tuple[str, Timed | Exception]]:
-    """Each run in a process and one thread of its own; none waits in a queue, so that Ctrl-C ends soon."""
-    with children_have(1), ProcessPoolExecutor(workers, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
-        rest = iter(todo.items())
-        under_way: dict[Future[Timed], str] = {}
-        while True:
-            while len(under_way) < workers and (one := next(rest, None)) and not ways[one[0]].time_is_up:
-                key, pair = one
-                under_way[pool.submit(_timed, *pair, ways[key], min(workers, len(todo)))] = key
-            if not under_way:
-                return
-            for future in wait(under_way, return_when=FIRST_COMPLETED).done:
-                error = future.exception()
-                if error is not None and not isinstance(error, Exception):
-                    raise error
-                yield under_way.pop(future), error or future.result()
 
 
 def seeds_of(rows: Sequence[Row]) -> list[int]:

@@ -23,11 +23,11 @@ def fuse_pools(module: nn.Module, device: torch.device) -> None:
 def _pooled(way: Any, x: Tensor) -> Tensor:
     if x.dtype != torch.float32 or x.dim() != 4:
         return torch.max_pool2d(x, 2, 2)
-    found: Tensor = _Pooled.apply(x, way)[0]  # type: ignore[no-untyped-call]
+    found: Tensor = _Halved.apply(x, way)[0]  # type: ignore[no-untyped-call]
     return found
 
 
-class _Pooled(OverRows):
+class _Halved(OverRows):
     """(largest value of every window, its place)."""
 
     @staticmethod
