@@ -21,6 +21,7 @@ from torch.func import functional_call, grad, vmap
 from torch.nn import functional
 
 from fedcell.learn.engines.gpu import convolutions, pools
+from fedcell.learn.engines.gpu.joining import ChannelsLast
 from fedcell.machine import precision
 
 ON_GPU = torch.cuda.is_available()
@@ -329,6 +330,77 @@ def test_a_convolution_that_is_fused_stays_so():
     layer.forward = other = lambda x: x
     convolutions.multiply(nn.Sequential(layer))
     assert layer.forward is other
+
+
+# ---------------------------------------------------------------- joined channels
+
+
+class Joined(nn.Module):
+    """Two convolutions side by side, joined, and one behind."""
+
+    def __init__(self, join):
+        super().__init__()
+        self.left, self.right, self.last = nn.Conv2d(3, 4, 1), nn.Conv2d(3, 5, 3, padding=1), nn.Conv2d(9, 2, 1)
+        self.join, self.seen = join, []
+
+    def forward(self, x):
+        both = self.join(self.left(x), self.right(x))
+        self.seen.append(both)
+        return self.last(both)
+
+
+JOINS = {
+    "cat": lambda *parts: torch.cat(parts, 1),
+    "by name": lambda *parts: torch.concat(parts, dim=-3),
+    "twice": lambda one, two: torch.cat([torch.cat([one, two], dim=1)], dim=1),
+}
+
+
+@either_way
+@pytest.mark.parametrize("name", JOINS)
+def test_joined_images_stay_channels_last(name, way):
+    torch.manual_seed(3)
+    module = Joined(JOINS[name]).double()
+    values = {key: torch.randn(3, *part.shape, dtype=torch.float64) for key, part in module.named_parameters()}
+    x = torch.randn(3, 2, 3, 6, 5, dtype=torch.float64)
+
+    def loss(parts, images):
+        return functional_call(module, parts, (images,)).square().sum()
+
+    wanted = [grad(loss)({key: part[row] for key, part in values.items()}, x[row]) for row in range(3)]
+    convolutions.multiply(module)
+    with using(way), ChannelsLast():
+        found = vmap(grad(loss))(values, x)
+        vmap(lambda parts, images: functional_call(module, parts, (images,)))(values, x)
+    for key, part in found.items():
+        for row in range(3):
+            assert apart(part[row], wanted[row][key]) < 1e-12
+    assert torch.func.debug_unwrap(module.seen[-1]).movedim(2, -1).is_contiguous()
+
+
+def test_other_joins_are_those_of_pytorch():
+    images = [torch.randn(2, n, 4, 4) for n in (3, 5)]
+    rows, into = torch.randn(2, 3), torch.empty(2, 8, 4, 4)
+    with ChannelsLast():
+        assert torch.cat(images, 1).permute(0, 2, 3, 1).is_contiguous()
+        assert torch.equal(torch.cat([rows, rows], 1), torch.hstack([rows, rows]))
+        assert torch.cat([images[0], images[0]]).is_contiguous()
+        assert torch.cat(images, 1, out=into) is into
+    assert torch.cat(images, 1).is_contiguous()
+
+
+@either_way
+def test_a_part_of_the_channels_is_read_where_it_lies(way):
+    """The way back of a join hands out parts of its gradient, which nobody copies."""
+    whole = torch.randn(2, 3, 4, 5, 12, dtype=torch.float64).movedim(-1, 2)
+    for part, stays in ((whole[:, :, 2:6], True), (whole, True), (whole[:, :, :, 1:], False), (whole.mT, False)):
+        places = convolutions._places(part)
+        assert torch.equal(places.movedim(-1, 2), part)
+        assert (places.data_ptr() == part.data_ptr()) == stays
+        with using(way):
+            assert torch.equal(convolutions.patches(places, ONE, ONE, (0, 0, 0, 0)), places.flatten(1, 3))
+            shown = convolutions.patches(places, (3, 3), ONE, (1, 1, 1, 1))
+            assert torch.equal(shown, convolutions.patches(places.contiguous(), (3, 3), ONE, (1, 1, 1, 1)))
 
 
 # ---------------------------------------------------------------- max-pools

@@ -60,7 +60,7 @@ class _Convolved(OverRows):
     def over_rows(x: Tensor, weight: Tensor, bias: Tensor | None, stride: Size, padding: Size) -> tuple[Tensor, ...]:
         kernel = weight.shape[3], weight.shape[4]
         sides = [(x.shape[3 + d] + 2 * padding[d] - kernel[d]) // stride[d] + 1 for d in (0, 1)]
-        rows = patches(channels_last(x), kernel, stride, (padding[0], padding[0], padding[1], padding[1]))
+        rows = patches(_places(x), kernel, stride, (padding[0], padding[0], padding[1], padding[1]))
         filters = channels_last(weight).flatten(2).transpose(1, 2)  # [n_models, taps * channels, channels behind]
         found = torch.bmm(rows, filters) if bias is None else torch.baddbmm(bias[:, None], rows, filters)
         return channels_first(found.view(*x.shape[:2], *sides, -1)), rows
@@ -87,7 +87,7 @@ class _Back(OverRows):
     def over_rows(
         gradient: Tensor, weight: Tensor, rows: Tensor, stride: Size, padding: Size, inwards: Size | None
     ) -> tuple[Tensor, ...]:
-        towards, filters = channels_last(gradient), channels_last(weight)
+        towards, filters = _places(gradient), channels_last(weight)
         slopes = towards.flatten(1, 3)  # [n_models, places, channels behind]
         filtered = _long_product(slopes, rows).view(filters.shape)
         found = channels_first(filtered), slopes.sum(1)
@@ -105,6 +105,14 @@ class _Back(OverRows):
         return *found, channels_first(images)
 
 
+def _places(images: Tensor) -> Tensor:
+    """Channels last, as an even row of places in memory; a part of the channels of such images stays where it is."""
+    last = images.movedim(2, -1)
+    _, down, right, row = last.stride()[1:]
+    even = row == 1 and down == last.shape[3] * right and last.stride(1) == last.shape[2] * down
+    return last if even else last.contiguous()
+
+
 def _long_product(left: Tensor, right: Tensor) -> Tensor:
     """`left^T right` of every model; if sums are long and results few, in pieces that are added up."""
     n_models, n = left.shape[:2]
@@ -120,7 +128,7 @@ def patches(images: Tensor, kernel: Size, stride: Size, around: tuple[int, int, 
     """What a convolution sees at each of its places, `[n_models, n * places, taps * channels]`.
 
     Args:
-        images: `[n_models, n, height, width, channels]`, contiguous.
+        images: `[n_models, n, height, width, channels]`.
         kernel: height and width.
         stride: down and right.
         around: pixels of zeros above, below, left and right; of negative ones so many are cut off.
@@ -128,6 +136,7 @@ def patches(images: Tensor, kernel: Size, stride: Size, around: tuple[int, int, 
     """
     if kernel == stride == apart == ALL and not any(around):
         return images.flatten(1, 3)
+    images = images.contiguous()
     if way := kernels("patches", images.device):
         found: Tensor = way.patches(images, kernel, stride, around, apart)
         return found

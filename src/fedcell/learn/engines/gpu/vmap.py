@@ -26,6 +26,7 @@ from .chunks import in_chunks
 from .conv_relu_pool import fuse
 from .cuda_graphs import Kernel, train_rows
 from .draws import batches_of
+from .joining import ChannelsLast
 from .norms import fuse_norms
 from .pools import fuse_pools
 
@@ -87,7 +88,8 @@ class _Together:
         self.gradients = vmap(grad(loss, has_aux=True))
 
     def __call__(self, parts: list[Tensor], x: Tensor, y: Tensor, weight: Tensor, tail: list[Tensor]) -> Parts:
-        found, after = self.gradients(tuple(parts), x, y, weight, tuple(tail))
+        with ChannelsLast():
+            found, after = self.gradients(tuple(parts), x, y, weight, tuple(tail))
         for room, value in zip(tail, after, strict=True):
             room.copy_(value)
         gradients: Parts = found

@@ -1,0 +1,28 @@
+"""Images that a network joins by their channels stay channels last, as convolutions leave and want them.
+
+Batched over models, `torch.cat` writes its result channels first; every convolution behind it, and the way back to
+those before it, would turn the images again.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+JOINS = (torch.cat, torch.concat, torch.concatenate)
+
+
+class ChannelsLast(TorchFunctionMode):
+    """For as long as the context lasts, batches of images are joined along channels that lie last in memory."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        given = kwargs or {}
+        if func in JOINS and not set(given) - {"dim"} and 0 < len(args) < 3:
+            parts, dim = args[0], given.get("dim", args[1] if len(args) > 1 else 0)
+            if dim in (1, -3) and all(isinstance(part, Tensor) and part.dim() == 4 for part in parts):
+                return torch.cat([part.movedim(1, -1) for part in parts], dim=-1).movedim(-1, 1)
+        return func(*args, **given)
