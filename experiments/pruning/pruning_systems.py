@@ -3,7 +3,7 @@
 The full model cannot meet the deadline, so that a round lasts as long as its slowest device. Who trains is unstated:
 here the devices with the strongest channels, on the blocks with the least sum of upload times, so that a round takes
 about 2.5 deadlines (MNIST) or 4.4 (VGG-11). In a second reading, on MNIST with 2 shards, devices are drawn by lot;
-fading has no floor, so a round then takes 16 deadlines in the mean, and 7 in the median.
+fading has no floor, so a round then takes 20 deadlines in the mean of the runs, and 7 in the median.
 
 Regularised FL has `mu` 0.01; the source gives none. APFL is charged two models, and judged by its global model; the
 accuracies of its mixtures are in the findings.
