@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import Function
 
 from ...architecture import unroll
 from .convolutions import multiply
+from .over_rows import OverRows
 
 
 def rewrite(module: nn.Module) -> None:
@@ -41,29 +41,18 @@ def lstm_cell(drive: Tensor, recurrent: Tensor, cell: Tensor) -> tuple[Tensor, T
     return out.sigmoid() * cell.tanh(), cell
 
 
-class _Flat(Function):
-    """A kernel over rows: batched over models it is the same kernel over the rows of all models."""
+class _Flat(OverRows):
+    """A kernel over rows: for many models it is the same kernel over the rows of all."""
 
     @classmethod
-    def vmap(cls, info: Any, in_dims: Any, *values: Any) -> tuple[tuple[Tensor, ...], Any]:
-        n = info.batch_size
-        given = [
-            _lead(value, dim, n).flatten(0, 1) if isinstance(value, Tensor) else value
-            for value, dim in zip(values, in_dims, strict=True)
-        ]
-        found = cls.apply(*given)  # type: ignore[no-untyped-call]
-        return tuple(value.unflatten(0, (n, -1)) for value in found), (0,) * len(found)
-
-
-def _lead(value: Tensor, dim: int | None, n: int) -> Tensor:
-    """The axis of models in front; a tensor that all share is repeated."""
-    return value.expand(n, *value.shape) if dim is None else value.movedim(dim, 0)
+    def over_rows(cls, *values: Tensor) -> tuple[Tensor, ...]:
+        n = len(values[0])
+        found = cls.kernel(*(value.flatten(0, 1).contiguous() for value in values))  # type: ignore[attr-defined]
+        return tuple(value.unflatten(0, (n, -1)) for value in found)
 
 
 class _Cell(_Flat):
-    @staticmethod
-    def forward(drive: Tensor, recurrent: Tensor, cell: Tensor) -> Any:
-        return torch.ops.aten._thnn_fused_lstm_cell(drive.contiguous(), recurrent.contiguous(), cell.contiguous())
+    kernel = staticmethod(torch.ops.aten._thnn_fused_lstm_cell)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -78,10 +67,6 @@ class _Cell(_Flat):
 
 class _CellBackward(_Flat):
     @staticmethod
-    def forward(towards_state: Tensor, towards_after: Tensor, cell: Tensor, after: Tensor, gates: Tensor) -> Any:
-        given = (value.contiguous() for value in (towards_state, towards_after, cell, after, gates))
+    def kernel(*given: Tensor) -> Any:
+        """Given: gradients of state and cell, the cell before and after, the gates."""
         return torch.ops.aten._thnn_fused_lstm_cell_backward_impl(*given, False)[:2]
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        pass
