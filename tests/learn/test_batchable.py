@@ -1,4 +1,4 @@
-"""The LSTM cell for many models at once. Its kernels are CUDA's; here formulas of the same contract stand in for them."""
+"""The LSTM cell for many models. Its kernels are CUDA's; here formulas of the same contract stand in for them."""
 
 import pytest
 import torch
