@@ -3,8 +3,7 @@
 All of it is pruned to the deadline, which leaves 44 to 53 % of the units of nine layers. Without a norm layer the
 outputs of such a thin network fade (`methods.pruning.theory.output_scale`). The long runs are those of Figures 6.5 and
 6.7; all others are shorter, and equal the first rounds of longer ones but for rounding, which grows over hundreds of
-rounds if the kernels differ. Levels are read around a round, over the five
-evaluations that end there.
+rounds if the kernels differ. Levels are read around a round, over the five evaluations that end there.
 """
 
 from matplotlib.figure import Figure
