@@ -158,7 +158,7 @@ def tensors(stored: Stored, channels_last: bool = False, device: str = "cpu") ->
 
 
 def full_precision() -> None:
-    """No product rounds to TensorFloat-32, as PyTorch's convolutions on a GPU do unless told; fedcell's never do."""
+    """No product rounds to TensorFloat-32, as PyTorch's convolutions on a GPU do unless told; fedcell's do not here."""
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False

@@ -31,15 +31,20 @@ Job = Callable[[Way, int], Timed]  # where the run leaves its state, how many ru
 def play(jobs: Mapping[Key, Job], ways: Mapping[Key, Way], workers: int) -> Iterator[tuple[Key, Timed]]:
     """(key, timed row) of every run as it ends; the first failure is raised when all others are through."""
     failures: list[Exception] = []
-    for key, result in _alone(jobs, ways) if workers == 1 else _side_by_side(jobs, ways, workers):
-        if isinstance(result, TimeIsUp):
-            continue
+    for key, result in outcomes(jobs, ways, workers):
         if isinstance(result, Exception):
             failures.append(result)  # the other runs are worth keeping
         else:
             yield key, result
     if failures:
         raise failures[0]
+
+
+def outcomes(jobs: Mapping[Key, Job], ways: Mapping[Key, Way], workers: int) -> Iterator[tuple[Key, Timed | Exception]]:
+    """(key, timed row or why it failed) of every run as it ends; those whose time was up are left out."""
+    for key, result in _alone(jobs, ways) if workers == 1 else _side_by_side(jobs, ways, workers):
+        if not isinstance(result, TimeIsUp):
+            yield key, result
 
 
 def _alone(jobs: Mapping[Key, Job], ways: Mapping[Key, Way]) -> Iterator[tuple[Key, Timed | Exception]]:

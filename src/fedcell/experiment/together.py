@@ -5,7 +5,6 @@ seed, with that paper alone opened.
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -14,7 +13,7 @@ from ..effort import Effort
 from ..machine import cores
 from .catalogue import ExperimentFile, load, opened
 from .frame import store_of
-from .pool import Job, Timed, play
+from .pool import Job, Timed, outcomes
 from .runs import keep, missing_runs, timed, told, way_of
 from .under_way import Way
 
@@ -55,11 +54,12 @@ def run_together(
     ways = {one: way_of(stores[one], one[1], effort.until_s) for one in jobs}
     numbers = {entry: sum(one[0] == entry for one in jobs) for entry, _ in jobs}
     done = dict.fromkeys(numbers, 0)
-    with suppress(Exception):  # a run that failed fails again in the turn of its experiment, which says why
-        for (entry, key), result in play(jobs, ways, effort.workers or cores()):
-            keep(stores[entry, key], key, result, ways[entry, key])
-            done[entry] += 1
-            say(entry, told(result.row, done[entry], numbers[entry]))
+    for (entry, key), result in outcomes(jobs, ways, effort.workers or cores()):
+        if isinstance(result, Exception):  # it fails again in the turn of its experiment, which says why
+            continue
+        keep(stores[entry, key], key, result, ways[entry, key])
+        done[entry] += 1
+        say(entry, told(result.row, done[entry], numbers[entry]))
 
 
 def run_named(entry: ExperimentFile, quick: bool, key: str, seed: int, way: Way, side_by_side: int) -> Timed:

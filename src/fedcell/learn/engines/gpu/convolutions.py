@@ -23,11 +23,9 @@ from .over_rows import OverRows, channels_first, channels_last
 
 Size = tuple[int, int]
 ALL = (1, 1)  # pixels, none left out
-TILE, ENOUGH, LEAST = (
-    64,
-    264,
-    256,
-)  # of a product: side of a piece of the result, pieces that fill a GPU, terms of a sum
+TILE = 64  # side of the part of a product that a GPU computes at a time
+ENOUGH = 264  # such parts, to fill a GPU
+LEAST = 256  # terms of a sum that is cut
 
 
 def multiply(module: nn.Module) -> None:
