@@ -16,6 +16,7 @@ from .vectors import lie_alike
 DRAWN = aten.bernoulli_.float
 DIVIDED = {aten.div_.Scalar, aten.div_.Tensor}
 STATE = 2 * 624 + 1  # numbers, as draws.h has it
+HALF = 0.5  # the default chance of a draw, which a noted kernel leaves out
 TRIED = 1000
 
 
@@ -36,7 +37,7 @@ class DropoutStream:
         self.drawn = bool(random) and all(_fits(op) for op in random) and agrees()
         return scaled(ops) if self.drawn else ops
 
-    def calls(self, mask: Tensor, chance: float, divisor: float = 1.0) -> list[Any]:
+    def calls(self, mask: Tensor, chance: float = HALF, divisor: float = 1.0) -> list[Any]:
         """Entries of a mask are `1 / divisor` with a chance, else 0."""
         numbers = [mask.numel(), ceil(chance * 2**53)]
         return [Native(SEQUENCES, "dropout", numbers, self.state, torch.tensor(1 / divisor), mask)]
@@ -51,7 +52,7 @@ def _fits(op: Op) -> bool:
 def scaled(ops: list[Op]) -> list[Op]:
     """Draw masks that are already divided by the chance to stay."""
     for op in [one for one in ops if one.func is DRAWN]:
-        mask, chance = op.args
+        mask, chance = (*op.args, HALF)[:2]
         at = next(place for place, one in enumerate(ops) if one is op)
         later = [place for place in users(ops, mask.memory) if place > at]
         then = ops[later[0]] if later else op
