@@ -27,7 +27,7 @@ UNLIKE = ["m", "tiles", "pieces"]  # numbers that no kernel is compiled anew for
 
 
 class Tiles(NamedTuple):
-    """How the values of a client are cut; kernels are compiled for the last two numbers alone."""
+    """How the values of a client are cut; kernels are compiled for the last three numbers alone."""
 
     m: int  # values of a channel
     channels: int
@@ -35,15 +35,16 @@ class Tiles(NamedTuple):
     pieces: int
     tile_m: int
     tile_channels: int
+    quarter: int  # how many channels are read and written at once
 
     @property
     def blocks(self) -> int:
         return -(-self.channels // self.tile_channels)
 
     @property
-    def small(self) -> tuple[int, int, int, int]:
+    def small(self) -> tuple[int, ...]:
         """What a kernel needs that knows no pieces."""
-        return self.m, self.channels, self.tile_m, self.tile_channels
+        return self.m, self.channels, *self[-3:]
 
 
 @triton.jit
@@ -54,9 +55,11 @@ def _channels(channels, tile_channels: tl.constexpr):
 @triton.jit(do_not_specialize=UNLIKE)
 def _moments(
     x, mean, spread, eps,
-    m, channels, tiles, pieces, tile_m: tl.constexpr, tile_channels: tl.constexpr, whole: tl.constexpr,
+    m, channels, tiles, pieces, tile_m: tl.constexpr, tile_channels: tl.constexpr, quarter: tl.constexpr,
+    whole: tl.constexpr,
 ):  # fmt: skip
     """Mean of a piece and sum of squares around it; of a piece that is all, mean and `1 / sqrt(variance + eps)`."""
+    channels = channels // quarter * quarter  # unchanged, but now the compiler knows that reads are aligned
     row, piece = (tl.program_id(0) // pieces).to(tl.int64), tl.program_id(0) % pieces
     channel, place = _channels(channels, tile_channels), piece * tiles * tile_m + tl.arange(0, tile_m)
     x += row * m * channels
@@ -84,9 +87,11 @@ def _moments(
 @triton.jit(do_not_specialize=UNLIKE)
 def _merge(
     means, spreads, mean, rstd, eps,
-    m, channels, tiles, pieces, tile_m: tl.constexpr, tile_channels: tl.constexpr, tile_pieces: tl.constexpr,
+    m, channels, tiles, pieces, tile_m: tl.constexpr, tile_channels: tl.constexpr, quarter: tl.constexpr,
+    tile_pieces: tl.constexpr,
 ):  # fmt: skip
     """Mean and `1 / sqrt(variance + eps)` of a client from those of its pieces."""
+    channels = channels // quarter * quarter  # unchanged, but now the compiler knows that reads are aligned
     row, channel = tl.program_id(0).to(tl.int64), _channels(channels, tile_channels)
     centre = tl.zeros((tile_channels,), tl.float32)
     for first in range(0, pieces, tile_pieces):
@@ -116,9 +121,10 @@ def _normalised(value, centre, scale, shift):
 @triton.jit(do_not_specialize=UNLIKE)
 def _apply(
     x, weight, bias, mean, rstd, out,
-    m, channels, tile_m: tl.constexpr, tile_channels: tl.constexpr,
+    m, channels, tile_m: tl.constexpr, tile_channels: tl.constexpr, quarter: tl.constexpr,
     has_weight: tl.constexpr, has_bias: tl.constexpr, relu: tl.constexpr,
 ):  # fmt: skip
+    channels = channels // quarter * quarter  # unchanged, but now the compiler knows that reads are aligned
     pieces = (m + tile_m - 1) // tile_m
     row, channel = (tl.program_id(0) // pieces).to(tl.int64), _channels(channels, tile_channels)
     known, own = channel < channels, row * channels + channel
@@ -139,10 +145,11 @@ def _apply(
 @triton.jit(do_not_specialize=UNLIKE)
 def _sums(
     g, x, weight, bias, mean, rstd, to_weight, to_bias,
-    m, channels, tiles, pieces, tile_m: tl.constexpr, tile_channels: tl.constexpr,
+    m, channels, tiles, pieces, tile_m: tl.constexpr, tile_channels: tl.constexpr, quarter: tl.constexpr,
     has_weight: tl.constexpr, has_bias: tl.constexpr, relu: tl.constexpr,
 ):  # fmt: skip
     """The sums of `g y` and of `g` over a piece."""
+    channels = channels // quarter * quarter  # unchanged, but now the compiler knows that reads are aligned
     row, piece = (tl.program_id(0) // pieces).to(tl.int64), tl.program_id(0) % pieces
     channel, place = _channels(channels, tile_channels), piece * tiles * tile_m + tl.arange(0, tile_m)
     known, own = channel < channels, row * channels + channel
@@ -170,9 +177,10 @@ def _sums(
 @triton.jit(do_not_specialize=UNLIKE)
 def _towards_input(
     g, x, weight, bias, mean, rstd, by_weight, by_bias, out,
-    m, channels, tile_m: tl.constexpr, tile_channels: tl.constexpr,
+    m, channels, tile_m: tl.constexpr, tile_channels: tl.constexpr, quarter: tl.constexpr,
     has_weight: tl.constexpr, has_bias: tl.constexpr, relu: tl.constexpr, alone: tl.constexpr,
 ):  # fmt: skip
+    channels = channels // quarter * quarter  # unchanged, but now the compiler knows that reads are aligned
     pieces = (m + tile_m - 1) // tile_m
     row, channel = (tl.program_id(0) // pieces).to(tl.int64), _channels(channels, tile_channels)
     known, own = channel < channels, row * channels + channel
@@ -244,7 +252,8 @@ def _size(x: Tensor) -> Tiles:
     tile_m = max(4, min(TILE // tile_channels, triton.next_power_of_2(m)))
     n_tiles, blocks = -(-m // tile_m), -(-channels // tile_channels)
     tiles = -(-n_tiles // max(1, min(n_tiles, ENOUGH // (n * blocks))))
-    return Tiles(m, channels, tiles, -(-n_tiles // tiles), tile_m, tile_channels)
+    quarter = next(n for n in (4, 2, 1) if channels % n == 0)
+    return Tiles(m, channels, tiles, -(-n_tiles // tiles), tile_m, tile_channels, quarter)
 
 
 def _given(instead: Tensor, *values: Tensor | None) -> list[Tensor]:
