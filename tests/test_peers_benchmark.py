@@ -15,6 +15,7 @@ import torch
 PEERS = Path(__file__).parent.parent / "benchmarks" / "peers"
 sys.path.insert(0, str(PEERS))
 
+import beside  # noqa: E402
 import environments  # noqa: E402
 import judge  # noqa: E402
 import page  # noqa: E402
@@ -301,6 +302,63 @@ def test_another_framework_begins_in_every_turn(tmp_path: Path, monkeypatch: pyt
     assert len(list(hasty.alternate(4, dict.fromkeys(peers, "")))) == 1, "the first is never left out"
 
 
+WAITS = """
+import json, os, sys, time
+import numpy as np
+told = lambda **facts: print(json.dumps({"peer": 1, **facts}), flush=True)
+value = lambda name: sys.argv[sys.argv.index(name) + 1]
+told(startup_s=0.5)
+assert os.environ["PEERS_GATE"] and sys.stdin.readline(), "not let go"
+layout = [one for one in sys.argv if one.startswith("layout")]
+open(os.path.join(os.path.dirname(__file__), "order"), "a").write(" ".join([WHO, *layout]) + "\\n")
+for _ in range(int(value("--rounds"))):
+    told(round_s=SECONDS)
+time.sleep(SLEEP)
+np.save(value("--out"), np.full(3, 1 + float(value("--rounds")), np.float32))
+told(peak_byte=77)
+"""
+
+
+def waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repetitions: int, n_cores: int = 1, sleep: int = 0, **more: object
+) -> tuple[list[dict], list[str]]:
+    """Everybody's made-up runner, which waits for its turn: what is told, and who ran with which setting."""
+    seconds = {OURS: "1.0", "plain": "3.0 - ('layout=channels_last' in sys.argv)"}
+    for peer, took in seconds.items():
+        text = WAITS.replace("WHO", repr(peer)).replace("SECONDS", took)
+        (tmp_path / f"runner_{peer}.py").write_text(text.replace("SLEEP", str(sleep if peer == "plain" else 0)))
+    monkeypatch.setattr(trial, "HERE", tmp_path)
+    monkeypatch.setattr(run.tasks, "store", lambda *given: tmp_path)
+    monkeypatch.setattr(run.Stored, "read", lambda *given, **more: SimpleNamespace(start=np.zeros(3, np.float32)))
+    bench = run.Bench("a", tmp_path, 4, 2, list(seconds), [], peer_rounds=2, together=True, **more)
+    told = list(beside.alternate(bench, repetitions, n_cores=n_cores))
+    return told, (tmp_path / "order").read_text().splitlines()
+
+
+@pytest.mark.parametrize("n_cores", [1, 16])
+def test_on_a_gpu_processes_start_together_and_the_first_repetition_finds_the_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_cores: int
+) -> None:
+    told, order = waiting(tmp_path, monkeypatch, 3, n_cores)
+    fast = "plain layout=channels_last"
+    assert order == [OURS, "plain", fast, fast, OURS, OURS, fast]
+    assert [len(one["repetitions"]) for one in told] == [1, 1, 2, 3], "told before the other layouts are tried, too"
+    assert [one["setting"] for one in told[0]["repetitions"][0]] == ["", ""]
+    for row in told[-1]["repetitions"]:
+        assert {one["peer"]: one["setting"] for one in row} == {OURS: "", "plain": "layout=channels_last"}
+        assert {one["peer"]: len(one["round_s"]) for one in row} == {OURS: 4, "plain": 2}
+
+
+def test_the_time_of_a_task_ends_it_inside_a_repetition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun_s = time.monotonic()
+    with pytest.MonkeyPatch.context() as patch:
+        told, order = waiting(tmp_path, patch, 3, 16, sleep=60, seconds=3.0)
+    assert time.monotonic() - begun_s < 20
+    assert len(told) == 1
+    assert [one["peer"] for one in told[0]["repetitions"][0]] == [OURS], "the other one is left out"
+    assert order == [OURS, "plain"]
+
+
 def test_the_commit_can_be_said_where_git_cannot() -> None:
     assert run.machine("abc")["revision"] == "abc"
 
@@ -374,6 +432,21 @@ def test_the_page_shows_what_is_stored() -> None:
     cpu, gpu = page.stored()
     assert page.summary(gpu) in page.PAGE.read_text()
     assert page.short(cpu, gpu) in page.README.read_text()
+
+
+def test_the_published_length_is_shown_beside_what_pfl_takes() -> None:
+    if page.PUBLISHED.exists():
+        assert page.published(json.loads(page.PUBLISHED.read_text())) in page.PAGE.read_text()
+    found = {
+        **{"rounds": 1500, "eval_every": 10, "tested": 10_000, "whole_s": 90.0, "startup_s": 5.0, "first_s": 2.0},
+        **{"round_s": 0.037, "evaluated_s": 0.05, "gpu": "a GPU", "measured": "2026-01-01"},
+        "machine": {"cores": 2, "processor": "a CPU", "python": "3.12.3", "revision": "abc"},
+        "versions": {"torch": "2.11.0"},
+    }
+    text = page.published(found)
+    assert "| fedcell, a GPU | 1.5 |" in text
+    assert "| pfl as published, one process, one A100 | 10.1 |" in text
+    assert "5 s of start-up and 2 s for the first round; 37 ms a round, 50 ms one with evaluation" in text
 
 
 def test_what_was_not_measured_on_a_gpu_is_a_dash() -> None:

@@ -17,6 +17,7 @@ from tasks import TASKS
 
 RESULTS = Path(__file__).parent / "results.json"
 RESULTS_CUDA = Path(__file__).parent / "results-cuda.json"
+PUBLISHED = Path(__file__).parent / "published.json"
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "performance.md"
 README = PAGE.parents[1] / "README.md"
 SHORT = {  # tasks of the README in few words
@@ -26,6 +27,8 @@ SHORT = {  # tasks of the README in few words
     "e": "ResNet-8 with group norm, 10 of 100 clients, 10 steps of 32",
 }
 MARK, MARK_CUDA, MARK_SHORT = "<!-- peers: {} -->", "<!-- peers on a GPU: {} -->", "<!-- speed: {} -->"
+MARK_PUBLISHED = "<!-- published length: {} -->"
+PFL_PUBLISHED = {"one process": 10.1, "several processes": 4.2}  # minutes on one A100, arXiv:2404.06430
 HEAD = [
     "",
     "seconds per round",
@@ -89,8 +92,33 @@ def circumstances(stored: dict[str, Any]) -> str:
     return (
         f"{gpu}{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']:.0f} GiB, "
         f"Python {machine['python']}, PyTorch {stored['versions']['fedcell']['torch']}; {named}. "
-        f"{times(len(stored['repetitions']), 'repetition')} of {stored['rounds']} rounds in turn, "
+        f"{times(len(stored['repetitions']), 'repetition')} of {stored['rounds']} rounds{others(stored)} in turn, "
         f"{stored['measured']}; load average {min(loads):.1f} to {max(loads):.1f} before a run began."
+    )
+
+
+def others(stored: dict[str, Any]) -> str:
+    """That peers played fewer rounds, and that processes started together, if they did."""
+    few = stored.get("peer_rounds")
+    fewer = f" (the others {few}; models are compared after as many)" if few else ""
+    return fewer + ", the processes started together," * ("together" in stored)
+
+
+def published(found: dict[str, Any]) -> str:
+    """pfl's benchmark at its published length: fedcell's time beside pfl's."""
+    machine, spent = found["machine"], (f"{found[key]:.3g} s" for key in ("startup_s", "first_s"))
+    where = found["gpu"] or f"{machine['cores']} cores of an {machine['processor']}"
+    rows = [[f"fedcell, {where}", f"{found['whole_s'] / 60:.2g}"]]
+    rows += [[f"pfl as published, {how}, one A100", f"{minutes}"] for how, minutes in PFL_PUBLISHED.items()]
+    round_ms, evaluated_ms = (1e3 * found[key] for key in ("round_s", "evaluated_s"))
+    return "\n\n".join(
+        [
+            table([f"{found['rounds']:,} rounds, evaluated every {found['eval_every']}", "minutes"], rows),
+            f"The whole process, with {' of start-up and '.join(spent)} for the first round; {round_ms:.3g} ms a "
+            f"round, {evaluated_ms:.3g} ms one with evaluation on {found['tested']:,} images. "
+            f"Python {machine['python']}, PyTorch {found['versions']['torch']}, "
+            f"fedcell {machine['revision'] or '(no commit known)'}, {found['measured']}.",
+        ]
     )
 
 
@@ -127,7 +155,10 @@ def write() -> None:
     """Rewrite the tables from what is stored."""
     cpu, gpu = stored()
     text = between(PAGE.read_text(), MARK, summary(cpu))
-    PAGE.write_text(between(text, MARK_CUDA, summary(gpu)) if gpu else text)
+    text = between(text, MARK_CUDA, summary(gpu)) if gpu else text
+    if PUBLISHED.exists():
+        text = between(text, MARK_PUBLISHED, published(json.loads(PUBLISHED.read_text())))
+    PAGE.write_text(text)
     README.write_text(between(README.read_text(), MARK_SHORT, short(cpu, gpu)))
 
 

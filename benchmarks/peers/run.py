@@ -10,9 +10,12 @@ their rows of an earlier day. `--append` adds repetitions to those that are stor
 missing; what cannot be installed is reported and left out.
 
 `--device cuda` trains on a GPU: fedcell, the plain loop, and pfl if the interpreter that runs this has it, since
-the pinned environments hold a PyTorch for CPUs. Its numbers are stored in benchmarks/peers/results-cuda.json. Where
-time is short, `--seconds` says after how many of a task no further repetition begins, and `--revision` names the commit
-where git cannot. Numbers of another machine are shown by `python benchmarks/peers/page.py` once its file lies there.
+the pinned environments hold a PyTorch for CPUs. Its numbers are stored in benchmarks/peers/results-cuda.json, or in the
+file named by `--results`. There the processes of a task start together, and each waits for its turn before its first
+round; the first repetition has everybody in every setting, and the fastest counts. Where rounds of the others take
+seconds, `--peer-rounds` lets them play fewer than fedcell: models are compared after as many. `--seconds` ends a task,
+also inside a repetition, and `--revision` names the commit where git cannot. `--rehearse` does all this on a CPU.
+Numbers of another machine are shown by `python benchmarks/peers/page.py` once its file lies there.
 """
 
 import argparse
@@ -24,12 +27,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import Any
 
+import beside
 import environments
 import judge
 import numpy as np
@@ -54,32 +58,42 @@ class Bench:
     peers: list[str]
     refused: list[str]
     device: str = "cpu"
-    seconds: float = inf  # after which no further repetition begins
+    seconds: float = inf  # for the repetitions of a task
     revision: str = ""  # of fedcell; empty: git knows
+    peer_rounds: int = 0  # of all others; 0: as many
+    together: bool = False  # whether the runs of a task start together, in this interpreter
 
     @property
     def task(self) -> tasks.Task:
         return tasks.TASKS[self.name]
 
+    @property
+    def file(self) -> Path:
+        """The stored work."""
+        return tasks.store(self.name, self.folder / "tasks", self.task.rounds)
+
     def run(self, peer: str, setting: str, rounds: int) -> tuple[trial.Trial, NDArray[np.float32]]:
         """One run, told as it ends."""
-        path = tasks.store(self.name, self.folder / "tasks", self.task.rounds)
         out = self.folder / f"{self.name}-{peer}.npy"
-        python = environments.interpreter(self.folder, peer) if self.device == "cpu" else Path(sys.executable)
-        done, final = trial.run(python, peer, setting, path, rounds, self.threads, out, self.device)
+        python = environments.interpreter(self.folder, peer)
+        done, final = trial.run(python, peer, setting, self.file, rounds, self.threads, out)
+        self.tell(done)
+        return done, final
+
+    def tell(self, done: trial.Trial) -> None:
+        """A line on a run."""
         print(
-            f"{self.name} {TITLES[peer]:18s} {setting:34s} {done.steady_s:9.4f} s a round   "
+            f"{self.name} {TITLES[done.peer]:18s} {done.setting:34s} {done.steady_s:9.4f} s a round   "
             f"start-up {done.startup_s:6.2f} s   {done.peak_byte / 2**20:7.0f} MiB   load {done.load_before:.1f}",
             flush=True,
         )
-        return done, final
 
     def best(self, again: bool) -> dict[str, str]:
         """The fastest setting of everybody, from what was tried before or by trying."""
-        file = self.folder / f"{self.name}-best{'-cuda' * (self.device == 'cuda')}.json"
+        file = self.folder / f"{self.name}-best.json"
         known: dict[str, str] = json.loads(file.read_text()) if file.exists() and not again else {}
         for peer in self.peers:
-            choices = settings(peer, self.task.model, self.device)
+            choices = settings(peer, self.task.model)
             if len(choices) == 1:
                 known[peer] = choices[0]
             elif known.get(peer) not in choices:
@@ -106,8 +120,7 @@ class Bench:
             if turn and time.monotonic() - begun_s > self.seconds:
                 break
             row = []
-            first = turn % len(self.peers)  # who finds the task's file on the disk, not in memory
-            for peer in self.peers[first:] + self.peers[:first]:
+            for peer in self.in_turn(turn):
                 try:
                     done, finals[peer] = self.run(peer, best[peer], self.rounds)
                 except trial.FailedRunError as error:
@@ -115,9 +128,18 @@ class Bench:
                     continue
                 row.append(done)
             found.append(row)
-            start = Stored.read(tasks.store(self.name, self.folder / "tasks", self.task.rounds), samples=False).start
-            apart = {peer: judge.distance(finals[peer], finals[OURS], start) for peer in self.peers}
-            yield {"repetitions": [[one._asdict() for one in row] for row in found], "distances": apart}
+            yield self.compared(found, finals)
+
+    def in_turn(self, turn: int) -> list[str]:
+        """Everybody; another one begins in every turn, who finds the task's file on the disk, not in memory."""
+        first = turn % len(self.peers)
+        return self.peers[first:] + self.peers[:first]
+
+    def compared(self, found: list[list[trial.Trial]], finals: dict[str, NDArray[np.float32]]) -> dict[str, Any]:
+        """Trials and distances as they are stored."""
+        start = Stored.read(self.file, samples=False).start
+        apart = {peer: judge.distance(finals[peer], finals[OURS], start) for peer in self.peers}
+        return {"repetitions": [[one._asdict() for one in row] for row in found], "distances": apart}
 
     def drop(self, peer: str, why: str, found: list[list[trial.Trial]]) -> None:
         """Go on without a peer whose run failed; without fedcell there is nothing to compare."""
@@ -127,6 +149,15 @@ class Bench:
         self.refused.append(why)
         self.peers.remove(peer)
         found[:] = [[one for one in row if one.peer != peer] for row in found]
+
+
+def prepare_tasks(names: Iterable[str], folder: Path) -> None:
+    """Write the work of several tasks at the same time."""
+    command = [sys.executable, tasks.__file__]
+    missing = [name for name in names if not tasks.path_of(name, folder, tasks.TASKS[name].rounds).exists()]
+    writers = [subprocess.Popen([*command, name, str(folder)]) for name in missing]
+    if failed := [name for name, one in zip(missing, writers, strict=True) if one.wait()]:
+        raise SystemExit(f"the work of task {failed[0]} could not be written")
 
 
 def revision() -> str:
@@ -186,6 +217,8 @@ def about(bench: Bench) -> dict[str, Any]:
         "refused": bench.refused,
         "machine": machine(bench.revision),
         "versions": {peer: versions(bench, peer) for peer in bench.peers},
+        **({"peer_rounds": bench.peer_rounds} if bench.peer_rounds else {}),
+        **({"together": True} if bench.together else {}),
         "gpu": gpu_name() if bench.device == "cuda" else "",
         "measured": time.strftime("%Y-%m-%d"),
     }
@@ -193,7 +226,7 @@ def about(bench: Bench) -> dict[str, Any]:
 
 def versions(bench: Bench, peer: str) -> dict[str, str]:
     """Versions of what matters to a peer."""
-    if bench.device == "cuda":
+    if bench.together:
         return environments.versions_here()
     return environments.versions(bench.folder, peer)
 
@@ -209,7 +242,10 @@ def appended(before: dict[str, Any] | None, after: dict[str, Any]) -> dict[str, 
     if before is None:
         return after
     sides = [
-        (one["rounds"], one["threads"], one["versions"], [(t["peer"], t["setting"]) for t in one["repetitions"][0]])
+        (
+            *(one.get(key) for key in ("rounds", "peer_rounds", "together", "threads", "versions")),
+            sorted((t["peer"], t["setting"]) for t in one["repetitions"][0]),
+        )
         for one in (before, after)
     ]
     if sides[0] != sides[1]:
@@ -258,35 +294,60 @@ def main() -> None:
     parser.add_argument("--append", action="store_true", help="add to the stored repetitions (with --write)")
     parser.add_argument("--write", action="store_true", help="store the numbers and rewrite docs/performance.md")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="cuda: in this very interpreter")
-    parser.add_argument("--seconds", type=float, default=inf, help="of a task, until no further repetition begins")
+    parser.add_argument("--rehearse", action="store_true", help="as on a GPU, but on a CPU (give --results)")
+    parser.add_argument("--peer-rounds", type=int, default=0, help="of everybody but fedcell, on a GPU")
+    parser.add_argument("--seconds", type=float, default=inf, help="of a task; on a GPU also inside a repetition")
+    parser.add_argument("--results", type=Path, help="file to store the numbers in, without rewriting the pages")
     parser.add_argument("--revision", default="", help="commit that is measured, where git cannot say")
     asked = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that a run's processes are ended with it
-    on_gpu = asked.device == "cuda"
-    peers, refused = (on_this_gpu if on_gpu else prepared)(asked.folder, asked.peer or [])
-    file = page.RESULTS_CUDA if on_gpu else page.RESULTS
-    for name in asked.task or tasks.TASKS:
-        most = tasks.TASKS[name].rounds
-        rounds = asked.rounds or most
-        if not 2 <= rounds <= most:
-            sys.exit(f"--rounds {rounds} does not fit task {name}: give 2 to {most}, the first warms up")
+    together = asked.device == "cuda" or asked.rehearse
+    if asked.peer_rounds and not together:
+        sys.exit("--peer-rounds is for a GPU: drop it")
+    names = asked.task or list(tasks.TASKS)
+    for name in names:
+        check_rounds(name, asked.rounds or tasks.TASKS[name].rounds, asked.peer_rounds)
+    peers, refused = (on_this_gpu if together else prepared)(asked.folder, asked.peer or [])
+    if together:
+        prepare_tasks(names, asked.folder / "tasks")
+    file = asked.results or (page.RESULTS_CUDA if together else page.RESULTS)
+    for name in names:
+        rounds = asked.rounds or tasks.TASKS[name].rounds
         able = [peer for peer in peers if tasks.TASKS[name].model not in UNABLE.get(peer, ())]
         bench = Bench(name, asked.folder, rounds, asked.threads, able, list(refused), asked.device)
         bench.seconds, bench.revision = asked.seconds, asked.revision
-        best = bench.best(asked.again)
-        if not asked.repetitions:
-            continue
-        results = json.loads(file.read_text()) if file.exists() else {}
-        before = results.get(name)
-        for trials in bench.alternate(asked.repetitions, best):
-            found = {**trials, **about(bench)}
-            if asked.append:
-                found = appended(before, found)
-            if asked.write:  # after every repetition, so that one that is stopped loses no other
-                file.write_text(json.dumps({**results, name: kept(before, found)}, indent=1) + "\n")
-        report(name, found)
-        if asked.write:
-            page.write()
+        bench.peer_rounds, bench.together = asked.peer_rounds, together
+        compare(bench, file, asked)
+
+
+def check_rounds(name: str, rounds: int, peer_rounds: int) -> None:
+    """Refuse what the stored work of a task is too short for; fedcell draws its own."""
+    most, played = tasks.TASKS[name].rounds, peer_rounds or rounds
+    if not 2 <= played <= min(most, rounds):
+        sys.exit(f"{played} rounds do not fit task {name}: give 2 to {min(most, rounds)}, the first warms up")
+
+
+def compare(bench: Bench, file: Path, asked: argparse.Namespace) -> None:
+    """Run a task, store it after every repetition, show it."""
+    best = {} if bench.together else bench.best(asked.again)
+    if not asked.repetitions:
+        return
+    results = json.loads(file.read_text()) if file.exists() else {}
+    before, found = results.get(bench.name), dict[str, Any]()
+    n = asked.repetitions
+    for trials in beside.alternate(bench, n) if bench.together else bench.alternate(n, best):
+        found = {**trials, **about(bench)}
+        if asked.append:
+            found = appended(before, found)
+        if asked.write or asked.results:  # after every repetition, so that one that is stopped loses no other
+            text = json.dumps({**results, bench.name: kept(before, found)}, indent=1) + "\n"
+            half = file.with_suffix(".half")
+            half.write_text(text)
+            half.replace(file)
+    if found:
+        report(bench.name, found)
+    if found and asked.write and not asked.results:
+        page.write()
 
 
 if __name__ == "__main__":

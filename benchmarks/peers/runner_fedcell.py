@@ -32,9 +32,10 @@ def main() -> None:
     meter.begin()
     for _, after in simulate(problem, method):
         meter.end()
-        model = after.params
+        if after.round == asked.keep:
+            model = after.params.cpu().numpy()
         meter.begin()
-    meter.finish(asked.out, model.cpu().numpy())
+    meter.finish(asked.out, model)
 
 
 if __name__ == "__main__":

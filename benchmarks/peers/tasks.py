@@ -2,8 +2,11 @@
 
 fedcell draws cohorts and mini-batches itself, keyed by (seed, round, device). The same draws are stored here for all
 others, so that everybody trains the same clients on the same batches in the same order.
+
+    python benchmarks/peers/tasks.py TASK FOLDER
 """
 
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -153,12 +156,21 @@ def draws(task: Task, dataset: Dataset, module: Any, rounds: int) -> tuple[NDArr
     return np.stack(cohort), np.stack(batches).reshape(shape)
 
 
+def path_of(name: str, folder: Path, rounds: int) -> Path:
+    """The file of a task for so many rounds."""
+    return folder / f"{name}-{rounds}.npz"
+
+
 def store(name: str, folder: Path, rounds: int) -> Path:
     """The file of a task for so many rounds, written if it is missing."""
-    path = folder / f"{name}-{rounds}.npz"
+    path = path_of(name, folder, rounds)
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
         half = path.with_suffix(".half.npz")
         work(TASKS[name], rounds).write(half)
         half.rename(path)
     return path
+
+
+if __name__ == "__main__":
+    store(sys.argv[1], Path(sys.argv[2]), TASKS[sys.argv[1]].rounds)

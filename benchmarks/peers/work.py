@@ -8,6 +8,7 @@ line for its start, for every round and for its end. Needs NumPy alone; PyTorch 
 import argparse
 import json
 import os
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 MARK = "peer"  # key of the lines that count; frameworks print lines of their own
 BEGUN = "PEERS_BEGUN_S"  # environment: when the driver started the process, seconds of time.time()
+GATE = "PEERS_GATE"  # environment: wait for a line on stdin before the first round
 _IMPORTED_S = time.time()
 
 
@@ -55,6 +57,7 @@ class Options(NamedTuple):
     out: Path
     setting: dict[str, str]  # of this framework, such as processes=2
     device: str  # cpu or cuda
+    keep: int  # after so many rounds the model is what is left in `out`
 
     @property
     def channels_last(self) -> bool:
@@ -69,9 +72,11 @@ def options(doc: str | None) -> Options:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--setting", action="append", default=[], help="key=value of this framework")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--keep", type=int, help="leave the model of this round; the last one's by default")
     found = parser.parse_args()
     setting = dict(text.split("=", 1) for text in found.setting)
-    return Options(found.task, found.rounds, found.threads, found.out, setting, found.device)
+    keep = found.keep or found.rounds
+    return Options(found.task, found.rounds, found.threads, found.out, setting, found.device, keep)
 
 
 class Meter:
@@ -86,6 +91,8 @@ class Meter:
         if not self._began:
             say(startup_s=time.time() - float(os.environ.get(BEGUN, _IMPORTED_S)))
             self._began = True
+            if GATE in os.environ and not sys.stdin.readline():
+                sys.exit("not let go")
         self._since_s = time.perf_counter()
 
     def end(self) -> None:
