@@ -5,16 +5,23 @@ the replay of a recorded step, `eager` launches its kernels one by one; both tra
 updates are compared. The floor is the larger of two times: weights read and written once per step at the GPU's memory
 rate, and the multiply-adds of forward and backward pass at its float32 rate.
 
-    python benchmarks/gpu.py [--rounds 5] [--clients 100 1000 10000] [--only lenet] [--tf32] [--plain]
+    python benchmarks/gpu.py [--rounds 5] [--clients 100 1000 10000] [--only lenet] [--seconds 60] [--tf32] [--plain]
 
 `--plain` leaves out the kernels of our own (`engines/gpu/kernels/`), as a PyTorch without Triton does; softmax
 regression has no graphs with them, since one kernel does all steps.
+Cohorts come by size, so that `--seconds`, after which no other one begins, leaves out the largest. Numbers are stored
+in `--out`, by default in the folder that the variable OUT names, if it is set.
 The rates of the floor are those of an H200 unless `--memory-tbps` and `--tflops` say otherwise.
 """
 
 import argparse
 import gc
+import json
+import os
 from dataclasses import replace
+from itertools import product
+from math import inf
+from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
 
@@ -119,6 +126,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--clients", type=int, nargs="+", default=[100, 1000, 10_000])
     parser.add_argument("--only", choices=list(LOADS), action="append")
+    parser.add_argument("--seconds", type=float, default=inf, help="after which no other cohort begins")
+    parser.add_argument("--out", type=Path, help="JSON file for the numbers")
     parser.add_argument("--tf32", action="store_true")
     parser.add_argument("--plain", action="store_true", help="PyTorch's kernels alone")
     parser.add_argument("--memory-tbps", type=float, default=4.8)
@@ -130,14 +139,26 @@ def main() -> None:
     if options.plain:
         kernels._loaded = lambda name: None  # type: ignore[assignment]
     print(HEAD)
-    found = []
-    for name in options.only or LOADS:
-        for n_clients in options.clients:
-            found.append(measure(name, LOADS[name]._replace(n_clients=n_clients), options))
-            print(found[-1].line(), flush=True)
-            gc.collect()  # graphs and their memory
-            torch.cuda.empty_cache()
+    found, begun_s = list[Measured](), perf_counter()
+    for n_clients, name in product(options.clients, options.only or LOADS):
+        if perf_counter() - begun_s > options.seconds:
+            print(f"no time was left for {name} with {n_clients:,} clients")
+            continue
+        found.append(measure(name, LOADS[name]._replace(n_clients=n_clients), options))
+        print(found[-1].line(), flush=True)
+        store(found, options)
+        gc.collect()  # graphs and their memory
+        torch.cuda.empty_cache()
     print(f"\n{growth(found)}")
+
+
+def store(found: list[Measured], options: argparse.Namespace) -> None:
+    """Write what was found so far to a file, if one is asked for."""
+    folder = os.environ.get("OUT")
+    if file := options.out or (Path(folder) / "gpu.json" if folder else None):
+        about = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "tf32": options.tf32}
+        lines = [one._asdict() for one in found]
+        file.write_text(json.dumps({**about, "rounds": options.rounds, "lines": lines}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

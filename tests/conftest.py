@@ -29,7 +29,11 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # two threads in each of two processes 
 
 
 def pytest_configure(config):
-    """Say it to NumPy, too, which looks when it is loaded: before the processes start that will have it from here."""
+    """Say it to NumPy, too, which looks when it is loaded: before the processes start that will have it from here.
+
+    A machine without pytest-xdist knows no groups, and a mark that nobody knows is an error.
+    """
+    config.addinivalue_line("markers", "xdist_group(name): tests that one process has")
     if config.getoption("numprocesses", None):
         os.environ.setdefault("OMP_NUM_THREADS", "1")
         os.environ.setdefault("FEDCELL_CORES", "1")  # so that a sweep starts other processes where a test asks for them

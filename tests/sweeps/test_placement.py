@@ -30,7 +30,7 @@ class FakeRunner:
 
     lock, used, most, seen = Lock(), {}, {}, []
 
-    def __init__(self, threads, place=None, gpu=""):
+    def __init__(self, threads, place=None, gpu="", service=None):
         self.gpu, self.stopped = gpu, False
 
     def play(self, asked, orders):

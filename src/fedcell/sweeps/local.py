@@ -11,6 +11,7 @@ from ..errors import FedcellError
 from ..machine import cores
 from ..record import Progress
 from ..record.rows import decode
+from . import mps
 from .placement import Places, gpu_bytes, needed_bytes, visible
 from .runner import LOST, OUTCOME, Message, Runner
 from .task import Orders, RunEnd, SweepRun, play
@@ -23,7 +24,8 @@ def run(tasks: Sequence[SweepRun], orders: Orders, workers: int, tell: Tell) -> 
     """Do all tasks, telling of their progress; an outcome for each as it ends.
 
     One worker is this very process, with all cores for one run at a time. Several have `cores / workers` threads each,
-    are spread over the GPUs of the machine, and begin a run when its GPU has room for it.
+    are spread over the GPUs of the machine, and begin a run when its GPU has room for it. `FEDCELL_MPS=1` lets those of
+    a GPU use it at the same time.
     """
     workers = min(workers or cores(), len(tasks))
     if workers == 1:
@@ -34,8 +36,9 @@ def run(tasks: Sequence[SweepRun], orders: Orders, workers: int, tell: Tell) -> 
     waiting = deque(tasks)
     free, known = [free for free, _ in gpu_bytes()], dict[str, int]()
     places = Places(free, lambda task: needed_bytes(task, known))
+    service = mps.start(len(free))
     crew = [
-        _Worker(waiting, orders, max(cores() // workers, 1), said, places, number % max(len(free), 1))
+        _Worker(waiting, orders, max(cores() // workers, 1), said, places, number % max(len(free), 1), service)
         for number in range(workers)
     ]
     try:
@@ -47,6 +50,7 @@ def run(tasks: Sequence[SweepRun], orders: Orders, workers: int, tell: Tell) -> 
             worker.stop()
         for worker in crew:
             worker.join()
+        service.quit()
 
 
 def next_outcome(said: Said, tell: Tell) -> RunEnd:
@@ -81,10 +85,11 @@ class _Worker:
         said: "SimpleQueue[Any]",
         places: Places,
         gpu: int,
+        service: mps.Service,
     ) -> None:
         self.waiting, self.orders, self.said = waiting, orders, said
         self.places, self.gpu = places, gpu
-        self.runner = Runner(threads, gpu=visible(gpu) if places.free else "")
+        self.runner = Runner(threads, gpu=visible(gpu) if places.free else "", service=service.environment)
         self.thread = Thread(target=self._feed, daemon=True)
         self.thread.start()
 

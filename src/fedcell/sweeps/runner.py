@@ -18,6 +18,7 @@ from typing import Any
 
 from ..threads import THREADS
 
+PIPES = "CUDA_MPS_PIPE_DIRECTORY"  # environment: where processes find a GPU service that they share
 OUTCOME, LOST = "outcome", "lost"  # kinds of last messages; all others are progress
 Message = tuple[str, dict[str, Any]]
 
@@ -29,10 +30,13 @@ class Runner:
         threads: for training and the numerical libraries.
         place: folder to work in; None: that of this process.
         gpu: that it sees, as `CUDA_VISIBLE_DEVICES` names it; empty: all.
+        service: environment by which it finds a GPU service that it shares with others; empty: there is none.
     """
 
-    def __init__(self, threads: int, place: str | None = None, gpu: str = "") -> None:
-        self.threads, self.place, self.gpu = threads, place, gpu
+    def __init__(
+        self, threads: int, place: str | None = None, gpu: str = "", service: Mapping[str, str] | None = None
+    ) -> None:
+        self.threads, self.place, self.gpu, self.service = threads, place, gpu, dict(service or {})
         self.process: subprocess.Popen[bytes] | None = None
         self.stopped, self.lock = False, Lock()
 
@@ -74,8 +78,8 @@ class Runner:
             self.process.wait()
 
     def kill(self) -> None:
-        """End the process at once."""
-        if self.process:
+        """End the process at once; one that shares a GPU service only ends when it is done: the others need it."""
+        if self.process and PIPES not in os.environ | self.service:
             self.process.kill()
 
     def close(self) -> None:
@@ -100,7 +104,7 @@ class Runner:
             [sys.executable, "-m", "fedcell.sweeps.worker", str(self.threads)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=os.environ | limits | {"PYTHONPATH": paths},
+            env=os.environ | limits | self.service | {"PYTHONPATH": paths},
             cwd=self.place,
             start_new_session=True,  # a Ctrl-C of the terminal reaches the sweep alone, which then stops its workers
         )

@@ -16,7 +16,8 @@ import torch
 from ..record import Progress
 from ..record.files import in_use
 from ..record.rows import encode
-from .task import Orders, SweepRun, play
+from . import mps
+from .task import Orders, RunEnd, SweepRun, play
 
 EVERY_S = 0.2  # between two reports of a running run
 PATIENCE_S = 60.0  # for the worker of a killed sweep to let go of a run
@@ -71,7 +72,7 @@ def _work(task: SweepRun, orders: Orders, out: IO[bytes], busy: Event) -> None:
     folder, deadline_s = Path(orders.folder) / task.name, time.monotonic() + PATIENCE_S
     while in_use(folder) and time.monotonic() < deadline_s:
         time.sleep(0.1)
-    outcome = play(task, orders, tell)
+    outcome = RunEnd(task, 1, mps.BROKEN) if mps.is_broken() else play(task, orders, tell)
     busy.clear()
     say("outcome", {"code": outcome.code, "message": outcome.message})
 
