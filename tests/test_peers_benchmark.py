@@ -168,7 +168,7 @@ def test_on_a_gpu_whoever_this_interpreter_has_takes_part(tmp_path, monkeypatch)
     monkeypatch.setattr(environments, "find_spec", lambda name: None)
     assert run.on_this_gpu(tmp_path / "new") == ([OURS, "plain"], ["pfl is not installed beside this PyTorch"])
     monkeypatch.setattr(environments, "find_spec", lambda name: name == "pfl")
-    assert run.on_this_gpu(tmp_path) == ([OURS, "plain", "pfl"], [])
+    assert run.on_this_gpu(tmp_path) == ([OURS, "pfl", "plain"], [])
     assert run.on_this_gpu(tmp_path, ["pfl"]) == ([OURS, "pfl"], [])
 
 

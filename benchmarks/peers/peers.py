@@ -26,7 +26,7 @@ class Demand(NamedTuple):
 DEMAND = Demand()
 
 
-ON_GPU = (OURS, "plain", "pfl")  # whose runners can train on one
+ON_GPU = (OURS, "pfl", "plain")  # whose runners can train on one; in short time, first things first
 
 
 def settings(peer: str, model: str, device: str = "cpu") -> list[str]:

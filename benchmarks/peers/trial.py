@@ -106,7 +106,9 @@ class Started:
         try:
             self._process.wait(patience_s)
         except subprocess.TimeoutExpired:
-            raise FailedRunError(f"{self.peer} took more than {patience_s:.0f} s: lower --rounds") from None
+            raise FailedRunError(
+                f"{self.peer} took more than {patience_s:.0f} s: lower --rounds, or give more --seconds"
+            ) from None
         finally:
             peak_byte = watch.stop()  # also ends what is left of it
             self._process.wait()
