@@ -18,7 +18,20 @@ if TYPE_CHECKING:
     from .gpu.cuda_graphs import Replays
 
 DISTINCT_ON_GPU = 64  # draws of a batch from which leaving out repeated inputs saves more there than finding them costs
-GROWTH = 8  # samples by which the padded batches of a GPU differ, so that few shapes occur
+GROWTH = 8  # rows or samples by which the padded cohorts and batches of a GPU differ at least
+DISTINCT_GROWTH = 16  # the same for distinct inputs, whose number is another in every round
+
+
+def padded(n: int, apart: int = GROWTH) -> int:
+    """The next larger one of few sizes, for a GPU: a shape that occurs again has a graph recorded.
+
+    They are `apart` at least and about a root of `n`, as sizes drawn at random vary by that much.
+
+    >>> [padded(n) for n in (3, 8, 43, 80, 100, 200, 1000)], [padded(n, 16) for n in (43, 72, 88)]
+    ([8, 8, 48, 80, 104, 208, 1024], [48, 80, 96])
+    """
+    step = max(apart, 1 << (n - 1).bit_length() // 2)
+    return -(-n // step) * step
 
 
 class Job(NamedTuple):
@@ -67,7 +80,7 @@ class Batches:
         self._samples = job.samples
         alike = work.objective is None and not job.architecture.trains_on_batches  # whoever else is in the batch
         self._inputs = job.samples.inputs if alike else None
-        self._growth = 1 if job.device.type == "cpu" else GROWTH
+        self._pads = job.device.type != "cpu"
         whole, changes = work.batch_size == 0, getattr(job.samples, "changes", None)
         self.full = whole and changes is None  # every step takes the whole store as it is
         self.size = work.store.size if whole else np.full(len(work.steps), work.batch_size)
@@ -151,7 +164,7 @@ class Batches:
             at = np.arange(first, end)[:, None, None] * size[:, None] + np.where(real, np.arange(width), 0)
             at += self._start[rows][:, None]
             draws = self._flat[np.minimum(at, len(self._flat) - 1)]  # rows with fewer steps: anything, nobody takes it
-        if self._inputs is None or (width < DISTINCT_ON_GPU and self._growth > 1):
+        if self._inputs is None or (width < DISTINCT_ON_GPU and self._pads):
             return Feed(draws, share)
         return self._distinct(draws, share, self._inputs[draws])
 
@@ -164,7 +177,7 @@ class Batches:
         of = first // n_draws  # ascending, so each group's inputs lie together
         place = np.arange(len(of)) - np.searchsorted(of, of)
         width = int(place.max()) + 1
-        width += -width % self._growth
+        width = padded(width, DISTINCT_GROWTH) if self._pads else width
         index = np.repeat(draws.reshape(len(group), n_draws)[:, :1], width, axis=1)
         index[of, place] = draws.reshape(-1)[first]
         slot = np.arange(n_rows)[:, None] * width + place[distinct].reshape(draws.shape)

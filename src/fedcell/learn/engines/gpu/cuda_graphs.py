@@ -19,11 +19,11 @@ from torch import Tensor
 
 from ....types import Ints
 from ...architecture import Architecture
-from ..common import GROWTH, Batches, Feed, Job, batch_of, targets
+from ..common import GROWTH, Batches, Feed, Job, batch_of, padded, targets
 from ..objectives import Held, signature
 from ..update import Parts, Rule, Terms, direction, move
 
-KEPT = 4  # cohorts whose memory and graphs wait for another round
+KEPT = 6  # cohorts whose memory and graphs wait for another round
 AT_HAND = 1 << 28  # bytes of inputs up to which all batches of a round are gathered before its first step
 
 
@@ -102,11 +102,11 @@ def train_rows(job: Job, kernel: Callable[[], Kernel], batches: Batches, rows: I
     feed = batches.feed(rows, 0, n_steps)
     room = 1 << (n_steps - 1).bit_length()
     shape = Shape(
-        n_rows=_up(len(rows)) if len(rows) > GROWTH else len(rows),
+        n_rows=padded(len(rows)) if len(rows) > GROWTH else len(rows),
         n_steps=room,
         n_batches=1 if batches.full else room,
-        width=_up(feed.sample.shape[2]) if not work.batch_size and feed.number is None else feed.sample.shape[2],
-        n_draws=_up(feed.share.shape[1]) if not work.batch_size else feed.share.shape[1],
+        width=padded(feed.sample.shape[2]) if not work.batch_size and feed.number is None else feed.sample.shape[2],
+        n_draws=padded(feed.share.shape[1]) if not work.batch_size else feed.share.shape[1],
         distinct=feed.number is not None,
         rule=Rule.of(work),
         masked=work.mask is not None,
@@ -275,7 +275,3 @@ def _rows_like(part: Tensor, n: int) -> Tensor:
     """Zeros for so many rows, each of which lies as those of `part` do."""
     row = part[0]
     return part.new_zeros(n * row.numel()).as_strided((n, *row.shape), (row.numel(), *row.stride()))
-
-
-def _up(n: int) -> int:
-    return -(-n // GROWTH) * GROWTH

@@ -35,7 +35,7 @@ class DrawnThere(Batches):
     """
 
     def __init__(self, job: Job, index: Tensor) -> None:
-        self._samples, self._inputs, self._growth = job.samples, None, 1
+        self._samples, self._inputs, self._pads = job.samples, None, False
         self.full, self.size, self.index = False, np.full(len(job.work.steps), job.work.batch_size), index
 
     def feed(self, rows: Ints, first: int, end: int) -> Feed:
