@@ -11,8 +11,9 @@
     else { const int L = WIDEST / 2; __VA_ARGS__; }
 
 // Tiles of M x M pixels and kernels of R x R.
-#define BY_TILES(n, channels, ...)                                                               \
-    if (((const Shape *)n)->high == 5) { const int M = 2, R = 5; BY_CHANNELS(channels, __VA_ARGS__) }   \
+#define BY_TILES(n, channels, ...)                                                                     \
+    if (((const Shape *)n)->high == 5) { const int M = 2, R = 5; BY_CHANNELS(channels, __VA_ARGS__) }  \
+    else if (n[24] == 4) { const int M = 4, R = 3; BY_CHANNELS(channels, __VA_ARGS__) }                \
     else { const int M = 2, R = 3; BY_CHANNELS(channels, __VA_ARGS__) }
 
 extern "C" {
@@ -32,7 +33,7 @@ void convolution_by_weight(Numbers n, Pointers p) {  // x, sent back, found, bia
     BY_CHANNELS(s.n_out, by_weight<L>(s, p[0], p[1], p[2], p[3], p[4], p[5]))
 }
 
-// After the shape comes how many tiles are worked on at a time; pointers end with room for these, N x N
+// After the shape come how many tiles are worked on at a time, and their side M; pointers end with room for these, N x N
 // numbers for each channel that goes in or comes out.
 static Images read(const Shape &s, long block) {
     return {s.n, s.height, s.width, s.n_in, s.out_height, s.out_width, s.n_out, s.room_width, s.top, s.left, block};

@@ -1,6 +1,8 @@
 """Which noted kernels of PyTorch have a quicker one in C++, and how that is called."""
 
 from collections.abc import Callable
+from enum import Enum
+from math import prod
 from typing import Any
 
 import torch
@@ -25,9 +27,11 @@ MOST_TAPS = 128
 ROW = 512  # pixels that are worked on at a time if a convolution looks at one
 WINOGRAD = "winograd"
 LEAST_CHANNELS, LEAST_SIDE = 16, 4  # of images from which on fewer products are worth turning tiles around
-TILED, LEAST_TILES = 1024, 8  # tiles times channels that are worked on at a time: they stay in the cache
-SIDE, APART = 2, 16  # pixels of a tile, numbers between entries of tiles
+TILED, TILED_BY_WEIGHT = 2048, 4096  # tiles times channels that are worked on at a time: they stay in the cache
+LEAST_TILES = 16
+APART = 16  # numbers between entries of tiles
 _TILED_3, _TILED_5 = ((kernel, kernel, 1, 1, 1, 1) for kernel in (3, 5))  # kernels, steps and gaps that tiles serve
+Way = Enum("Way", ["FORTH", "BY_INPUT", "BY_WEIGHT"])  # what a kernel of a convolution finds
 How = tuple[Any, Any, Any]  # stride, padding and dilation of a convolution
 
 
@@ -45,7 +49,7 @@ def _convolution(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | 
         return None
     calls, x = in_order(x)
     x, y = _flat(weight, how, groups, x, y)
-    numbers, rooms = _laid_out(kind, x, weight, y, how, back=False)
+    numbers, rooms = _laid_out(kind, x, weight, y, how, Way.FORTH)
     return [*calls, Native(IMAGES, kind, numbers, x, weight, bias, y, *rooms)]
 
 
@@ -61,12 +65,12 @@ def _convolution_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> L
     x, sent, by_input = _flat(weight, how, groups, x, sent, by_input)
     if by_weight is not None:
         own = kind_of(x, by_weight, how, transposed, groups)  # it may lie otherwise than the weight
-        numbers, rooms = _laid_out(own, x, by_weight, sent, how, back=False)
+        numbers, rooms = _laid_out(own, x, by_weight, sent, how, Way.BY_WEIGHT)
         calls.append(Native(IMAGES, f"{own}_by_weight", numbers, x, sent, by_weight, by_bias, *rooms))
     elif by_bias is not None:
         return None
     if by_input is not None:
-        numbers, rooms = _laid_out(kind, x, weight, sent, how, back=True)
+        numbers, rooms = _laid_out(kind, x, weight, sent, how, Way.BY_INPUT)
         calls.append(Native(IMAGES, f"{kind}_by_input", numbers, sent, weight, by_input, *rooms))
     return calls
 
@@ -101,12 +105,12 @@ def _flat(weight: Tensor, how: How, groups: int, *images: Any) -> list[Any]:
 
 
 def _laid_out(
-    kind: str, x: Tensor, weight: Tensor, y: Tensor, how: How, back: bool
+    kind: str, x: Tensor, weight: Tensor, y: Tensor, how: How, way: Way
 ) -> tuple[list[int], tuple[Tensor | None, ...]]:
     """The numbers of a kernel, and room for packed weights, for an image with its padding, and for tiles."""
     if kind == WINOGRAD:
-        return _tiled(x, weight, y, how[1], back)
-    numbers, room = (_shape_back if back else _shape)(x, weight, y, *how)
+        return _tiled(x, weight, y, how[1], way)
+    numbers, room = (_shape_back if way is Way.BY_INPUT else _shape)(x, weight, y, *how)
     return numbers, (torch.zeros(weight.numel()), room)
 
 
@@ -148,20 +152,30 @@ def _shape_back(
     return [*_numbers(x, weight, sent, stride, padding, dilation), high, wide, *before], room
 
 
-def _tiled(x: Tensor, weight: Tensor, y: Tensor, padding: Any, back: bool) -> tuple[list[int], tuple[Tensor, ...]]:
+def _side(kernel: int, sides: Any) -> int:
+    """Of the tiles that cover images with the fewest products."""
+
+    def products(side: int) -> int:
+        return (side + kernel - 1) ** 2 * prod(-(-one // side) for one in sides)
+
+    return min((4, 2), key=products) if kernel == 3 else 2
+
+
+def _tiled(x: Tensor, weight: Tensor, y: Tensor, padding: Any, way: Way) -> tuple[list[int], tuple[Tensor, ...]]:
     """The numbers of a kernel that works on tiles of outputs, and its rooms: weights, an image, some tiles."""
-    read, made = (y, x) if back else (x, y)
+    read, made = (y, x) if way is Way.BY_INPUT else (x, y)
     kernel = weight.shape[2]
-    high, wide = (SIDE * -(-one // SIDE) + kernel - 1 for one in made.shape[2:])
-    before = [kernel - 1 - one for one in padding] if back else [*padding]
-    channels, n_entries = x.shape[1] + y.shape[1], (SIDE + kernel - 1) ** 2
-    block = max(TILED // channels, LEAST_TILES)
+    side = _side(kernel, made.shape[2:])
+    high, wide = (side * -(-one // side) + kernel - 1 for one in made.shape[2:])
+    before = [kernel - 1 - one for one in padding] if way is Way.BY_INPUT else [*padding]
+    channels, n_entries = x.shape[1] + y.shape[1], (side + kernel - 1) ** 2
+    block = max((TILED_BY_WEIGHT if way is Way.BY_WEIGHT else TILED) // channels, LEAST_TILES)
     sizes = (
         n_entries * weight.shape[0] * weight.shape[1],
         high * wide * read.shape[1],
         n_entries * (block * channels + 2 * APART),
     )
-    numbers = [*_numbers(x, weight, y, (1, 1), padding, (1, 1)), high, wide, *before, block]
+    numbers = [*_numbers(x, weight, y, (1, 1), padding, (1, 1)), high, wide, *before, block, side]
     return numbers, tuple(torch.zeros(size) for size in sizes)
 
 

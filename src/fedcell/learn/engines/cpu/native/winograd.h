@@ -3,12 +3,13 @@
 // With d the N x N pixels under a tile, N = M + R - 1, and g the kernel of R x R, the tile is A' [(G g G') . (B' d B)] A,
 // where `.` goes entry by entry: for each of the N x N entries that is a product of matrices, tiles by channels. Gradients
 // are such sums, too: by the input with the kernel turned around, by the kernel G' [(A y A') . (B' d B)] G summed over the
-// tiles. (M, R) is (2, 3), at the points 0, 1, -1 and infinity, or (2, 5), at 2 and -2 as well. Larger tiles for kernels of
-// 3 x 3 would round so coarsely that ReLUs and max-pools of some clients choose otherwise than in a plain sum.
+// tiles. (M, R) is (2, 3), (4, 3) or (2, 5).
 //
 // Reference: Lavin, Gray, Fast Algorithms for Convolutional Neural Networks, 2016.
 #pragma once
 #include "convolution.h"
+#include "transforms.h"
+#include "squares.h"
 
 const long APART = 16;
 
@@ -31,64 +32,6 @@ struct Place {  // of a tile: its image, and its first output pixel
         down = 0, image++;
     }
 };
-
-template <class vec>
-static inline void into(const vec (&d)[4], vec (&t)[4]) {  // B'
-    t[0] = d[0] - d[2], t[1] = d[1] + d[2], t[2] = d[2] - d[1], t[3] = d[1] - d[3];
-}
-
-template <class vec>
-static inline void into(const vec (&d)[6], vec (&t)[6]) {
-    vec a = d[4] - 4 * d[2], b = d[3] - 4 * d[1], c = d[4] - d[2], e = d[3] - d[1];
-    t[0] = 4 * d[0] - 5 * d[2] + d[4], t[1] = a + b, t[2] = a - b, t[3] = c + 2 * e, t[4] = c - 2 * e;
-    t[5] = 4 * d[1] - 5 * d[3] + d[5];
-}
-
-template <class vec>
-static inline void out_of(const vec (&t)[4], vec (&y)[2]) {  // A'
-    y[0] = t[0] + t[1] + t[2], y[1] = t[1] - t[2] - t[3];
-}
-
-template <class vec>
-static inline void out_of(const vec (&t)[6], vec (&y)[2]) {
-    y[0] = t[0] + (t[1] + t[2]) + (t[3] + t[4]), y[1] = (t[1] - t[2]) + 2 * (t[3] - t[4]) + t[5];
-}
-
-template <class vec>
-static inline void back_from(const vec (&y)[2], vec (&t)[4]) {  // A
-    t[0] = y[0], t[1] = y[0] + y[1], t[2] = y[0] - y[1], t[3] = -y[1];
-}
-
-template <class vec>
-static inline void back_from(const vec (&y)[2], vec (&t)[6]) {
-    vec twice = 2 * y[1];
-    t[0] = y[0], t[1] = y[0] + y[1], t[2] = y[0] - y[1], t[3] = y[0] + twice, t[4] = y[0] - twice, t[5] = y[1];
-}
-
-template <class vec>
-static inline void spread(const vec (&g)[3], vec (&t)[4]) {  // G
-    t[0] = g[0], t[1] = 0.5f * (g[0] + g[1] + g[2]), t[2] = 0.5f * (g[0] - g[1] + g[2]), t[3] = g[2];
-}
-
-template <class vec>
-static inline void spread(const vec (&g)[5], vec (&t)[6]) {
-    vec even = g[0] + g[2] + g[4], odd = g[1] + g[3], far = g[0] + 4 * g[2] + 16 * g[4], wide = 2 * g[1] + 8 * g[3];
-    t[0] = 0.25f * g[0], t[1] = (even + odd) * (-1 / 6.f), t[2] = (even - odd) * (-1 / 6.f);
-    t[3] = (far + wide) * (1 / 24.f), t[4] = (far - wide) * (1 / 24.f), t[5] = g[4];
-}
-
-template <class vec>
-static inline void gather(const vec (&t)[4], vec (&g)[3]) {  // G'
-    g[0] = t[0] + 0.5f * (t[1] + t[2]), g[1] = 0.5f * (t[1] - t[2]), g[2] = 0.5f * (t[1] + t[2]) + t[3];
-}
-
-template <class vec>
-static inline void gather(const vec (&t)[6], vec (&g)[5]) {
-    vec even = (t[1] + t[2]) * (-1 / 6.f), odd = (t[1] - t[2]) * (-1 / 6.f);
-    vec far = (t[3] + t[4]) * (1 / 24.f), wide = (t[3] - t[4]) * (1 / 24.f);
-    g[0] = 0.25f * t[0] + even + far, g[1] = odd + 2 * wide, g[2] = even + 4 * far;
-    g[3] = odd + 8 * wide, g[4] = even + 16 * far + t[5];
-}
 
 // Some tiles, for every entry one behind the other: v is [N x N, block, n_in]. Neighbours in a row share columns of pixels.
 template <int L, int M, int R>
@@ -199,13 +142,12 @@ static void kernel_in(const Shape &s, const float *w, bool back, float *u) {
     for (long o = 0; o < s.n_out; o += L)
         for (long i = 0; i < s.n_in; i += L) {
             for (int k = 0; k < L; k++) entries_of<L, M, R>(s, w + (o + k) * s.weight_out + i, back, entries[k]);
-            for (int e = 0; e < N * N; e++)
-                for (int c = 0; c < L; c++) {
-                    float *to = u + e * s.n_in * s.n_out + (back ? (o + c) * s.n_in + i : (i + c) * s.n_out + o);
-                    if (back) store<L>(to, entries[c][e / N][e % N]);
-                    else
-                        for (int k = 0; k < L; k++) to[k] = entries[k][e / N][e % N][c];
-                }
+            for (int e = 0; e < N * N; e++) {
+                float *to = u + e * s.n_in * s.n_out + (back ? o * s.n_in + i : i * s.n_out + o);
+                if (back)
+                    for (int c = 0; c < L; c++) store<L>(to + c * s.n_in, entries[c][e / N][e % N]);
+                else turned_square<L>((const float *)&entries[0][e / N][e % N], N * N * L, to, s.n_out);
+            }
         }
 }
 
