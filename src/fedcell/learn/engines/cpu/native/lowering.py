@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from enum import Enum
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from .norms import (
     Lowered,
     batch_norm,
     batch_norm_backward,
-    fills_vectors,
+    fits,
     group_norm,
     group_norm_backward,
     in_order,
@@ -29,10 +29,19 @@ WINOGRAD = "winograd"
 LEAST_CHANNELS, LEAST_SIDE = 16, 4  # of images from which on fewer products are worth turning tiles around
 TILED, TILED_BY_WEIGHT = 2048, 4096  # tiles times channels that are worked on at a time: they stay in the cache
 LEAST_TILES = 16
+MOST_LANES = 16  # numbers in the longest vectors
 APART = 16  # numbers between entries of tiles
 _TILED_3, _TILED_5 = ((kernel, kernel, 1, 1, 1, 1) for kernel in (3, 5))  # kernels, steps and gaps that tiles serve
 Way = Enum("Way", ["FORTH", "BY_INPUT", "BY_WEIGHT"])  # what a kernel of a convolution finds
-How = tuple[Any, Any, Any]  # stride, padding and dilation of a convolution
+
+
+class How(NamedTuple):
+    """Of a convolution."""
+
+    stride: Any
+    padding: Any
+    dilation: Any
+    groups: int
 
 
 def lowered(func: Any, args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
@@ -43,64 +52,86 @@ def lowered(func: Any, args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowe
 
 def _convolution(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
     x, weight, bias, stride, padding, dilation, transposed, _, groups = args
-    how = stride, padding, dilation
-    y, kind = outs[0], kind_of(x, weight, how, transposed, groups)
-    if not kind or y is None or not is_images(y):
+    y, how = outs[0], How(stride, padding, dilation, groups)
+    if y is None or not is_images(y) or x.dim() != 4:
         return None
     calls, x = in_order(x)
-    x, y = _flat(weight, how, groups, x, y)
-    numbers, rooms = _laid_out(kind, x, weight, y, how, Way.FORTH)
-    return [*calls, Native(IMAGES, kind, numbers, x, weight, bias, y, *rooms)]
+    found = _by_input(x, weight, bias, y, how) if transposed else _forth(x, weight, bias, y, how)
+    return None if found is None else [*calls, *found]
 
 
 def _convolution_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
     sent, x, weight, _, stride, padding, dilation, transposed, _, groups, wanted = args
-    how = stride, padding, dilation
+    how = How(stride, padding, dilation, groups)
     by_input, by_weight, by_bias = (out if want else None for out, want in zip(outs, wanted, strict=True))
-    kind = kind_of(x, weight, how, transposed, groups)
-    if not kind or not fills_vectors(sent) or (by_input is not None and not is_images(by_input)):
+    if sent.dim() != 4 or not fits(sent) or (by_input is not None and not is_images(by_input)):
         return None
     (calls, sent), (copied, x) = in_order(sent), in_order(x)
-    calls += copied if by_weight is not None else []
-    x, sent, by_input = _flat(weight, how, groups, x, sent, by_input)
+    parts = [calls, copied if by_weight is not None else []]
+    seen, back = (sent, x) if transposed else (x, sent)
     if by_weight is not None:
-        own = kind_of(x, by_weight, how, transposed, groups)  # it may lie otherwise than the weight
-        numbers, rooms = _laid_out(own, x, by_weight, sent, how, Way.BY_WEIGHT)
-        calls.append(Native(IMAGES, f"{own}_by_weight", numbers, x, sent, by_weight, by_bias, *rooms))
-    elif by_bias is not None:
+        parts.append(_by_weight(seen, back, by_weight, None if transposed else by_bias, how))
+    if by_bias is not None and (transposed or by_weight is None):
+        numbers = [len(sent), prod(sent.shape[2:]), sent.shape[1]]
+        parts.append([Native(IMAGES, "channel_sums", numbers, sent, by_bias)])
+    if by_input is not None and transposed:
+        parts.append(_forth(sent, weight, None, by_input, how))
+    elif by_input is not None:
+        parts.append(_by_input(sent, weight, None, by_input, how))
+    return None if any(part is None for part in parts) else [call for part in parts for call in part or []]
+
+
+def _forth(x: Tensor, weight: Tensor, bias: Tensor | None, y: Tensor, how: How) -> Lowered | None:
+    """`y`, what a convolution finds."""
+    if not (kind := kind_of(x, weight, how)):
         return None
-    if by_input is not None:
-        numbers, rooms = _laid_out(kind, x, weight, sent, how, Way.BY_INPUT)
-        calls.append(Native(IMAGES, f"{kind}_by_input", numbers, sent, weight, by_input, *rooms))
-    return calls
+    x, y = _flat(weight, how, x, y)
+    numbers, rooms = _laid_out(kind, x, weight, y, how, Way.FORTH)
+    return [Native(IMAGES, kind, numbers, x, weight, bias, y, *rooms)]
 
 
-def kind_of(x: Tensor, weight: Tensor, how: How, transposed: bool, groups: int) -> str:
+def _by_input(sent: Tensor, weight: Tensor, bias: Tensor | None, found: Tensor, how: How) -> Lowered | None:
+    """`found`, the gradient of a convolution by its input; or what a transposed one finds, with its bias."""
+    kind = kind_of(found, weight, how)
+    if not kind or (bias is not None and how.groups > 1):
+        return None
+    found, sent = _flat(weight, how, found, sent)
+    numbers, rooms = _laid_out(kind, found, weight, sent, how, Way.BY_INPUT)
+    return [Native(IMAGES, f"{kind}_by_input", numbers, sent, weight, bias, found, *rooms)]
+
+
+def _by_weight(x: Tensor, sent: Tensor, found: Tensor, by_bias: Tensor | None, how: How) -> Lowered | None:
+    """`found`, the gradient of a convolution by its weight; it may lie otherwise than the weight."""
+    if not (kind := kind_of(x, found, how)):
+        return None
+    x, sent = _flat(found, how, x, sent)
+    numbers, rooms = _laid_out(kind, x, found, sent, how, Way.BY_WEIGHT)
+    return [Native(IMAGES, f"{kind}_by_weight", numbers, x, sent, found, by_bias, *rooms)]
+
+
+def kind_of(x: Tensor, weight: Tensor, how: How) -> str:
     """Which kernels there are for a convolution of images that lie well, the quickest; empty: none."""
-    stride, padding, dilation = how
-    if x.dim() != 4 or x.dtype != torch.float32 or transposed or weight.shape[2] * weight.shape[3] > MOST_TAPS:
+    stride, padding, dilation, groups = how
+    if x.dim() != 4 or x.dtype != torch.float32 or weight.shape[2] * weight.shape[3] > MOST_TAPS:
         return ""
     if groups > 1:
-        return "depthwise" if groups == x.shape[1] == weight.shape[0] and fills_vectors(x) else ""
+        return "depthwise" if groups == x.shape[1] == weight.shape[0] and fits(x) else ""
     kernel = weight.shape[2]
-    simple = (
-        (*weight.shape[2:], *stride, *dilation) in (_TILED_3, _TILED_5) and max(padding) < kernel and fills_vectors(x)
-    )
+    simple = (*weight.shape[2:], *stride, *dilation) in (_TILED_3, _TILED_5) and max(padding) < kernel
     simple = simple and weight.stride(1) == 1
     sides = [x.shape[axis] + 2 * padding[axis - 2] - kernel + 1 for axis in (2, 3)]
     worth = min(weight.shape[:2]) >= LEAST_CHANNELS and min(*sides, *x.shape[2:]) >= LEAST_SIDE
     return WINOGRAD if simple and worth else "convolution"
 
 
-def _flat(weight: Tensor, how: How, groups: int, *images: Any) -> list[Any]:
+def _flat(weight: Tensor, how: How, *images: Tensor) -> list[Any]:
     """Images whose pixels a convolution takes one by one, as rows of many of them."""
-    (n, _, height, width), (stride, padding, _) = images[0].shape, how
-    if groups > 1 or (*weight.shape[2:], *stride, *padding) != (1, 1, 1, 1, 0, 0):
+    n, _, height, width = images[0].shape
+    if how.groups > 1 or (*weight.shape[2:], *how.stride, *how.padding) != (1, 1, 1, 1, 0, 0):
         return [*images]
     together = max(m for m in range(1, n + 1) if n % m == 0 and (m == 1 or m * height * width <= ROW))
     return [
-        None if one is None else one.permute(0, 2, 3, 1).view(n // together, 1, -1, one.shape[1]).permute(0, 3, 1, 2)
-        for one in images
+        one.permute(0, 2, 3, 1).view(n // together, 1, -1, one.shape[1]).permute(0, 3, 1, 2) for one in images
     ]
 
 
@@ -109,9 +140,10 @@ def _laid_out(
 ) -> tuple[list[int], tuple[Tensor | None, ...]]:
     """The numbers of a kernel, and room for packed weights, for an image with its padding, and for tiles."""
     if kind == WINOGRAD:
-        return _tiled(x, weight, y, how[1], way)
-    numbers, room = (_shape_back if way is Way.BY_INPUT else _shape)(x, weight, y, *how)
-    return numbers, (torch.zeros(weight.numel()), room)
+        return _tiled(x, weight, y, how.padding, way)
+    numbers, room = (_shape_back if way is Way.BY_INPUT else _shape)(x, weight, y, *how[:3])
+    n_out, n_in, *taps = weight.shape
+    return numbers, (torch.zeros(prod(taps) * max(n_out * filled(n_in), n_in * filled(n_out))), room)
 
 
 def _numbers(x: Tensor, weight: Tensor, y: Tensor, stride: Any, padding: Any, dilation: Any) -> list[int]:
@@ -171,12 +203,17 @@ def _tiled(x: Tensor, weight: Tensor, y: Tensor, padding: Any, way: Way) -> tupl
     channels, n_entries = x.shape[1] + y.shape[1], (side + kernel - 1) ** 2
     block = max((TILED_BY_WEIGHT if way is Way.BY_WEIGHT else TILED) // channels, LEAST_TILES)
     sizes = (
-        n_entries * weight.shape[0] * weight.shape[1],
-        high * wide * read.shape[1],
-        n_entries * (block * channels + 2 * APART),
+        n_entries * max(weight.shape[0] * filled(weight.shape[1]), weight.shape[1] * filled(weight.shape[0])),
+        high * wide * read.shape[1] + MOST_LANES,
+        n_entries * (block * (filled(x.shape[1]) + filled(y.shape[1])) + 2 * APART),
     )
     numbers = [*_numbers(x, weight, y, (1, 1), padding, (1, 1)), high, wide, *before, block, side]
     return numbers, tuple(torch.zeros(size) for size in sizes)
+
+
+def filled(channels: int) -> int:
+    """Numbers in whole vectors for so many channels, on any processor."""
+    return -(-channels // MOST_LANES) * MOST_LANES
 
 
 RULES: dict[Any, Callable[[tuple[Any, ...], list[Tensor | None]], Lowered | None]] = {
