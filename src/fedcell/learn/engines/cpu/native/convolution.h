@@ -234,6 +234,23 @@ static void add_pixels(const float *image, long pixels, long channels, float *fo
     });
 }
 
+const long PIECE = 4096;  // numbers of an image and of what is sent back to it that stay in the first cache
+
+// Calls work(first row, first column, rows, columns) for pieces of the output: some rows, or a part of one.
+template <class Work>
+static void in_pieces(const Shape &s, Work work) {
+    const long pixels = PIECE / (s.n_in * s.down * s.right + s.n_out) + 1;
+    const long rows = pixels / s.out_width > 0 ? pixels / s.out_width : 1, wide = s.out_height > 1 ? s.out_width : pixels;
+    for (long h = 0; h < s.out_height; h += rows)
+        for (long v = 0; v < s.out_width; v += wide)
+            work(h, v, s.out_height - h < rows ? s.out_height - h : rows, s.out_width - v < wide ? s.out_width - v : wide);
+}
+
+// Has numbers brought near that are read soon, in an order that processors do not foresee.
+static void ask_for(const float *from, long n) {
+    for (long k = 0; k < n; k += 16) __builtin_prefetch(from + k, 0, 3);
+}
+
 static void by_weight(const Shape &s, const float *x, const float *sent, float *found, float *bias, float *packed,
                       float *room) {
     long row = s.room_width * s.n_in, together = s.gap_w == 1 ? s.wide * s.n_in : s.n_in;
@@ -244,12 +261,18 @@ static void by_weight(const Shape &s, const float *x, const float *sent, float *
         const float *image = padded(x + n * s.height * s.width * s.n_in, room, s.height, s.width, s.n_in, s.top, s.left, row);
         const float *back = sent + n * s.out_height * s.out_width * s.n_out;
         if (bias) add_pixels(back, s.out_height * s.out_width, s.n_out, bias);
-        for (long t = 0; t < s.high * s.wide * s.n_in / together; t++) {
-            long per_row = s.wide * s.n_in / together;
-            const float *corner = image + t / per_row * s.gap_h * row + t % per_row * s.gap_w * s.n_in;
-            float *into = packed + t * together * across;
-            outers(corner, s.down * row, s.right * s.n_in, back, s.out_height, s.out_width, together, s.n_out, into);
-        }
+        in_pieces(s, [&](long h, long v, long height, long width) {
+            const float *seen = image + h * s.down * row + v * s.right * s.n_in;
+            const float *from = back + (h * s.out_width + v) * s.n_out, *end = from + height * width * s.n_out;
+            ask_for(end, height * width * s.n_out);  // of the next piece
+            if (!room) ask_for(seen + (end - from) / s.n_out * s.down * s.right * s.n_in, height * width * s.down * s.right * s.n_in);
+            for (long t = 0; t < s.high * s.wide * s.n_in / together; t++) {
+                long per_row = s.wide * s.n_in / together;
+                const float *corner = seen + t / per_row * s.gap_h * row + t % per_row * s.gap_w * s.n_in;
+                float *into = packed + t * together * across;
+                outers(corner, s.down * row, s.right * s.n_in, from, height, width, together, s.n_out, into);
+            }
+        });
     }
     for (long t = 0; t < s.high * s.wide; t++)
         for (long i = 0; i < s.n_in; i++)
