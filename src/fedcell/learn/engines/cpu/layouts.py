@@ -55,12 +55,14 @@ def _spread_later(ops: list[Op], at: int, trace: Trace) -> list[Op] | None:
 def _like_images(ops: list[Op], at: int, trace: Trace) -> list[Op] | None:
     """Have the result of a kernel that works entry by entry lie channels-last, as an image that it reads."""
     op = ops[at]
-    if op.func.overloadpacket not in ENTRYWISE or not _is_fresh(op, trace):
+    if (op.func.overloadpacket not in ENTRYWISE and op.func is not aten.cat.default) or not _is_fresh(op, trace):
         return None
     y = op.outs[0]
     assert y is not None
     home = y._replace(stride=_channels_last(y.size))
-    if home == y or not any(one.size == y.size and one.stride == home.stride for one in op.reads):
+    alike = (one.size == y.size and one.stride == home.stride for one in op.reads)
+    parts = op.func is aten.cat.default and op.args[1:] == (1,) and all(one.stride[1] == 1 for one in op.reads)
+    if home == y or not (parts or any(alike)):
         return None
     return relaid(ops, trace, y, home)
 

@@ -82,12 +82,12 @@ static void row_of_pixels(long n, const float *x, long x_step, Tap *taps, long n
 
 // J numbers that a row of the kernel sees, times V vectors of what is sent back, summed over the pixels of an image.
 template <int J, int V>
-static void outer(const float *x, long x_row, long x_step, const float *sent, long height, long width, long n_out,
+static void outer(const float *x, long x_row, long x_step, const float *sent, long sent_step, long height, long width,
                   float *found, long row, Some some) {
     wide sum[J][V] = {};
     for (long h = 0; h < height; h++) {
         const float *seen = x + h * x_row;
-        for (long place = 0; place < width; place++, seen += x_step, sent += n_out) {
+        for (long place = 0; place < width; place++, seen += x_step, sent += sent_step) {
             wide back[V];
             UNROLLED for (int v = 0; v < V - 1; v++) back[v] = load<WIDEST>(sent + v * WIDEST);
             back[V - 1] = some.load(sent + (V - 1) * WIDEST);
@@ -103,12 +103,12 @@ static void outer(const float *x, long x_row, long x_step, const float *sent, lo
 }
 
 template <int V>
-static void some_outer(int n, const float *x, long x_row, long x_step, const float *sent, long height, long width,
-                       long n_out, float *found, long row, Some some) {
+static void some_outer(int n, const float *x, long x_row, long x_step, const float *sent, long sent_step, long height, long width,
+                       float *found, long row, Some some) {
     switch (n) {
 #define CASE(J) \
     case J: \
-        return outer<(J * V <= ACCUMULATORS ? J : 1), V>(x, x_row, x_step, sent, height, width, n_out, found, row, some);
+        return outer<(J * V <= ACCUMULATORS ? J : 1), V>(x, x_row, x_step, sent, sent_step, height, width, found, row, some);
         CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8) CASE(9) CASE(10) CASE(11) CASE(12)
         CASE(13) CASE(14) CASE(15) CASE(16)
 #undef CASE
@@ -116,7 +116,7 @@ static void some_outer(int n, const float *x, long x_row, long x_step, const flo
 }
 
 // The same for n numbers and all output channels; rows of what is found fill vectors.
-static void outers(const float *x, long x_row, long x_step, const float *sent, long height, long width, long n, long n_out,
+static void outers(const float *x, long x_row, long x_step, const float *sent, long sent_step, long height, long width, long n, long n_out,
                    float *found) {
     const long row = filled(n_out);
     for (long o = 0; o < row;) {
@@ -127,20 +127,26 @@ static void outers(const float *x, long x_row, long x_step, const float *sent, l
         for (long block = 0; block < n_blocks; block++) {
             long j = block * n / n_blocks, size = (block + 1) * n / n_blocks - j;
             float *into = found + j * row + o;
-            if (V == 3) some_outer<3>(size, x + j, x_row, x_step, sent + o, height, width, n_out, into, row, some);
-            else if (V == 2) some_outer<2>(size, x + j, x_row, x_step, sent + o, height, width, n_out, into, row, some);
-            else some_outer<1>(size, x + j, x_row, x_step, sent + o, height, width, n_out, into, row, some);
+            if (V == 3) some_outer<3>(size, x + j, x_row, x_step, sent + o, sent_step, height, width, into, row, some);
+            else if (V == 2) some_outer<2>(size, x + j, x_row, x_step, sent + o, sent_step, height, width, into, row, some);
+            else some_outer<1>(size, x + j, x_row, x_step, sent + o, sent_step, height, width, into, row, some);
         }
         o += V * WIDEST;
     }
 }
 
 // The image with a border of zeros, which the buffer already has.
-static const float *padded(const float *x, float *room, long height, long width, long channels, long top, long left,
+static const float *padded(const float *x, float *room, long height, long width, long channels, long step, long top, long left,
                            long row) {
     if (!room) return x;
-    for (long h = 0; h < height; h++)
-        std::memcpy(room + (h + top) * row + left * channels, x + h * width * channels, 4 * width * channels);
+    for (long h = 0; h < height; h++) {
+        const float *from = x + h * width * step;
+        float *to = room + (h + top) * row + left * channels;
+        if (step == channels) std::memcpy(to, from, 4 * width * channels);
+        else
+            for (long v = 0; v < width; v++, from += step, to += channels)
+                for (long c = 0; c < channels; c++) to[c] = from[c];
+    }
     return room;
 }
 
@@ -148,7 +154,13 @@ struct Shape {  // of a convolution, as Python gives it
     long n, height, width, n_in, n_out, high, wide, down, right, pad_h, pad_w, gap_h, gap_w;
     long weight_out, weight_in, weight_h, weight_w;  // steps between neighbours of the weights
     long out_height, out_width, room_height, room_width, top, left;  // room: the padded image that this kernel reads
+    long x_step, y_step;  // numbers between pixels: more than the channels if this is one group of several
 };
+
+// An image that a kernel reads, with its padding; it must have a room if this is one group of several.
+static const float *image_of(const Shape &s, const float *x, long n, float *room, long row) {
+    return padded(x + n * s.height * s.width * s.x_step, room, s.height, s.width, s.n_in, s.x_step, s.top, s.left, row);
+}
 
 // Weights of every tap, [n_in, n_out] or [n_out, n_in], in rows that fill vectors.
 static void pack_weights(const Shape &s, const float *w, bool back, float *packed) {
@@ -179,10 +191,10 @@ static void forward(const Shape &s, const float *x, const float *w, const float 
         taps[t] = {t / per_row * s.gap_h * row + t % per_row * s.gap_w * s.n_in, packed + t * together * filled(s.n_out)};
     }
     for (long n = 0; n < s.n; n++) {
-        const float *image = padded(x + n * s.height * s.width * s.n_in, room, s.height, s.width, s.n_in, s.top, s.left, row);
+        const float *image = image_of(s, x, n, room, row);
         for (long h = 0; h < s.out_height; h++)
             row_of_pixels(s.out_width, image + h * s.down * row, s.right * s.n_in, taps, n_taps, together, s.n_out,
-                          y + (n * s.out_height + h) * s.out_width * s.n_out, s.n_out, bias ? begin : 0);
+                          y + (n * s.out_height + h) * s.out_width * s.y_step, s.y_step, bias ? begin : 0);
     }
 }
 
@@ -208,8 +220,8 @@ static void by_input(const Shape &s, const float *sent, const float *w, const fl
     if (bias) fill_up(bias, s.n_in, begin);
     long row = s.room_width * s.n_out;
     for (long n = 0; n < s.n; n++) {
-        const float *image = padded(sent + n * s.out_height * s.out_width * s.n_out, room, s.out_height, s.out_width,
-                                    s.n_out, s.top, s.left, row);
+        const float *image = padded(sent + n * s.out_height * s.out_width * s.y_step, room, s.out_height, s.out_width,
+                                    s.n_out, s.y_step, s.top, s.left, row);
         for (long a = 0; a < s.down && a < s.height; a++)
             for (long b = 0; b < s.right && b < s.width; b++) {
                 Tap taps[MOST_TAPS];
@@ -217,7 +229,7 @@ static void by_input(const Shape &s, const float *sent, const float *w, const fl
                 long width = (s.width - b + s.right - 1) / s.right;
                 for (long h = a; h < s.height; h += s.down)
                     row_of_pixels(width, image + (h - a) / s.down * row, s.n_out, taps, n_taps, s.n_out, s.n_in,
-                                  found + ((n * s.height + h) * s.width + b) * s.n_in, s.right * s.n_in, bias ? begin : 0);
+                                  found + ((n * s.height + h) * s.width + b) * s.x_step, s.right * s.x_step, bias ? begin : 0);
             }
     }
 }
@@ -258,19 +270,20 @@ static void by_weight(const Shape &s, const float *x, const float *sent, float *
     std::memset(packed, 0, 4 * s.high * s.wide * s.n_in * across);
     if (bias) std::memset(bias, 0, 4 * s.n_out);
     for (long n = 0; n < s.n; n++) {
-        const float *image = padded(x + n * s.height * s.width * s.n_in, room, s.height, s.width, s.n_in, s.top, s.left, row);
-        const float *back = sent + n * s.out_height * s.out_width * s.n_out;
+        const float *image = image_of(s, x, n, room, row);
+        const float *back = sent + n * s.out_height * s.out_width * s.y_step;
         if (bias) add_pixels(back, s.out_height * s.out_width, s.n_out, bias);
         in_pieces(s, [&](long h, long v, long height, long width) {
             const float *seen = image + h * s.down * row + v * s.right * s.n_in;
-            const float *from = back + (h * s.out_width + v) * s.n_out, *end = from + height * width * s.n_out;
-            ask_for(end, height * width * s.n_out);  // of the next piece
-            if (!room) ask_for(seen + (end - from) / s.n_out * s.down * s.right * s.n_in, height * width * s.down * s.right * s.n_in);
+            const float *from = back + (h * s.out_width + v) * s.y_step;
+            const long pixels = height * width, read = pixels * s.down * s.right * s.n_in;
+            ask_for(from + pixels * s.y_step, pixels * s.y_step);  // of the next piece
+            if (!room) ask_for(seen + read, read);
             for (long t = 0; t < s.high * s.wide * s.n_in / together; t++) {
                 long per_row = s.wide * s.n_in / together;
                 const float *corner = seen + t / per_row * s.gap_h * row + t % per_row * s.gap_w * s.n_in;
                 float *into = packed + t * together * across;
-                outers(corner, s.down * row, s.right * s.n_in, from, height, width, together, s.n_out, into);
+                outers(corner, s.down * row, s.right * s.n_in, from, s.y_step, height, width, together, s.n_out, into);
             }
         });
     }

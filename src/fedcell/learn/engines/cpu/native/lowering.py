@@ -1,6 +1,6 @@
 """Which noted kernels of PyTorch have a quicker one in C++, and how that is called."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from math import prod
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ from .pools import max_pool, max_pool_backward
 
 MOST_TAPS = 128
 ROW = 512  # pixels that are worked on at a time if a convolution looks at one
-WINOGRAD = "winograd"
+WINOGRAD, GROUPED = "winograd", "grouped"
 LEAST_CHANNELS, LEAST_SIDE = 16, 4  # of images from which on fewer products are worth turning tiles around
 TILED, TILED_BY_WEIGHT = 2048, 4096  # tiles times channels that are worked on at a time: they stay in the cache
 LEAST_TILES = 16
@@ -42,6 +42,7 @@ class How(NamedTuple):
     padding: Any
     dilation: Any
     groups: int
+    steps: tuple[int, int] | None = None  # between pixels that go in and come out, if this is one group of several
 
 
 def lowered(func: Any, args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
@@ -67,23 +68,26 @@ def _convolution_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> L
     if sent.dim() != 4 or not fits(sent) or (by_input is not None and not is_images(by_input)):
         return None
     (calls, sent), (copied, x) = in_order(sent), in_order(x)
-    parts = [calls, copied if by_weight is not None else []]
+    parts: list[Lowered | None] = [calls, copied if by_weight is not None else []]
     seen, back = (sent, x) if transposed else (x, sent)
+    apart = transposed or by_weight is None or groups > 1
     if by_weight is not None:
-        parts.append(_by_weight(seen, back, by_weight, None if transposed else by_bias, how))
-    if by_bias is not None and (transposed or by_weight is None):
+        parts.append(_by_weight(seen, back, by_weight, None if apart else by_bias, how))
+    if by_bias is not None and apart:
         numbers = [len(sent), prod(sent.shape[2:]), sent.shape[1]]
         parts.append([Native(IMAGES, "channel_sums", numbers, sent, by_bias)])
     if by_input is not None and transposed:
         parts.append(_forth(sent, weight, None, by_input, how))
     elif by_input is not None:
         parts.append(_by_input(sent, weight, None, by_input, how))
-    return None if any(part is None for part in parts) else [call for part in parts for call in part or []]
+    return _together(parts)
 
 
 def _forth(x: Tensor, weight: Tensor, bias: Tensor | None, y: Tensor, how: How) -> Lowered | None:
     """`y`, what a convolution finds."""
-    if not (kind := kind_of(x, weight, how)):
+    if (kind := kind_of(x, weight, how)) == GROUPED:
+        return _together(_forth(*part) for part in _groups(how, x, y, (x, 1), (weight, 0), (bias, 0), (y, 1)))
+    if not kind:
         return None
     x, y = _flat(weight, how, x, y)
     numbers, rooms = _laid_out(kind, x, weight, y, how, Way.FORTH)
@@ -92,7 +96,9 @@ def _forth(x: Tensor, weight: Tensor, bias: Tensor | None, y: Tensor, how: How) 
 
 def _by_input(sent: Tensor, weight: Tensor, bias: Tensor | None, found: Tensor, how: How) -> Lowered | None:
     """`found`, the gradient of a convolution by its input; or what a transposed one finds, with its bias."""
-    kind = kind_of(found, weight, how)
+    if (kind := kind_of(found, weight, how)) == GROUPED:
+        parts = (sent, 1), (weight, 0), (bias, 0), (found, 1)
+        return _together(_by_input(*part) for part in _groups(how, found, sent, *parts))
     if not kind or (bias is not None and how.groups > 1):
         return None
     found, sent = _flat(weight, how, found, sent)
@@ -102,23 +108,39 @@ def _by_input(sent: Tensor, weight: Tensor, bias: Tensor | None, found: Tensor, 
 
 def _by_weight(x: Tensor, sent: Tensor, found: Tensor, by_bias: Tensor | None, how: How) -> Lowered | None:
     """`found`, the gradient of a convolution by its weight; it may lie otherwise than the weight."""
-    if not (kind := kind_of(x, found, how)):
+    if (kind := kind_of(x, found, how)) == GROUPED:
+        return _together(_by_weight(*part) for part in _groups(how, x, sent, (x, 1), (sent, 1), (found, 0), (None, 0)))
+    if not kind:
         return None
     x, sent = _flat(found, how, x, sent)
     numbers, rooms = _laid_out(kind, x, found, sent, how, Way.BY_WEIGHT)
     return [Native(IMAGES, f"{kind}_by_weight", numbers, x, sent, found, by_bias, *rooms)]
 
 
+def _groups(how: How, x: Tensor, y: Tensor, *given: tuple[Tensor | None, int]) -> Iterator[Any]:
+    """The parts of tensors along an axis that belong to a group, for each of them."""
+    alone = how._replace(groups=1, steps=(x.shape[1], y.shape[1]))
+    every = [[None] * how.groups if one is None else one.chunk(how.groups, axis) for one, axis in given]
+    for part in zip(*every, strict=True):
+        yield *part, alone
+
+
+def _together(parts: Iterable[Lowered | None]) -> Lowered | None:
+    found = [*parts]
+    return None if any(part is None for part in found) else [call for part in found for call in part or []]
+
+
 def kind_of(x: Tensor, weight: Tensor, how: How) -> str:
     """Which kernels there are for a convolution of images that lie well, the quickest; empty: none."""
-    stride, padding, dilation, groups = how
+    stride, padding, dilation, groups, steps = how
     if x.dim() != 4 or x.dtype != torch.float32 or weight.shape[2] * weight.shape[3] > MOST_TAPS:
         return ""
     if groups > 1:
-        return "depthwise" if groups == x.shape[1] == weight.shape[0] and fits(x) else ""
+        own = groups == x.shape[1] == weight.shape[0]
+        return ("depthwise" if own else GROUPED) if fits(x) else ""
     kernel = weight.shape[2]
     simple = (*weight.shape[2:], *stride, *dilation) in (_TILED_3, _TILED_5) and max(padding) < kernel
-    simple = simple and weight.stride(1) == 1
+    simple = simple and weight.stride(1) == 1 and steps is None
     sides = [x.shape[axis] + 2 * padding[axis - 2] - kernel + 1 for axis in (2, 3)]
     worth = min(weight.shape[:2]) >= LEAST_CHANNELS and min(*sides, *x.shape[2:]) >= LEAST_SIDE
     return WINOGRAD if simple and worth else "convolution"
@@ -127,7 +149,7 @@ def kind_of(x: Tensor, weight: Tensor, how: How) -> str:
 def _flat(weight: Tensor, how: How, *images: Tensor) -> list[Any]:
     """Images whose pixels a convolution takes one by one, as rows of many of them."""
     n, _, height, width = images[0].shape
-    if how.groups > 1 or (*weight.shape[2:], *how.stride, *how.padding) != (1, 1, 1, 1, 0, 0):
+    if how.groups > 1 or how.steps or (*weight.shape[2:], *how.stride, *how.padding) != (1, 1, 1, 1, 0, 0):
         return [*images]
     together = max(m for m in range(1, n + 1) if n % m == 0 and (m == 1 or m * height * width <= ROW))
     return [
@@ -140,34 +162,32 @@ def _laid_out(
 ) -> tuple[list[int], tuple[Tensor | None, ...]]:
     """The numbers of a kernel, and room for packed weights, for an image with its padding, and for tiles."""
     if kind == WINOGRAD:
-        return _tiled(x, weight, y, how.padding, way)
-    numbers, room = (_shape_back if way is Way.BY_INPUT else _shape)(x, weight, y, *how[:3])
+        return _tiled(x, weight, y, how, way)
+    numbers, room = (_shape_back if way is Way.BY_INPUT else _shape)(x, weight, y, how)
     n_out, n_in, *taps = weight.shape
     return numbers, (torch.zeros(prod(taps) * max(n_out * filled(n_in), n_in * filled(n_out))), room)
 
 
-def _numbers(x: Tensor, weight: Tensor, y: Tensor, stride: Any, padding: Any, dilation: Any) -> list[int]:
+def _numbers(x: Tensor, weight: Tensor, y: Tensor, how: How, room: list[int]) -> list[int]:
     n, n_in, height, width = x.shape
     n_out, _, high, wide = weight.shape
     steps = [weight.stride(axis) for axis in range(4)]
-    return [n, height, width, n_in, n_out, high, wide, *stride, *padding, *dilation, *steps, y.shape[2], y.shape[3]]
+    given = *how.stride, *how.padding, *how.dilation
+    return [n, height, width, n_in, n_out, high, wide, *given, *steps, *y.shape[2:], *room, *(how.steps or (n_in, n_out))]
 
 
-def _shape(
-    x: Tensor, weight: Tensor, y: Tensor, stride: Any, padding: Any, dilation: Any
-) -> tuple[list[int], Tensor | None]:
+def _shape(x: Tensor, weight: Tensor, y: Tensor, how: How) -> tuple[list[int], Tensor | None]:
     """The numbers of a kernel that reads images, and room for one with its padding."""
-    (down, right), (_, n_in, height, width) = padding, x.shape
+    (down, right), (_, n_in, height, width) = how.padding, x.shape
     high, wide = height + 2 * down, width + 2 * right
-    room = torch.zeros(high * wide * n_in) if down or right else None
-    return [*_numbers(x, weight, y, stride, padding, dilation), high, wide, down, right], room
+    room = torch.zeros(high * wide * n_in) if down or right or how.steps else None
+    return _numbers(x, weight, y, how, [high, wide, down, right]), room
 
 
-def _shape_back(
-    x: Tensor, weight: Tensor, sent: Tensor, stride: Any, padding: Any, dilation: Any
-) -> tuple[list[int], Tensor | None]:
+def _shape_back(x: Tensor, weight: Tensor, sent: Tensor, how: How) -> tuple[list[int], Tensor | None]:
     """The same for the kernel that reads what is sent back: its room has what the taps of all pixels may reach."""
-    before, after = [], []
+    before, after = list[int](), list[int]()
+    stride, padding, dilation = how[:3]
     for axis in (0, 1):
         reach = [
             (phase + padding[axis] - tap * dilation[axis]) // stride[axis] + place
@@ -179,9 +199,9 @@ def _shape_back(
         before.append(max(0, -min(reach, default=0)))
         after.append(max(0, max(reach, default=0) - (sent.shape[2 + axis] - 1)))
     high, wide = (sent.shape[2 + axis] + before[axis] + after[axis] for axis in (0, 1))
-    needs = any((*before, *after))
+    needs = any((*before, *after)) or how.steps
     room = torch.zeros(high * wide * sent.shape[1]) if needs else None
-    return [*_numbers(x, weight, sent, stride, padding, dilation), high, wide, *before], room
+    return _numbers(x, weight, sent, how, [high, wide, *before]), room
 
 
 def _side(kernel: int, sides: Any) -> int:
@@ -193,13 +213,13 @@ def _side(kernel: int, sides: Any) -> int:
     return min((4, 2), key=products) if kernel == 3 else 2
 
 
-def _tiled(x: Tensor, weight: Tensor, y: Tensor, padding: Any, way: Way) -> tuple[list[int], tuple[Tensor, ...]]:
+def _tiled(x: Tensor, weight: Tensor, y: Tensor, how: How, way: Way) -> tuple[list[int], tuple[Tensor, ...]]:
     """The numbers of a kernel that works on tiles of outputs, and its rooms: weights, an image, some tiles."""
     read, made = (y, x) if way is Way.BY_INPUT else (x, y)
     kernel = weight.shape[2]
     side = _side(kernel, made.shape[2:])
     high, wide = (side * -(-one // side) + kernel - 1 for one in made.shape[2:])
-    before = [kernel - 1 - one for one in padding] if way is Way.BY_INPUT else [*padding]
+    before = [kernel - 1 - one for one in how.padding] if way is Way.BY_INPUT else [*how.padding]
     channels, n_entries = x.shape[1] + y.shape[1], (side + kernel - 1) ** 2
     block = max((TILED_BY_WEIGHT if way is Way.BY_WEIGHT else TILED) // channels, LEAST_TILES)
     sizes = (
@@ -207,7 +227,7 @@ def _tiled(x: Tensor, weight: Tensor, y: Tensor, padding: Any, way: Way) -> tupl
         high * wide * read.shape[1] + MOST_LANES,
         n_entries * (block * (filled(x.shape[1]) + filled(y.shape[1])) + 2 * APART),
     )
-    numbers = [*_numbers(x, weight, y, (1, 1), padding, (1, 1)), high, wide, *before, block, side]
+    numbers = [*_numbers(x, weight, y, how, [high, wide, *before]), block, side]
     return numbers, tuple(torch.zeros(size) for size in sizes)
 
 

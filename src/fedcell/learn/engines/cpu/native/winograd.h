@@ -43,7 +43,7 @@ static void tiles_in(const Images &s, Place<M> at, long n, const float *x, float
         run = (s.out_width + M - 1 - at.right) / M;
         if (run > n - t) run = n - t;
         if (!at.down && !at.right)  // otherwise it is there
-            padded(x + at.image * s.height * s.width * s.n_in, room, s.height, s.width, s.n_in, s.top, s.left, row);
+            padded(x + at.image * s.height * s.width * s.n_in, room, s.height, s.width, s.n_in, s.n_in, s.top, s.left, row);
         const float *corner = room + at.down * row + at.right * s.n_in;
         for (long c = 0; c < s.n_in; c += WIDEST) {
             wide half[N][N], line[N], whole[N];
@@ -193,7 +193,7 @@ static void winograd_kernel(const Images &s, const Shape &w, const float *x, con
         tiles_in<M, R>(s, at, n, x, room, v);
         at = tiles_sent<M, R>(s, at, n, sent, z);
         for (long k = 0; k < N * N; k++)
-            outers(z + k * s.entry(s.n_out), 0, filled(s.n_out), v + k * s.entry(s.n_in), 1, n, s.n_out, across,
+            outers(z + k * s.entry(s.n_out), 0, filled(s.n_out), v + k * s.entry(s.n_in), across, 1, n, s.n_out, across,
                    u + k * s.n_out * across);
     }
     for (long o = 0; o < s.n_out; o++)
