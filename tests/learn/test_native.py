@@ -15,6 +15,13 @@ aten = torch.ops.aten
 pytestmark = pytest.mark.usefixtures("compiler")
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _small_groups():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lowering, "LEAST_GROUPED", 1)
+        yield
+
+
 def images(*shape):
     return torch.randn(shape).contiguous(memory_format=torch.channels_last)
 
@@ -67,7 +74,7 @@ def convolutions(draw):
     return x, images(n_out, n_in // groups, *kernel), stride, padding, dilation, groups
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(convolutions())
 def test_convolutions(drawn):
     x, weight, stride, padding, dilation, groups = drawn
@@ -80,7 +87,7 @@ def test_convolutions(drawn):
     check(played(aten.convolution_backward.default, *back))
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(convolutions(), st.data())
 def test_transposed_convolutions(drawn, data):
     """The gradient by the input of the convolution that goes the other way, with a bias; its borders may be uneven."""
@@ -111,7 +118,7 @@ def tiled_convolutions(draw):
     return images(draw(st.integers(1, 5)), n_in, *sides), images(n_out, n_in, kernel, kernel), padding
 
 
-@settings(max_examples=120)
+@settings(max_examples=80)
 @given(tiled_convolutions(), st.booleans())
 def test_convolutions_of_tiles(drawn, biased):
     (x, weight, padding), bias = drawn, torch.randn(len(drawn[1])) if biased else None

@@ -145,7 +145,7 @@ static const float *padded(const float *x, float *room, long height, long width,
         if (step == channels) std::memcpy(to, from, 4 * width * channels);
         else
             for (long v = 0; v < width; v++, from += step, to += channels)
-                for (long c = 0; c < channels; c++) to[c] = from[c];
+                over_channels(channels, [&](long c, Some some) { some.store(to + c, some.load(from + c)); });
     }
     return room;
 }
@@ -154,21 +154,25 @@ struct Shape {  // of a convolution, as Python gives it
     long n, height, width, n_in, n_out, high, wide, down, right, pad_h, pad_w, gap_h, gap_w;
     long weight_out, weight_in, weight_h, weight_w;  // steps between neighbours of the weights
     long out_height, out_width, room_height, room_width, top, left;  // room: the padded image that this kernel reads
-    long x_step, y_step;  // numbers between pixels: more than the channels if this is one group of several
+    long groups;  // that see only channels of their own, n_in and n_out of them
+
+    long x_step() const { return groups * n_in; }  // from pixel to pixel
+    long y_step() const { return groups * n_out; }
 };
 
-// An image that a kernel reads, with its padding; it must have a room if this is one group of several.
-static const float *image_of(const Shape &s, const float *x, long n, float *room, long row) {
-    return padded(x + n * s.height * s.width * s.x_step, room, s.height, s.width, s.n_in, s.x_step, s.top, s.left, row);
+// The channels of an image from c on, with their padding; they must have a room if there are several groups.
+static const float *image_of(const Shape &s, const float *x, long n, long c, float *room, long row) {
+    return padded(x + n * s.height * s.width * s.x_step() + c, room, s.height, s.width, s.n_in, s.x_step(), s.top, s.left, row);
 }
 
-// Weights of every tap, [n_in, n_out] or [n_out, n_in], in rows that fill vectors.
+// Weights of every tap and group, [n_in, n_out] or [n_out, n_in], in rows that fill vectors.
 static void pack_weights(const Shape &s, const float *w, bool back, float *packed) {
-    const long rows = back ? s.n_out : s.n_in, columns = back ? s.n_in : s.n_out, row = filled(columns);
+    const long rows = back ? s.n_out : s.n_in, columns = back ? s.n_in : s.n_out, row = filled(columns), n_taps = s.high * s.wide;
     const long down = back ? s.weight_out : s.weight_in, across = back ? s.weight_in : s.weight_out;
-    for (long t = 0; t < s.high * s.wide; t++)
+    for (long t = 0; t < s.groups * n_taps; t++)
         for (long r = 0; r < rows; r++, packed += row) {
-            const float *from = w + t / s.wide * s.weight_h + t % s.wide * s.weight_w + r * down;
+            const float *group = w + t / n_taps * s.n_out * s.weight_out;
+            const float *from = group + t % n_taps / s.wide * s.weight_h + t % s.wide * s.weight_w + r * down;
             for (long c = 0; c < columns; c++) packed[c] = from[c * across];
             for (long c = columns; c < row; c++) packed[c] = 0;
         }
@@ -179,23 +183,30 @@ static void fill_up(const float *bias, long channels, float *to) {
     for (long c = 0; c < filled(channels); c++) to[c] = c < channels ? bias[c] : 0;
 }
 
+// Does something for every image and group, image by image, so that one stays in the cache.
+template <class Work>
+static void over_groups(const Shape &s, Work work) {
+    for (long n = 0; n < s.n; n++)
+        for (long g = 0; g < s.groups; g++) work(n, g);
+}
+
 static void forward(const Shape &s, const float *x, const float *w, const float *bias, float *y, float *packed, float *room) {
     pack_weights(s, w, false, packed);
     float begin[MOST_CHANNELS + WIDEST];
-    if (bias) fill_up(bias, s.n_out, begin);
     long row = s.room_width * s.n_in, n_taps = s.high * s.wide, together = s.n_in;
     if (s.gap_w == 1) n_taps = s.high, together *= s.wide;  // what a row of the kernel sees lies side by side
-    Tap taps[MOST_TAPS];
-    for (long t = 0; t < n_taps; t++) {
-        long per_row = s.gap_w == 1 ? 1 : s.wide;
-        taps[t] = {t / per_row * s.gap_h * row + t % per_row * s.gap_w * s.n_in, packed + t * together * filled(s.n_out)};
-    }
-    for (long n = 0; n < s.n; n++) {
-        const float *image = image_of(s, x, n, room, row);
+    over_groups(s, [&](long n, long g) {
+        Tap taps[MOST_TAPS];
+        for (long t = 0; t < n_taps; t++) {
+            const long per_row = s.gap_w == 1 ? 1 : s.wide, at = t / per_row * s.gap_h * row + t % per_row * s.gap_w * s.n_in;
+            taps[t] = {at, packed + (g * n_taps + t) * together * filled(s.n_out)};
+        }
+        if (bias) fill_up(bias + g * s.n_out, s.n_out, begin);
+        const float *image = image_of(s, x, n, g * s.n_in, room, row);
         for (long h = 0; h < s.out_height; h++)
             row_of_pixels(s.out_width, image + h * s.down * row, s.right * s.n_in, taps, n_taps, together, s.n_out,
-                          y + (n * s.out_height + h) * s.out_width * s.y_step, s.y_step, bias ? begin : 0);
-    }
+                          y + (n * s.out_height + h) * s.out_width * s.y_step() + g * s.n_out, s.y_step(), bias ? begin : 0);
+    });
 }
 
 static long below(long a, long b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
@@ -217,21 +228,23 @@ static long phase_taps(const Shape &s, long a, long b, long row, long channels, 
 static void by_input(const Shape &s, const float *sent, const float *w, const float *bias, float *found, float *packed, float *room) {
     pack_weights(s, w, true, packed);
     float begin[MOST_CHANNELS + WIDEST];
-    if (bias) fill_up(bias, s.n_in, begin);
     long row = s.room_width * s.n_out;
-    for (long n = 0; n < s.n; n++) {
-        const float *image = padded(sent + n * s.out_height * s.out_width * s.y_step, room, s.out_height, s.out_width,
-                                    s.n_out, s.y_step, s.top, s.left, row);
+    const long each = s.n_out * filled(s.n_in);
+    over_groups(s, [&](long n, long g) {
+        if (bias) fill_up(bias + g * s.n_in, s.n_in, begin);
+        const float *image = padded(sent + n * s.out_height * s.out_width * s.y_step() + g * s.n_out, room, s.out_height,
+                                    s.out_width, s.n_out, s.y_step(), s.top, s.left, row);
+        float *to = found + n * s.height * s.width * s.x_step() + g * s.n_in;
         for (long a = 0; a < s.down && a < s.height; a++)
             for (long b = 0; b < s.right && b < s.width; b++) {
                 Tap taps[MOST_TAPS];
-                long n_taps = phase_taps(s, a, b, row, s.n_out, packed, s.n_out * filled(s.n_in), taps);
+                long n_taps = phase_taps(s, a, b, row, s.n_out, packed + g * s.high * s.wide * each, each, taps);
                 long width = (s.width - b + s.right - 1) / s.right;
                 for (long h = a; h < s.height; h += s.down)
                     row_of_pixels(width, image + (h - a) / s.down * row, s.n_out, taps, n_taps, s.n_out, s.n_in,
-                                  found + ((n * s.height + h) * s.width + b) * s.x_step, s.right * s.x_step, bias ? begin : 0);
+                                  to + (h * s.width + b) * s.x_step(), s.right * s.x_step(), bias ? begin : 0);
             }
-    }
+    });
 }
 
 // What the pixels of an image sum up to, added to what was found before; first by themselves, which rounds less.
@@ -266,30 +279,31 @@ static void ask_for(const float *from, long n) {
 static void by_weight(const Shape &s, const float *x, const float *sent, float *found, float *bias, float *packed,
                       float *room) {
     long row = s.room_width * s.n_in, together = s.gap_w == 1 ? s.wide * s.n_in : s.n_in;
-    const long across = filled(s.n_out);
-    std::memset(packed, 0, 4 * s.high * s.wide * s.n_in * across);
-    if (bias) std::memset(bias, 0, 4 * s.n_out);
-    for (long n = 0; n < s.n; n++) {
-        const float *image = image_of(s, x, n, room, row);
-        const float *back = sent + n * s.out_height * s.out_width * s.y_step;
-        if (bias) add_pixels(back, s.out_height * s.out_width, s.n_out, bias);
+    const long across = filled(s.n_out), n_taps = s.high * s.wide, each = n_taps * s.n_in * across;
+    std::memset(packed, 0, 4 * s.groups * each);
+    if (bias) std::memset(bias, 0, 4 * s.y_step());
+    over_groups(s, [&](long n, long g) {
+        const float *image = image_of(s, x, n, g * s.n_in, room, row);
+        const float *back = sent + n * s.out_height * s.out_width * s.y_step();
+        if (bias && !g) add_pixels(back, s.out_height * s.out_width, s.y_step(), bias);
         in_pieces(s, [&](long h, long v, long height, long width) {
             const float *seen = image + h * s.down * row + v * s.right * s.n_in;
-            const float *from = back + (h * s.out_width + v) * s.y_step;
+            const float *from = back + (h * s.out_width + v) * s.y_step() + g * s.n_out;
             const long pixels = height * width, read = pixels * s.down * s.right * s.n_in;
-            ask_for(from + pixels * s.y_step, pixels * s.y_step);  // of the next piece
+            if (!g) ask_for(from + pixels * s.y_step(), pixels * s.y_step());  // of the next piece
             if (!room) ask_for(seen + read, read);
-            for (long t = 0; t < s.high * s.wide * s.n_in / together; t++) {
+            for (long t = 0; t < n_taps * s.n_in / together; t++) {
                 long per_row = s.wide * s.n_in / together;
                 const float *corner = seen + t / per_row * s.gap_h * row + t % per_row * s.gap_w * s.n_in;
-                float *into = packed + t * together * across;
-                outers(corner, s.down * row, s.right * s.n_in, from, s.y_step, height, width, together, s.n_out, into);
+                float *into = packed + g * each + t * together * across;
+                outers(corner, s.down * row, s.right * s.n_in, from, s.y_step(), height, width, together, s.n_out, into);
             }
         });
-    }
-    for (long t = 0; t < s.high * s.wide; t++)
-        for (long i = 0; i < s.n_in; i++)
+    });
+    for (long t = 0; t < s.groups * n_taps; t++)
+        for (long i = 0; i < s.n_in; i++) {
+            float *to = found + i * s.weight_in + t % n_taps / s.wide * s.weight_h + t % s.wide * s.weight_w;
             for (long o = 0; o < s.n_out; o++)
-                found[o * s.weight_out + i * s.weight_in + t / s.wide * s.weight_h + t % s.wide * s.weight_w] =
-                    packed[(t * s.n_in + i) * across + o];
+                to[(t / n_taps * s.n_out + o) * s.weight_out] = packed[(t * s.n_in + i) * across + o];
+        }
 }

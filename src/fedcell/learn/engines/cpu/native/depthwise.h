@@ -41,7 +41,7 @@ static void depth_forward(const Shape &s, const float *x, const float *w, const 
     for (long t = 0; t < n_taps; t++)
         taps[t] = {t / s.wide * s.gap_h * row + t % s.wide * s.gap_w * s.n_in, packed + t * s.n_in};
     for (long n = 0; n < s.n; n++) {
-        const float *image = image_of(s, x, n, room, row);
+        const float *image = image_of(s, x, n, 0, room, row);
         for (long h = 0; h < s.out_height; h++)
             depth_row(s.out_width, image + h * s.down * row, s.right * s.n_in, taps, n_taps, s.n_in,
                          y + (n * s.out_height + h) * s.out_width * s.n_in, s.n_in, bias);
@@ -85,7 +85,7 @@ static void depth_by_weight(const Shape &s, const float *x, const float *sent, f
     std::memset(packed, 0, 4 * s.high * s.wide * s.n_in);
     if (bias) std::memset(bias, 0, 4 * s.n_in);
     for (long n = 0; n < s.n; n++) {
-        const float *image = image_of(s, x, n, room, row);
+        const float *image = image_of(s, x, n, 0, room, row);
         const float *back = sent + n * s.out_height * s.out_width * s.n_in;
         if (bias) add_pixels(back, s.out_height * s.out_width, s.n_in, bias);
         over_channels(s.n_in, [&](long c, Some some) {

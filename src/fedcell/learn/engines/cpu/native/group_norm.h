@@ -27,7 +27,7 @@ static inline wide let_through(wide sent, wide out, float most) {
 }
 
 // Sums over the channels of each group, for every channel of it.
-static void over_groups(float *values, long channels, long groups) {
+static void add_up_groups(float *values, long channels, long groups) {
     long each = channels / groups;
     for (long g = 0; g < groups; g++) {
         float total = 0;
@@ -44,7 +44,7 @@ static void group_norm_forward(long n, long pixels, long channels, long groups, 
         over_channels(channels, [&](long c, Some some) {
             some.store(m + c, over_pixels(pixels, [&](long p) { return some.load(x + p * channels + c); }));
         });
-        over_groups(m, channels, groups);
+        add_up_groups(m, channels, groups);
         for (long c = 0; c < channels; c++) m[c] /= pixels * each;
         over_channels(channels, [&](long c, Some some) {
             wide middle = some.load(m + c);
@@ -53,7 +53,7 @@ static void group_norm_forward(long n, long pixels, long channels, long groups, 
                            return away * away;
                        }));
         });
-        over_groups(r, channels, groups);
+        add_up_groups(r, channels, groups);
         for (long c = 0; c < channels; c++) {
             r[c] = 1 / std::sqrt(r[c] / (pixels * each) + eps);
             scale[c] = gamma ? r[c] * gamma[c] : r[c];
@@ -101,8 +101,8 @@ static void group_norm_backward(long n, long pixels, long channels, long groups,
             if (by_beta) by_beta[c] += b[c];
             scale[c] = g * r, a[c] *= g, b[c] *= g;
         }
-        over_groups(a, channels, groups);
-        over_groups(b, channels, groups);
+        add_up_groups(a, channels, groups);
+        add_up_groups(b, channels, groups);
         for (long c = 0; c < channels; c++) {
             float r = rstd[i * groups + c / each];
             a[c] *= -r * r * r / (pixels * each);

@@ -9,7 +9,7 @@
 // Tiles of M x M pixels and kernels of R x R.
 #define BY_TILES(n, ...)                                                           \
     if (((const Shape *)n)->high == 5) { const int M = 2, R = 5; __VA_ARGS__; }    \
-    else if (n[26] == 4) { const int M = 4, R = 3; __VA_ARGS__; }                  \
+    else if (n[25] == 4) { const int M = 4, R = 3; __VA_ARGS__; }                  \
     else { const int M = 2, R = 3; __VA_ARGS__; }
 
 extern "C" {
@@ -45,19 +45,19 @@ static Images read(const Shape &s, long block) {
 void winograd(Numbers n, Pointers p) {  // as for convolutions, with N x N numbers of the packed weights for R x R, and room
     const Shape &s = *(const Shape *)n;
     BY_TILES(n, kernel_in<M, R>(s, p[1], false, p[4]);
-             winograd_images<M, R>(read(s, n[25]), p[0], p[4], p[2], p[3], p[5], p[6]))
+             winograd_images<M, R>(read(s, n[24]), p[0], p[4], p[2], p[3], p[5], p[6]))
 }
 
 void winograd_by_input(Numbers n, Pointers p) {
     const Shape &s = *(const Shape *)n;
-    const Images back = {s.n, s.out_height, s.out_width, s.n_out, s.height, s.width, s.n_in, s.room_width, s.top, s.left, n[25]};
+    const Images back = {s.n, s.out_height, s.out_width, s.n_out, s.height, s.width, s.n_in, s.room_width, s.top, s.left, n[24]};
     BY_TILES(n, kernel_in<M, R>(s, p[1], true, p[4]);
              winograd_images<M, R>(back, p[0], p[4], p[2], p[3], p[5], p[6]))
 }
 
 void winograd_by_weight(Numbers n, Pointers p) {
     const Shape &s = *(const Shape *)n;
-    BY_TILES(n, winograd_kernel<M, R>(read(s, n[25]), s, p[0], p[1], p[2], p[3], p[4], p[5], p[6]))
+    BY_TILES(n, winograd_kernel<M, R>(read(s, n[24]), s, p[0], p[1], p[2], p[3], p[4], p[5], p[6]))
 }
 
 void depthwise(Numbers n, Pointers p) {  // as for convolutions

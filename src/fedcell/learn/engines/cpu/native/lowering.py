@@ -1,6 +1,6 @@
 """Which noted kernels of PyTorch have a quicker one in C++, and how that is called."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from enum import Enum
 from math import prod
 from typing import Any, NamedTuple
@@ -25,7 +25,8 @@ from .pools import max_pool, max_pool_backward
 
 MOST_TAPS = 128
 ROW = 512  # pixels that are worked on at a time if a convolution looks at one
-WINOGRAD, GROUPED = "winograd", "grouped"
+WINOGRAD, DEPTHWISE, CONVOLUTION = "winograd", "depthwise", "convolution"
+LEAST_GROUPED = 12  # channels of a group from which on these kernels are quicker than those of PyTorch
 LEAST_CHANNELS, LEAST_SIDE = 16, 4  # of images from which on fewer products are worth turning tiles around
 TILED, TILED_BY_WEIGHT = 2048, 4096  # tiles times channels that are worked on at a time: they stay in the cache
 LEAST_TILES = 16
@@ -42,7 +43,6 @@ class How(NamedTuple):
     padding: Any
     dilation: Any
     groups: int
-    steps: tuple[int, int] | None = None  # between pixels that go in and come out, if this is one group of several
 
 
 def lowered(func: Any, args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
@@ -70,7 +70,7 @@ def _convolution_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> L
     (calls, sent), (copied, x) = in_order(sent), in_order(x)
     parts: list[Lowered | None] = [calls, copied if by_weight is not None else []]
     seen, back = (sent, x) if transposed else (x, sent)
-    apart = transposed or by_weight is None or groups > 1
+    apart = transposed or by_weight is None
     if by_weight is not None:
         parts.append(_by_weight(seen, back, by_weight, None if apart else by_bias, how))
     if by_bias is not None and apart:
@@ -85,9 +85,7 @@ def _convolution_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> L
 
 def _forth(x: Tensor, weight: Tensor, bias: Tensor | None, y: Tensor, how: How) -> Lowered | None:
     """`y`, what a convolution finds."""
-    if (kind := kind_of(x, weight, how)) == GROUPED:
-        return _together(_forth(*part) for part in _groups(how, x, y, (x, 1), (weight, 0), (bias, 0), (y, 1)))
-    if not kind:
+    if not (kind := kind_of(x, weight, how)):
         return None
     x, y = _flat(weight, how, x, y)
     numbers, rooms = _laid_out(kind, x, weight, y, how, Way.FORTH)
@@ -96,10 +94,8 @@ def _forth(x: Tensor, weight: Tensor, bias: Tensor | None, y: Tensor, how: How) 
 
 def _by_input(sent: Tensor, weight: Tensor, bias: Tensor | None, found: Tensor, how: How) -> Lowered | None:
     """`found`, the gradient of a convolution by its input; or what a transposed one finds, with its bias."""
-    if (kind := kind_of(found, weight, how)) == GROUPED:
-        parts = (sent, 1), (weight, 0), (bias, 0), (found, 1)
-        return _together(_by_input(*part) for part in _groups(how, found, sent, *parts))
-    if not kind or (bias is not None and how.groups > 1):
+    kind = kind_of(found, weight, how)
+    if not kind or (bias is not None and kind == DEPTHWISE):
         return None
     found, sent = _flat(weight, how, found, sent)
     numbers, rooms = _laid_out(kind, found, weight, sent, how, Way.BY_INPUT)
@@ -108,48 +104,38 @@ def _by_input(sent: Tensor, weight: Tensor, bias: Tensor | None, found: Tensor, 
 
 def _by_weight(x: Tensor, sent: Tensor, found: Tensor, by_bias: Tensor | None, how: How) -> Lowered | None:
     """`found`, the gradient of a convolution by its weight; it may lie otherwise than the weight."""
-    if (kind := kind_of(x, found, how)) == GROUPED:
-        return _together(_by_weight(*part) for part in _groups(how, x, sent, (x, 1), (sent, 1), (found, 0), (None, 0)))
-    if not kind:
+    if not (kind := kind_of(x, found, how)):
         return None
     x, sent = _flat(found, how, x, sent)
     numbers, rooms = _laid_out(kind, x, found, sent, how, Way.BY_WEIGHT)
     return [Native(IMAGES, f"{kind}_by_weight", numbers, x, sent, found, by_bias, *rooms)]
 
 
-def _groups(how: How, x: Tensor, y: Tensor, *given: tuple[Tensor | None, int]) -> Iterator[Any]:
-    """The parts of tensors along an axis that belong to a group, for each of them."""
-    alone = how._replace(groups=1, steps=(x.shape[1], y.shape[1]))
-    every = [[None] * how.groups if one is None else one.chunk(how.groups, axis) for one, axis in given]
-    for part in zip(*every, strict=True):
-        yield *part, alone
-
-
-def _together(parts: Iterable[Lowered | None]) -> Lowered | None:
-    found = [*parts]
-    return None if any(part is None for part in found) else [call for part in found for call in part or []]
+def _together(parts: list[Lowered | None]) -> Lowered | None:
+    return None if any(part is None for part in parts) else [call for part in parts for call in part or []]
 
 
 def kind_of(x: Tensor, weight: Tensor, how: How) -> str:
     """Which kernels there are for a convolution of images that lie well, the quickest; empty: none."""
-    stride, padding, dilation, groups, steps = how
+    stride, padding, dilation, groups = how
     if x.dim() != 4 or x.dtype != torch.float32 or weight.shape[2] * weight.shape[3] > MOST_TAPS:
         return ""
     if groups > 1:
-        own = groups == x.shape[1] == weight.shape[0]
-        return ("depthwise" if own else GROUPED) if fits(x) else ""
+        if not fits(x) or groups == x.shape[1] == weight.shape[0]:
+            return DEPTHWISE if fits(x) else ""
+        return CONVOLUTION if min(weight.shape[1], weight.shape[0] // groups) >= LEAST_GROUPED else ""
     kernel = weight.shape[2]
     simple = (*weight.shape[2:], *stride, *dilation) in (_TILED_3, _TILED_5) and max(padding) < kernel
-    simple = simple and weight.stride(1) == 1 and steps is None
+    simple = simple and weight.stride(1) == 1
     sides = [x.shape[axis] + 2 * padding[axis - 2] - kernel + 1 for axis in (2, 3)]
     worth = min(weight.shape[:2]) >= LEAST_CHANNELS and min(*sides, *x.shape[2:]) >= LEAST_SIDE
-    return WINOGRAD if simple and worth else "convolution"
+    return WINOGRAD if simple and worth else CONVOLUTION
 
 
 def _flat(weight: Tensor, how: How, *images: Tensor) -> list[Any]:
     """Images whose pixels a convolution takes one by one, as rows of many of them."""
     n, _, height, width = images[0].shape
-    if how.groups > 1 or how.steps or (*weight.shape[2:], *how.stride, *how.padding) != (1, 1, 1, 1, 0, 0):
+    if how.groups > 1 or (*weight.shape[2:], *how.stride, *how.padding) != (1, 1, 1, 1, 0, 0):
         return [*images]
     together = max(m for m in range(1, n + 1) if n % m == 0 and (m == 1 or m * height * width <= ROW))
     return [
@@ -163,9 +149,13 @@ def _laid_out(
     """The numbers of a kernel, and room for packed weights, for an image with its padding, and for tiles."""
     if kind == WINOGRAD:
         return _tiled(x, weight, y, how, way)
+    if kind == DEPTHWISE:  # of which all channels are worked on together
+        how = how._replace(groups=1)
     numbers, room = (_shape_back if way is Way.BY_INPUT else _shape)(x, weight, y, how)
     n_out, n_in, *taps = weight.shape
-    return numbers, (torch.zeros(prod(taps) * max(n_out * filled(n_in), n_in * filled(n_out))), room)
+    n_out //= how.groups
+    packed = how.groups * prod(taps) * max(n_out * filled(n_in), n_in * filled(n_out))
+    return numbers, (torch.zeros(packed), room)
 
 
 def _numbers(x: Tensor, weight: Tensor, y: Tensor, how: How, room: list[int]) -> list[int]:
@@ -173,14 +163,15 @@ def _numbers(x: Tensor, weight: Tensor, y: Tensor, how: How, room: list[int]) ->
     n_out, _, high, wide = weight.shape
     steps = [weight.stride(axis) for axis in range(4)]
     given = *how.stride, *how.padding, *how.dilation
-    return [n, height, width, n_in, n_out, high, wide, *given, *steps, *y.shape[2:], *room, *(how.steps or (n_in, n_out))]
+    n_in, n_out = n_in // how.groups, n_out // how.groups
+    return [n, height, width, n_in, n_out, high, wide, *given, *steps, *y.shape[2:], *room, how.groups]
 
 
 def _shape(x: Tensor, weight: Tensor, y: Tensor, how: How) -> tuple[list[int], Tensor | None]:
     """The numbers of a kernel that reads images, and room for one with its padding."""
     (down, right), (_, n_in, height, width) = how.padding, x.shape
     high, wide = height + 2 * down, width + 2 * right
-    room = torch.zeros(high * wide * n_in) if down or right or how.steps else None
+    room = torch.zeros(high * wide * n_in // how.groups) if down or right or how.groups > 1 else None
     return _numbers(x, weight, y, how, [high, wide, down, right]), room
 
 
@@ -199,8 +190,8 @@ def _shape_back(x: Tensor, weight: Tensor, sent: Tensor, how: How) -> tuple[list
         before.append(max(0, -min(reach, default=0)))
         after.append(max(0, max(reach, default=0) - (sent.shape[2 + axis] - 1)))
     high, wide = (sent.shape[2 + axis] + before[axis] + after[axis] for axis in (0, 1))
-    needs = any((*before, *after)) or how.steps
-    room = torch.zeros(high * wide * sent.shape[1]) if needs else None
+    needs = any((*before, *after)) or how.groups > 1
+    room = torch.zeros(high * wide * sent.shape[1] // how.groups) if needs else None
     return _numbers(x, weight, sent, how, [high, wide, *before]), room
 
 
