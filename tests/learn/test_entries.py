@@ -90,7 +90,7 @@ def test_functions_of_entries(packet, n_parts):
 
 
 @pytest.mark.parametrize("spread", [False, True])
-@pytest.mark.parametrize("packet, rest", BENT_BACK, ids=str)
+@pytest.mark.parametrize(("packet", "rest"), BENT_BACK, ids=str)
 def test_slopes_of_entries(packet, rest, spread):
     x = part_of_images(2)
     sent = torch.randn(3, 20, 1, 1).expand(3, 20, 4, 5) if spread else part_of_images(1)

@@ -185,7 +185,9 @@ def test_the_first_convolution_sees_few_channels(n_in):
 
 
 @settings(max_examples=30)
-@given(st.integers(1, 3), st.sampled_from([(8, 2), (16, 1), (24, 8), (20, 5), (64, 64)]), st.integers(2, 6), st.booleans())
+@given(
+    st.integers(1, 3), st.sampled_from([(8, 2), (16, 1), (24, 8), (20, 5), (64, 64)]), st.integers(2, 6), st.booleans()
+)
 def test_group_norms(n, shape, side, relu):
     """Beside double precision: PyTorch's variances of few values are less exact."""
     channels, groups = shape

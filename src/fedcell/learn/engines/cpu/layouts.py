@@ -1,8 +1,8 @@
 """Gradients that lie as the images that they meet, and are not spread out before they have to be.
 
-Networks end in a mean over pixels, whose gradient is one number for all of them. PyTorch divides it by the number of pixels
-after it is spread out, and lays the result out channels first. Every sum with images that lie channels-last then has to
-turn one of them around, and hands that order on, through all skips of a network.
+Networks end in a mean over pixels, whose gradient is one number for all of them. PyTorch divides it by the number of
+pixels after it is spread out, and lays the result out channels first. Every sum with images that lie channels-last then
+has to turn one of them around, and hands that order on, through all skips of a network.
 """
 
 from math import prod
@@ -11,11 +11,25 @@ from typing import Any
 import torch
 
 from .native.placing import mapped, relaid
-from .trace import Op, Ref, Trace, aten
+from .trace import Op, Trace, aten
 
 SCALED = {aten.div.Scalar, aten.mul.Scalar}
 NAMES = (
-    *("add", "sub", "mul", "div", "neg", "relu", "gelu", "sigmoid", "tanh", "silu", "leaky_relu", "hardtanh", "hardswish"),
+    *(
+        "add",
+        "sub",
+        "mul",
+        "div",
+        "neg",
+        "relu",
+        "gelu",
+        "sigmoid",
+        "tanh",
+        "silu",
+        "leaky_relu",
+        "hardtanh",
+        "hardswish",
+    ),
     *("elu", "threshold_backward", "gelu_backward", "sigmoid_backward", "tanh_backward", "silu_backward"),
     *("leaky_relu_backward", "hardtanh_backward", "hardswish_backward", "elu_backward"),
 )
@@ -33,7 +47,7 @@ def laid_out(ops: list[Op], trace: Trace) -> list[Op]:
 
 
 def _spread_later(ops: list[Op], at: int, trace: Trace) -> list[Op] | None:
-    """Scale a number before it is spread over pixels; those who look at the result see it there, as often as they like."""
+    """Scale a number before it is spread over pixels: those who look at the result see it at every pixel."""
     op = ops[at]
     if op.func not in SCALED or op.kwargs or not _is_fresh(op, trace):
         return None

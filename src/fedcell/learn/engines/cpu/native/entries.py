@@ -135,7 +135,11 @@ def _side_by_side(into: Tensor | None, *tensors: Tensor) -> TypeGuard[Tensor]:
     if into is None or any(one.shape != into.shape for one in tensors):
         return False
     axis = min((axis for axis, n in enumerate(into.shape) if n > 1), key=into.stride, default=None)
-    return axis is not None and all(one.stride(axis) in (0, into.stride(axis)) for one in tensors) and into.stride(axis) == 1
+    return (
+        axis is not None
+        and all(one.stride(axis) in (0, into.stride(axis)) for one in tensors)
+        and into.stride(axis) == 1
+    )
 
 
 RULES: dict[Any, Rule] = {

@@ -138,9 +138,7 @@ def _flat(weight: Tensor, how: How, *images: Tensor) -> list[Any]:
     if how.groups > 1 or (*weight.shape[2:], *how.stride, *how.padding) != (1, 1, 1, 1, 0, 0):
         return [*images]
     together = max(m for m in range(1, n + 1) if n % m == 0 and (m == 1 or m * height * width <= ROW))
-    return [
-        one.permute(0, 2, 3, 1).view(n // together, 1, -1, one.shape[1]).permute(0, 3, 1, 2) for one in images
-    ]
+    return [one.permute(0, 2, 3, 1).view(n // together, 1, -1, one.shape[1]).permute(0, 3, 1, 2) for one in images]
 
 
 def _laid_out(

@@ -32,7 +32,9 @@ def with_relus(ops: list[Op]) -> list[Op]:
 
 def _found_anew(ops: list[Op]) -> list[Op]:
     """Have batch norms on their way back find what their ReLU let through by what they saw, rather than read it."""
-    forth = {op.outs[0]: (place, op) for place, op in enumerate(ops) if op.func is BATCH_NORM and len(op.args) > N_FORTH}
+    forth = {
+        op.outs[0]: (place, op) for place, op in enumerate(ops) if op.func is BATCH_NORM and len(op.args) > N_FORTH
+    }
     found = list(ops)
     for at, op in enumerate(ops):
         if op.func is not BATCH_NORM_BACK or len(op.args) != N_ARGUMENTS + 2 or op.args[-1] not in forth:

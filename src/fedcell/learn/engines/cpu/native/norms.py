@@ -1,7 +1,7 @@
 """Norms of channels-last images in C++, and ReLUs whose gradients lie otherwise.
 
-With another argument, the most that it lets through, a ReLU follows the norm; a backward pass has its output, too, or None
-and the shift of the norm, from which a batch norm finds the output anew.
+With another argument, the most that it lets through, a ReLU follows the norm; a backward pass has its output, too, or
+None and the shift of the norm, from which a batch norm finds the output anew.
 """
 
 from functools import partial
