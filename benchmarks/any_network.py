@@ -1,4 +1,6 @@
-"""fedcell beside a plain PyTorch loop on networks that it was not made for (`zoo.py`), in one alternated run each.
+"""fedcell beside a plain PyTorch loop on networks that it was not made for, in one alternated run each.
+
+The networks are those of `zoo.py` and `zoo_later.py`.
 
 Clients (ten) do steps (ten) in a round, in fedcell as a user would run it and in a plain loop (one module, autograd,
 `torch.optim.SGD`) at its best setting: one thread or two, images channels-last or not. Both train the same clients on
@@ -23,7 +25,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from zoo import NETS, TEXT, WORDS, Net
+from zoo import NETS as FIRST
+from zoo import TEXT, WORDS, Net
+from zoo_later import NETS as LATER
 
 import fedcell
 from fedcell import methods, world
@@ -39,6 +43,7 @@ from fedcell.types import Problem
 SEED, SAMPLES, CLASSES, LR = 1, 640, 10, 0.02
 TRIED = 2  # clients of the plain loop with each setting
 METHOD = "fedavg:weights=equal"
+NETS = FIRST | LATER
 CLOCKS = {False: time.perf_counter, True: time.process_time}
 
 

@@ -63,6 +63,43 @@ def test_entries_in_any_order(given):
         torch.testing.assert_close(into, wanted)
 
 
+BENT = [aten.sigmoid, aten.tanh, aten.hardswish, aten.leaky_relu]
+BENT_BACK = [
+    *[(aten.sigmoid_backward, ()), (aten.tanh_backward, ()), (aten.hardswish_backward, ())],
+    *[(aten.leaky_relu_backward, (0.2, False)), (aten.threshold_backward, (0,)), (aten.hardtanh_backward, (0.0, 6.0))],
+]
+
+
+def part_of_images(n_parts):
+    """Some channels of images that lie channels-last, at which functions bend."""
+    whole = 4 * torch.randn(3, n_parts * 20, 4, 5).contiguous(memory_format=torch.channels_last)
+    whole.flatten()[:7] = torch.tensor([0.0, 3, -3, 6, 1e-4, -50, 50])
+    return whole[:, :20]
+
+
+@pytest.mark.parametrize("n_parts", [1, 2])
+@pytest.mark.parametrize("packet", BENT, ids=str)
+def test_functions_of_entries(packet, n_parts):
+    x = part_of_images(n_parts)
+    rest = (0.2,) if packet is aten.leaky_relu else ()
+    wanted = packet.default(x.double(), *rest).float()
+    found = torch.full_like(x, 7.0, memory_format=torch.channels_last)
+    native.gathered(sequences.lowered(packet.default, (x, *rest), {}, [found])).run()
+    torch.testing.assert_close(found, wanted, rtol=2e-6, atol=1e-7)
+    assert sequences.lowered(packet.default, (x, *rest), {}, [torch.empty(x.shape)]) is None, "it lies otherwise"
+
+
+@pytest.mark.parametrize("spread", [False, True])
+@pytest.mark.parametrize(("packet", "rest"), BENT_BACK, ids=str)
+def test_slopes_of_entries(packet, rest, spread):
+    x = part_of_images(2)
+    sent = torch.randn(3, 20, 1, 1).expand(3, 20, 4, 5) if spread else part_of_images(1)
+    wanted = packet.default(sent.double(), x.double(), *rest).float()
+    found = torch.full_like(sent, 7.0, memory_format=torch.channels_last)
+    native.gathered(sequences.lowered(packet.default, (sent, x, *rest), {}, [found])).run()
+    torch.testing.assert_close(found, wanted, rtol=2e-6, atol=1e-6 * float(wanted.abs().max()))
+
+
 def test_entries_that_are_added_in_place():
     whole, part = torch.randn(4, 6, 20), torch.randn(6, 4, 20)
     wanted = whole + part.transpose(0, 1)

@@ -15,6 +15,7 @@ from torch import Tensor
 from .binding import bound
 from .fusion import constants, moving, needed
 from .kernels import Calls
+from .layouts import laid_out
 from .native import gathered
 from .native.dropout import DropoutStream
 from .native.norm_relu import with_relus
@@ -68,7 +69,7 @@ class Replay:
 
     def __init__(self, trace: Trace, rows: WorkerRows, chosen: list[int]) -> None:
         self.trace, self.rows = trace, rows
-        ops = with_relus(in_parts(needed(trace), trace))
+        ops = with_relus(in_parts(laid_out(needed(trace), trace), trace))
         if rows.quick:
             ops = from_scores(placed(with_slopes(ops, trace), trace), trace)
             ops = rows.stream.take_over(ops)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from ..kernels import Calls, Made, Slot, convolved, max_pool
 from ..trace import aten
 from . import IMAGES, library
-from .lowering import WINOGRAD, kind_of, lowered
+from .lowering import WINOGRAD, How, kind_of, lowered
 from .norms import HALF
 
 
@@ -16,8 +16,8 @@ def wins(layer: nn.Conv2d, x: Tensor, first: bool) -> bool:
     """Whether the kernels were measured to be quicker than PyTorch's, which are slow on images of few channels."""
     if library(IMAGES) is None or layer.out_channels % HALF:
         return False
-    how = layer.stride, layer.padding, layer.dilation
-    kind = kind_of(x, layer.weight.contiguous(memory_format=torch.channels_last), how, False, layer.groups)
+    how = How(layer.stride, layer.padding, layer.dilation, layer.groups)
+    kind = kind_of(x, layer.weight.contiguous(memory_format=torch.channels_last), how)
     return kind in (WINOGRAD, "depthwise") or (first and kind != "" and layer.in_channels < HALF)
 
 

@@ -22,6 +22,9 @@ struct Vec {
 
 typedef Vec<WIDEST>::type wide;
 
+// Before loops over arrays of vectors that are to lie in registers.
+#define UNROLLED _Pragma("GCC unroll 24")
+
 template <int L>
 static inline typename Vec<L>::type load(const float *from) {
     typename Vec<L>::type found;
@@ -61,6 +64,45 @@ static inline void store_some(float *to, typename Vec<L>::type value, long n) {
     }
 #endif
     for (long k = 0; k < n; k++) to[k] = value[k];
+}
+
+// The first numbers of a vector, up to n of them: the others are read as zero, and not written.
+struct Some {
+#ifdef __AVX512F__
+    __mmask16 mask;
+
+    explicit Some(long n = WIDEST) : mask(n < WIDEST ? (1u << n) - 1 : 0xffff) {}
+
+    wide load(const float *from) const { return (wide)_mm512_maskz_loadu_ps(mask, from); }
+
+    void store(float *to, wide value) const {
+        if (mask == 0xffff) ::store<WIDEST>(to, value);
+        else if (mask == 0xff) _mm256_storeu_ps(to, _mm512_castps512_ps256((__m512)value));  // far quicker than a mask
+        else _mm512_mask_storeu_ps(to, mask, (__m512)value);
+    }
+#else
+    long n;
+
+    explicit Some(long n = WIDEST) : n(n) {}
+
+    wide load(const float *from) const { return n < WIDEST ? load_some<WIDEST>(from, n) : ::load<WIDEST>(from); }
+
+    void store(float *to, wide value) const {
+        if (n < WIDEST) store_some<WIDEST>(to, value, n);
+        else ::store<WIDEST>(to, value);
+    }
+#endif
+};
+
+// So many numbers as fill vectors.
+static inline long filled(long n) { return (n + WIDEST - 1) / WIDEST * WIDEST; }
+
+// Does something for n channels, a vector of them at a time: work(the first of them, which of the vector there are).
+template <class Work>
+static inline void over_channels(long n, Work work) {
+    long c = 0;
+    for (; c + WIDEST <= n; c += WIDEST) work(c, Some());
+    if (c < n) work(c, Some(n - c));
 }
 
 // The sum of the numbers of a vector.

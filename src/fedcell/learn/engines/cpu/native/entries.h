@@ -8,7 +8,13 @@ struct Entries {  // as Python gives it: sizes, and steps of what is found and o
     long what, size[AXES], to[AXES], one[AXES], other[AXES];
 };
 
-enum { SCALED, ADDED, MULTIPLIED };
+namespace entry {
+enum {
+    SCALED, ADDED, MULTIPLIED,
+    SIGMOID, TANH, HARDSWISH, LEAKY,                                            // of one tensor
+    SIGMOID_BACK, TANH_BACK, HARDSWISH_BACK, LEAKY_BACK, RELU_BACK, CLAMP_BACK  // of what is sent back and of another
+};
+}  // namespace entry
 
 // One row: whole vectors if all lie side by side, or one number meets all.
 template <class Function>
@@ -47,8 +53,26 @@ static void over_entries(const Entries &e, float *to, const float *one, const fl
 
 static void entries_found(const Entries &e, float rate, float *to, const float *one, const float *other) {
     switch (e.what) {
-        case SCALED: return over_entries(e, to, one, one, [=](wide a, wide) { return a * rate; });
-        case ADDED: return over_entries(e, to, one, other, [=](wide a, wide b) { return a + rate * b; });
-        case MULTIPLIED: return over_entries(e, to, one, other, [](wide a, wide b) { return a * b; });
+        case entry::SCALED: return over_entries(e, to, one, one, [=](wide a, wide) { return a * rate; });
+        case entry::ADDED: return over_entries(e, to, one, other, [=](wide a, wide b) { return a + rate * b; });
+        case entry::MULTIPLIED: return over_entries(e, to, one, other, [](wide a, wide b) { return a * b; });
+        case entry::SIGMOID: return over_entries(e, to, one, one, [](wide a, wide) { return sigmoid(a); });
+        case entry::TANH: return over_entries(e, to, one, one, [](wide a, wide) { return hyperbolic_near(a); });
+        case entry::HARDSWISH: return over_entries(e, to, one, one, [=](wide a, wide) {
+            const wide up = a + 3.0f, zero = {}, whole = zero + 6.0f;
+            return a * (up > whole ? whole : up < zero ? zero : up) * (1 / 6.0f);
+        });
+        case entry::LEAKY: return over_entries(e, to, one, one, [=](wide a, wide) { return a > wide{} ? a : rate * a; });
+        case entry::SIGMOID_BACK: return over_entries(e, to, one, other, [](wide a, wide b) { return a * b * (1.0f - b); });
+        case entry::TANH_BACK: return over_entries(e, to, one, other, [](wide a, wide b) { return a * (1.0f - b * b); });
+        case entry::HARDSWISH_BACK: return over_entries(e, to, one, other, [](wide a, wide b) {
+            const wide three = wide{} + 3.0f;
+            return b < -three ? wide{} : b <= three ? a * (b * (1 / 3.0f) + 0.5f) : a;
+        });
+        case entry::LEAKY_BACK: return over_entries(e, to, one, other, [=](wide a, wide b) { return b > wide{} ? a : rate * a; });
+        case entry::RELU_BACK: return over_entries(e, to, one, other, [](wide a, wide b) { return b <= wide{} ? wide{} : a; });
+        case entry::CLAMP_BACK: return over_entries(e, to, one, other, [=](wide a, wide b) {
+            return (b <= wide{}) | (b >= wide{} + rate) ? wide{} : a;
+        });
     }
 }

@@ -1,6 +1,7 @@
 """Sums, products and copies entry by entry, of tensors that lie in any order."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -11,7 +12,10 @@ from .vectors import are_floats, are_whole
 
 AXES = 6  # as entries.h has it
 SCALED, ADDED, MULTIPLIED = range(3)
+SIGMOID, TANH, HARDSWISH, LEAKY, *BACKWARD = range(3, 13)
+SIGMOID_BACK, TANH_BACK, HARDSWISH_BACK, LEAKY_BACK, RELU_BACK, CLAMP_BACK = BACKWARD
 Lowered = list[Any] | None
+Rule = Callable[[tuple[Any, ...], list[Tensor | None]], Lowered]
 
 
 def filled_in(what: int, into: Tensor, one: Tensor, other: Tensor, rate: float = 1.0) -> Lowered:
@@ -99,7 +103,60 @@ def _both(what: int, args: tuple[Any, ...], outs: list[Tensor | None], rate: flo
     return filled_in(what, outs[0], *args, rate)
 
 
-RULES = {
+def _bent(what: int, rate: float = 1.0) -> Rule:
+    """A function of every entry; its slope at zero or below may be among the arguments."""
+
+    def rule(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered:
+        x, *rest = args
+        return None if not _side_by_side(outs[0], x) else filled_in(what, outs[0], x, x, *rest or [rate])
+
+    return rule
+
+
+def _bent_back(what: int) -> Rule:
+    def rule(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered:
+        sent, seen, *rest = args
+        return filled_in(what, outs[0], sent, seen, *rest[:1]) if _side_by_side(outs[0], sent, seen) else None
+
+    return rule
+
+
+def _relu_back(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered:
+    return None if args[2] else _bent_back(RELU_BACK)(args[:2], outs)
+
+
+def _clamp_back(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered:
+    sent, seen, least, most = args
+    return None if least or most <= 0 else _bent_back(CLAMP_BACK)((sent, seen, most), outs)
+
+
+def _side_by_side(into: Tensor | None, *tensors: Tensor) -> TypeGuard[Tensor]:
+    """Whether entries that lie side by side in a result do so in what is read, or are one: others go one by one."""
+    if into is None or any(one.shape != into.shape for one in tensors):
+        return False
+    axis = min((axis for axis, n in enumerate(into.shape) if n > 1), key=into.stride, default=None)
+    return (
+        axis is not None
+        and all(one.stride(axis) in (0, into.stride(axis)) for one in tensors)
+        and into.stride(axis) == 1
+    )
+
+
+RULES: dict[Any, Rule] = {
+    aten.sigmoid.default: _bent(SIGMOID),
+    aten.sigmoid_.default: _bent(SIGMOID),
+    aten.tanh.default: _bent(TANH),
+    aten.tanh_.default: _bent(TANH),
+    aten.hardswish.default: _bent(HARDSWISH),
+    aten.hardswish_.default: _bent(HARDSWISH),
+    aten.leaky_relu.default: _bent(LEAKY, 0.01),
+    aten.leaky_relu_.default: _bent(LEAKY, 0.01),
+    aten.sigmoid_backward.default: _bent_back(SIGMOID_BACK),
+    aten.tanh_backward.default: _bent_back(TANH_BACK),
+    aten.hardswish_backward.default: _bent_back(HARDSWISH_BACK),
+    aten.leaky_relu_backward.default: _bent_back(LEAKY_BACK),
+    aten.threshold_backward.default: _relu_back,
+    aten.hardtanh_backward.default: _clamp_back,
     aten.clone.default: copied,
     aten.select_backward.default: spread_out,
     aten.slice_backward.default: spread_slice,

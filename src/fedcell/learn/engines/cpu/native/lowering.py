@@ -1,7 +1,9 @@
 """Which noted kernels of PyTorch have a quicker one in C++, and how that is called."""
 
 from collections.abc import Callable
-from typing import Any
+from enum import Enum
+from math import prod
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,7 +14,7 @@ from .norms import (
     Lowered,
     batch_norm,
     batch_norm_backward,
-    fills_vectors,
+    fits,
     group_norm,
     group_norm_backward,
     in_order,
@@ -23,12 +25,24 @@ from .pools import max_pool, max_pool_backward
 
 MOST_TAPS = 128
 ROW = 512  # pixels that are worked on at a time if a convolution looks at one
-WINOGRAD = "winograd"
+WINOGRAD, DEPTHWISE, CONVOLUTION = "winograd", "depthwise", "convolution"
+LEAST_GROUPED = 12  # channels of a group from which on these kernels are quicker than those of PyTorch
 LEAST_CHANNELS, LEAST_SIDE = 16, 4  # of images from which on fewer products are worth turning tiles around
-TILED, LEAST_TILES = 1024, 8  # tiles times channels that are worked on at a time: they stay in the cache
-SIDE, APART = 2, 16  # pixels of a tile, numbers between entries of tiles
+TILED, TILED_BY_WEIGHT = 2048, 4096  # tiles times channels that are worked on at a time: they stay in the cache
+LEAST_TILES = 16
+MOST_LANES = 16  # numbers in the longest vectors
+APART = 16  # numbers between entries of tiles
 _TILED_3, _TILED_5 = ((kernel, kernel, 1, 1, 1, 1) for kernel in (3, 5))  # kernels, steps and gaps that tiles serve
-How = tuple[Any, Any, Any]  # stride, padding and dilation of a convolution
+Way = Enum("Way", ["FORTH", "BY_INPUT", "BY_WEIGHT"])  # what a kernel of a convolution finds
+
+
+class How(NamedTuple):
+    """Of a convolution."""
+
+    stride: Any
+    padding: Any
+    dilation: Any
+    groups: int
 
 
 def lowered(func: Any, args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
@@ -39,99 +53,130 @@ def lowered(func: Any, args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowe
 
 def _convolution(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
     x, weight, bias, stride, padding, dilation, transposed, _, groups = args
-    how = stride, padding, dilation
-    y, kind = outs[0], kind_of(x, weight, how, transposed, groups)
-    if not kind or y is None or not is_images(y):
+    y, how = outs[0], How(stride, padding, dilation, groups)
+    if y is None or not is_images(y) or x.dim() != 4:
         return None
     calls, x = in_order(x)
-    x, y = _flat(weight, how, groups, x, y)
-    numbers, rooms = _laid_out(kind, x, weight, y, how, back=False)
-    return [*calls, Native(IMAGES, kind, numbers, x, weight, bias, y, *rooms)]
+    found = _by_input(x, weight, bias, y, how) if transposed else _forth(x, weight, bias, y, how)
+    return None if found is None else [*calls, *found]
 
 
 def _convolution_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
     sent, x, weight, _, stride, padding, dilation, transposed, _, groups, wanted = args
-    how = stride, padding, dilation
+    how = How(stride, padding, dilation, groups)
     by_input, by_weight, by_bias = (out if want else None for out, want in zip(outs, wanted, strict=True))
-    kind = kind_of(x, weight, how, transposed, groups)
-    if not kind or not fills_vectors(sent) or (by_input is not None and not is_images(by_input)):
+    if sent.dim() != 4 or not fits(sent) or (by_input is not None and not is_images(by_input)):
         return None
     (calls, sent), (copied, x) = in_order(sent), in_order(x)
-    calls += copied if by_weight is not None else []
-    x, sent, by_input = _flat(weight, how, groups, x, sent, by_input)
+    parts: list[Lowered | None] = [calls, copied if by_weight is not None else []]
+    seen, back = (sent, x) if transposed else (x, sent)
+    apart = transposed or by_weight is None
     if by_weight is not None:
-        own = kind_of(x, by_weight, how, transposed, groups)  # it may lie otherwise than the weight
-        numbers, rooms = _laid_out(own, x, by_weight, sent, how, back=False)
-        calls.append(Native(IMAGES, f"{own}_by_weight", numbers, x, sent, by_weight, by_bias, *rooms))
-    elif by_bias is not None:
+        parts.append(_by_weight(seen, back, by_weight, None if apart else by_bias, how))
+    if by_bias is not None and apart:
+        numbers = [len(sent), prod(sent.shape[2:]), sent.shape[1]]
+        parts.append([Native(IMAGES, "channel_sums", numbers, sent, by_bias)])
+    if by_input is not None and transposed:
+        parts.append(_forth(sent, weight, None, by_input, how))
+    elif by_input is not None:
+        parts.append(_by_input(sent, weight, None, by_input, how))
+    return _together(parts)
+
+
+def _forth(x: Tensor, weight: Tensor, bias: Tensor | None, y: Tensor, how: How) -> Lowered | None:
+    """`y`, what a convolution finds."""
+    if not (kind := kind_of(x, weight, how)):
         return None
-    if by_input is not None:
-        numbers, rooms = _laid_out(kind, x, weight, sent, how, back=True)
-        calls.append(Native(IMAGES, f"{kind}_by_input", numbers, sent, weight, by_input, *rooms))
-    return calls
+    x, y = _flat(weight, how, x, y)
+    numbers, rooms = _laid_out(kind, x, weight, y, how, Way.FORTH)
+    return [Native(IMAGES, kind, numbers, x, weight, bias, y, *rooms)]
 
 
-def kind_of(x: Tensor, weight: Tensor, how: How, transposed: bool, groups: int) -> str:
+def _by_input(sent: Tensor, weight: Tensor, bias: Tensor | None, found: Tensor, how: How) -> Lowered | None:
+    """`found`, the gradient of a convolution by its input; or what a transposed one finds, with its bias."""
+    kind = kind_of(found, weight, how)
+    if not kind or (bias is not None and kind == DEPTHWISE):
+        return None
+    found, sent = _flat(weight, how, found, sent)
+    numbers, rooms = _laid_out(kind, found, weight, sent, how, Way.BY_INPUT)
+    return [Native(IMAGES, f"{kind}_by_input", numbers, sent, weight, bias, found, *rooms)]
+
+
+def _by_weight(x: Tensor, sent: Tensor, found: Tensor, by_bias: Tensor | None, how: How) -> Lowered | None:
+    """`found`, the gradient of a convolution by its weight; it may lie otherwise than the weight."""
+    if not (kind := kind_of(x, found, how)):
+        return None
+    x, sent = _flat(found, how, x, sent)
+    numbers, rooms = _laid_out(kind, x, found, sent, how, Way.BY_WEIGHT)
+    return [Native(IMAGES, f"{kind}_by_weight", numbers, x, sent, found, by_bias, *rooms)]
+
+
+def _together(parts: list[Lowered | None]) -> Lowered | None:
+    return None if any(part is None for part in parts) else [call for part in parts for call in part or []]
+
+
+def kind_of(x: Tensor, weight: Tensor, how: How) -> str:
     """Which kernels there are for a convolution of images that lie well, the quickest; empty: none."""
-    stride, padding, dilation = how
-    if x.dim() != 4 or x.dtype != torch.float32 or transposed or weight.shape[2] * weight.shape[3] > MOST_TAPS:
+    stride, padding, dilation, groups = how
+    if x.dim() != 4 or x.dtype != torch.float32 or weight.shape[2] * weight.shape[3] > MOST_TAPS:
         return ""
     if groups > 1:
-        return "depthwise" if groups == x.shape[1] == weight.shape[0] and fills_vectors(x) else ""
+        if not fits(x) or groups == x.shape[1] == weight.shape[0]:
+            return DEPTHWISE if fits(x) else ""
+        return CONVOLUTION if min(weight.shape[1], weight.shape[0] // groups) >= LEAST_GROUPED else ""
     kernel = weight.shape[2]
-    simple = (
-        (*weight.shape[2:], *stride, *dilation) in (_TILED_3, _TILED_5) and max(padding) < kernel and fills_vectors(x)
-    )
+    simple = (*weight.shape[2:], *stride, *dilation) in (_TILED_3, _TILED_5) and max(padding) < kernel
     simple = simple and weight.stride(1) == 1
     sides = [x.shape[axis] + 2 * padding[axis - 2] - kernel + 1 for axis in (2, 3)]
     worth = min(weight.shape[:2]) >= LEAST_CHANNELS and min(*sides, *x.shape[2:]) >= LEAST_SIDE
-    return WINOGRAD if simple and worth else "convolution"
+    return WINOGRAD if simple and worth else CONVOLUTION
 
 
-def _flat(weight: Tensor, how: How, groups: int, *images: Any) -> list[Any]:
+def _flat(weight: Tensor, how: How, *images: Tensor) -> list[Any]:
     """Images whose pixels a convolution takes one by one, as rows of many of them."""
-    (n, _, height, width), (stride, padding, _) = images[0].shape, how
-    if groups > 1 or (*weight.shape[2:], *stride, *padding) != (1, 1, 1, 1, 0, 0):
+    n, _, height, width = images[0].shape
+    if how.groups > 1 or (*weight.shape[2:], *how.stride, *how.padding) != (1, 1, 1, 1, 0, 0):
         return [*images]
     together = max(m for m in range(1, n + 1) if n % m == 0 and (m == 1 or m * height * width <= ROW))
-    return [
-        None if one is None else one.permute(0, 2, 3, 1).view(n // together, 1, -1, one.shape[1]).permute(0, 3, 1, 2)
-        for one in images
-    ]
+    return [one.permute(0, 2, 3, 1).view(n // together, 1, -1, one.shape[1]).permute(0, 3, 1, 2) for one in images]
 
 
 def _laid_out(
-    kind: str, x: Tensor, weight: Tensor, y: Tensor, how: How, back: bool
+    kind: str, x: Tensor, weight: Tensor, y: Tensor, how: How, way: Way
 ) -> tuple[list[int], tuple[Tensor | None, ...]]:
     """The numbers of a kernel, and room for packed weights, for an image with its padding, and for tiles."""
     if kind == WINOGRAD:
-        return _tiled(x, weight, y, how[1], back)
-    numbers, room = (_shape_back if back else _shape)(x, weight, y, *how)
-    return numbers, (torch.zeros(weight.numel()), room)
+        return _tiled(x, weight, y, how, way)
+    if kind == DEPTHWISE:  # of which all channels are worked on together
+        how = how._replace(groups=1)
+    numbers, room = (_shape_back if way is Way.BY_INPUT else _shape)(x, weight, y, how)
+    n_out, n_in, *taps = weight.shape
+    n_out //= how.groups
+    packed = how.groups * prod(taps) * max(n_out * filled(n_in), n_in * filled(n_out))
+    return numbers, (torch.zeros(packed), room)
 
 
-def _numbers(x: Tensor, weight: Tensor, y: Tensor, stride: Any, padding: Any, dilation: Any) -> list[int]:
+def _numbers(x: Tensor, weight: Tensor, y: Tensor, how: How, room: list[int]) -> list[int]:
     n, n_in, height, width = x.shape
     n_out, _, high, wide = weight.shape
     steps = [weight.stride(axis) for axis in range(4)]
-    return [n, height, width, n_in, n_out, high, wide, *stride, *padding, *dilation, *steps, y.shape[2], y.shape[3]]
+    given = *how.stride, *how.padding, *how.dilation
+    n_in, n_out = n_in // how.groups, n_out // how.groups
+    return [n, height, width, n_in, n_out, high, wide, *given, *steps, *y.shape[2:], *room, how.groups]
 
 
-def _shape(
-    x: Tensor, weight: Tensor, y: Tensor, stride: Any, padding: Any, dilation: Any
-) -> tuple[list[int], Tensor | None]:
+def _shape(x: Tensor, weight: Tensor, y: Tensor, how: How) -> tuple[list[int], Tensor | None]:
     """The numbers of a kernel that reads images, and room for one with its padding."""
-    (down, right), (_, n_in, height, width) = padding, x.shape
+    (down, right), (_, n_in, height, width) = how.padding, x.shape
     high, wide = height + 2 * down, width + 2 * right
-    room = torch.zeros(high * wide * n_in) if down or right else None
-    return [*_numbers(x, weight, y, stride, padding, dilation), high, wide, down, right], room
+    room = torch.zeros(high * wide * n_in // how.groups) if down or right or how.groups > 1 else None
+    return _numbers(x, weight, y, how, [high, wide, down, right]), room
 
 
-def _shape_back(
-    x: Tensor, weight: Tensor, sent: Tensor, stride: Any, padding: Any, dilation: Any
-) -> tuple[list[int], Tensor | None]:
+def _shape_back(x: Tensor, weight: Tensor, sent: Tensor, how: How) -> tuple[list[int], Tensor | None]:
     """The same for the kernel that reads what is sent back: its room has what the taps of all pixels may reach."""
-    before, after = [], []
+    before, after = list[int](), list[int]()
+    stride, padding, dilation = how[:3]
     for axis in (0, 1):
         reach = [
             (phase + padding[axis] - tap * dilation[axis]) // stride[axis] + place
@@ -143,26 +188,41 @@ def _shape_back(
         before.append(max(0, -min(reach, default=0)))
         after.append(max(0, max(reach, default=0) - (sent.shape[2 + axis] - 1)))
     high, wide = (sent.shape[2 + axis] + before[axis] + after[axis] for axis in (0, 1))
-    needs = any((*before, *after))
-    room = torch.zeros(high * wide * sent.shape[1]) if needs else None
-    return [*_numbers(x, weight, sent, stride, padding, dilation), high, wide, *before], room
+    needs = any((*before, *after)) or how.groups > 1
+    room = torch.zeros(high * wide * sent.shape[1] // how.groups) if needs else None
+    return _numbers(x, weight, sent, how, [high, wide, *before]), room
 
 
-def _tiled(x: Tensor, weight: Tensor, y: Tensor, padding: Any, back: bool) -> tuple[list[int], tuple[Tensor, ...]]:
+def _side(kernel: int, sides: Any) -> int:
+    """Of the tiles that cover images with the fewest products."""
+
+    def products(side: int) -> int:
+        return (side + kernel - 1) ** 2 * prod(-(-one // side) for one in sides)
+
+    return min((4, 2), key=products) if kernel == 3 else 2
+
+
+def _tiled(x: Tensor, weight: Tensor, y: Tensor, how: How, way: Way) -> tuple[list[int], tuple[Tensor, ...]]:
     """The numbers of a kernel that works on tiles of outputs, and its rooms: weights, an image, some tiles."""
-    read, made = (y, x) if back else (x, y)
+    read, made = (y, x) if way is Way.BY_INPUT else (x, y)
     kernel = weight.shape[2]
-    high, wide = (SIDE * -(-one // SIDE) + kernel - 1 for one in made.shape[2:])
-    before = [kernel - 1 - one for one in padding] if back else [*padding]
-    channels, n_entries = x.shape[1] + y.shape[1], (SIDE + kernel - 1) ** 2
-    block = max(TILED // channels, LEAST_TILES)
+    side = _side(kernel, made.shape[2:])
+    high, wide = (side * -(-one // side) + kernel - 1 for one in made.shape[2:])
+    before = [kernel - 1 - one for one in how.padding] if way is Way.BY_INPUT else [*how.padding]
+    channels, n_entries = x.shape[1] + y.shape[1], (side + kernel - 1) ** 2
+    block = max((TILED_BY_WEIGHT if way is Way.BY_WEIGHT else TILED) // channels, LEAST_TILES)
     sizes = (
-        n_entries * weight.shape[0] * weight.shape[1],
-        high * wide * read.shape[1],
-        n_entries * (block * channels + 2 * APART),
+        n_entries * max(weight.shape[0] * filled(weight.shape[1]), weight.shape[1] * filled(weight.shape[0])),
+        high * wide * read.shape[1] + MOST_LANES,
+        n_entries * (block * (filled(x.shape[1]) + filled(y.shape[1])) + 2 * APART),
     )
-    numbers = [*_numbers(x, weight, y, (1, 1), padding, (1, 1)), high, wide, *before, block]
+    numbers = [*_numbers(x, weight, y, how, [high, wide, *before]), block, side]
     return numbers, tuple(torch.zeros(size) for size in sizes)
+
+
+def filled(channels: int) -> int:
+    """Numbers in whole vectors for so many channels, on any processor."""
+    return -(-channels // MOST_LANES) * MOST_LANES
 
 
 RULES: dict[Any, Callable[[tuple[Any, ...], list[Tensor | None]], Lowered | None]] = {

@@ -12,8 +12,6 @@ struct Cells {  // as Python gives it; what is sent back has steps between place
     long gates() const { return 4 * width; }
 };
 
-static inline wide sigmoid(wide x) { return 1.0f / (1.0f + exponential(-x)); }
-static inline wide hyperbolic(wide x) { return 2.0f * sigmoid(2.0f * x) - 1.0f; }
 
 // The right matrix in strips, and products with it: a strip stays in the cache while all rows meet it.
 static void in_strips(Matrix right, long depth, long columns, float *to) {

@@ -12,7 +12,7 @@ from .norms import is_images
 NORMS = {aten.native_group_norm.default, BATCH_NORM}
 BATCH_NORM_BACK, BATCH_NORM_BACK_TRAINS = aten.native_batch_norm_backward.default, 7  # and the place of its argument
 NORMS_BACK = {aten.native_group_norm_backward.default, BATCH_NORM_BACK}
-N_ARGUMENTS = 10  # of a backward pass without a ReLU
+N_ARGUMENTS, N_FORTH = 10, 8  # of a backward and a forward pass without a ReLU
 IN_PLACE = {aten.relu_.default, aten.hardtanh_.default}
 RELUS = {aten.relu.default, aten.hardtanh.default, *IN_PLACE}
 RELUS_BACK = {aten.threshold_backward.default, aten.hardtanh_backward.default}
@@ -27,7 +27,27 @@ def with_relus(ops: list[Op]) -> list[Op]:
             ops = _forth(ops, place)
         elif place < len(ops) and ops[place].func in NORMS_BACK:
             ops = _back(ops, place)
-    return ops
+    return _found_anew(ops)
+
+
+def _found_anew(ops: list[Op]) -> list[Op]:
+    """Have batch norms on their way back find what their ReLU let through by what they saw, rather than read it."""
+    forth = {
+        op.outs[0]: (place, op) for place, op in enumerate(ops) if op.func is BATCH_NORM and len(op.args) > N_FORTH
+    }
+    found = list(ops)
+    for at, op in enumerate(ops):
+        if op.func is not BATCH_NORM_BACK or len(op.args) != N_ARGUMENTS + 2 or op.args[-1] not in forth:
+            continue
+        place, norm = forth[op.args[-1]]
+        (x, gamma, beta), (mean, rstd) = norm.args[:3], norm.outs[1:3]
+        alike = (x, gamma, mean, rstd) == (*op.args[1:3], *op.args[5:7]) and norm.args[-1] == op.args[-2]
+        given = tuple(one for one in (x, gamma, beta, mean, rstd) if one is not None)
+        if alike and not changed(ops[place + 1 : at], given):
+            reads = tuple(one for one in op.reads if one != op.args[-1])
+            reads = (*reads, beta) if beta is not None else reads
+            found[at] = op._replace(args=(*op.args[:-1], None, beta), reads=reads)
+    return found
 
 
 def _most(relu: Op) -> float | None:

@@ -1,6 +1,7 @@
 """Norms of channels-last images in C++, and ReLUs whose gradients lie otherwise.
 
-With another argument, the most that it lets through, a ReLU follows the norm; a backward pass has its output, too.
+With another argument, the most that it lets through, a ReLU follows the norm; a backward pass has its output, too, or
+None and the shift of the norm, from which a batch norm finds the output anew.
 """
 
 from functools import partial
@@ -12,8 +13,9 @@ from torch import Tensor
 
 from . import IMAGES, Native
 
-HALF = 8  # channels in the vectors that every kernel can work on
-MOST_CHANNELS = 4096
+HALF = 8  # channels that fill half of the longest vectors
+LEAST_CHANNELS, MOST_CHANNELS = 4, 4096  # of images that the kernels work on
+NO_RELU, RELU_FOUND, RELU_ANEW = range(3)  # as batch_norm.h has it
 Lowered = list[Any]  # calls, of PyTorch or native
 
 
@@ -24,15 +26,15 @@ def as_images(one: Tensor) -> Tensor:
     return one
 
 
-def fills_vectors(one: Tensor) -> bool:
-    """Whether the channels of images fill vectors."""
-    fits = one.dtype == torch.float32 and 2 <= one.dim() <= 4
-    return fits and one.shape[1] % HALF == 0 and 0 < one.shape[1] <= MOST_CHANNELS
+def fits(one: Tensor) -> bool:
+    """Whether tensors are images, series or rows that the kernels work on."""
+    alike = one.dtype == torch.float32 and 2 <= one.dim() <= 4
+    return alike and LEAST_CHANNELS <= one.shape[1] <= MOST_CHANNELS
 
 
 def is_images(*tensors: Tensor) -> bool:
-    """Whether tensors are channels-last images whose channels fill vectors."""
-    return all(fills_vectors(one) and as_images(one).permute(0, 2, 3, 1).is_contiguous() for one in tensors)
+    """Whether they also lie channels-last."""
+    return all(fits(one) and as_images(one).permute(0, 2, 3, 1).is_contiguous() for one in tensors)
 
 
 def in_order(one: Tensor) -> tuple[Lowered, Tensor]:
@@ -76,12 +78,14 @@ def batch_norm_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Low
     sent, x, gamma, _, _, mean, rstd, training, _, _, *then = args
     found, by_gamma, by_beta = outs
     given = [one for one in (x, found) if one is not None]
-    if not training or not is_images(*given) or not fills_vectors(sent):
+    if not training or not is_images(*given) or not fits(sent):
         return None
     calls, sent = in_order(sent)
-    most, masked = then or (inf, None)
-    tensors = torch.tensor(most), sent, x, mean, rstd, gamma, masked, found, by_gamma, by_beta
-    return [*calls, Native(IMAGES, "batch_norm_by_input", _images_pixels_channels(x), *tensors)]
+    most, masked, beta = (*then, None, None, None)[:3]
+    tensors = torch.tensor(inf if most is None else most), sent, x, mean, rstd, gamma, beta, masked, found
+    relu = NO_RELU if most is None else RELU_ANEW if masked is None else RELU_FOUND
+    numbers = [*_images_pixels_channels(x), relu]
+    return [*calls, Native(IMAGES, "batch_norm_by_input", numbers, *tensors, by_gamma, by_beta)]
 
 
 def _images_pixels_channels(x: Tensor) -> list[int]:

@@ -106,14 +106,16 @@ def _place(whole: Ref, axis: int, part: Ref) -> int | None:
 
 def relaid(ops: list[Op], trace: Trace, found: Ref, home: Ref) -> list[Op] | None:
     """Have a tensor lie otherwise in its memory for all who look at it, and spare copies; None if somebody cannot."""
-    if found.memory in trace.kept:
-        return None
+    other = None if found.memory in trace.kept else mapped(ops, found, home)
+    return None if other is None else without_copies(other, trace)
+
+
+def mapped(ops: list[Op], found: Ref, home: Ref) -> list[Op] | None:
+    """The same kernels, which look for a tensor where it lies now; None if one of them cannot see it so."""
     new = dict[Ref, Ref | None]()
     for op in ops:
         new |= {ref: _through(ref, found, home) for ref in (*op.reads, *op.writes) if ref.memory == found.memory}
-    if not all(new.values()):
-        return None
-    return without_copies([replaced(op, lambda ref: new.get(ref) or ref) for op in ops], trace)
+    return [replaced(op, lambda ref: new.get(ref) or ref) for op in ops] if all(new.values()) else None
 
 
 def without_copies(ops: list[Op], trace: Trace) -> list[Op]:

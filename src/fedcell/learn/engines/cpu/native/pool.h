@@ -2,6 +2,9 @@
 #pragma once
 #include "common.h"
 
+typedef decltype(wide{} > wide{}) Pixels;  // numbers of pixels, for a vector of channels
+typedef long Places __attribute__((vector_size(8 * WIDEST)));
+
 struct Pool {
     long n, height, width, channels, high, wide, down, right, pad_h, pad_w, out_height, out_width;
 };
@@ -17,51 +20,46 @@ static void windows(const Pool &s, long image, Work work) {
         }
 }
 
+// Bytes of the places of a vector of channels, of which n are left.
+static inline long bytes_of_places(long n) { return 8 * (n < WIDEST ? n : WIDEST); }
+
 // Of equals the first counts, and what is not a number is largest.
-template <int L>
 static void pool_forward(const Pool &s, const float *x, float *y, long *places) {
-    typedef typename Vec<L>::type vec;
-    typedef decltype(vec{} > vec{}) whole;
-    typedef long place __attribute__((vector_size(8 * L)));
     for (long n = 0; n < s.n; n++, x += s.height * s.width * s.channels)
         windows(s, n, [&](long out, long top, long low, long left, long far) {
-            for (long c = 0; c < s.channels; c += L) {
+            over_channels(s.channels, [&](long c, Some some) {
                 const long first = top * s.width + left;
-                vec best = load<L>(x + first * s.channels + c);
-                whole at = whole{} + (int)first;
+                wide best = some.load(x + first * s.channels + c);
+                Pixels at = Pixels{} + (int)first;
                 for (long h = top; h < low; h++)
                     for (long w = left; w < far; w++) {
-                        vec one = load<L>(x + (h * s.width + w) * s.channels + c);
-                        whole take = (one > best) | (one != one);
-                        best = take ? one : best, at = take ? whole{} + (int)(h * s.width + w) : at;
+                        wide one = some.load(x + (h * s.width + w) * s.channels + c);
+                        Pixels take = (one > best) | (one != one);
+                        best = take ? one : best, at = take ? Pixels{} + (int)(h * s.width + w) : at;
                     }
-                store<L>(y + out * s.channels + c, best);
-                place found = __builtin_convertvector(at, place);
-                std::memcpy(places + out * s.channels + c, &found, sizeof found);
-            }
+                some.store(y + out * s.channels + c, best);
+                Places found = __builtin_convertvector(at, Places);
+                std::memcpy(places + out * s.channels + c, &found, bytes_of_places(s.channels - c));
+            });
         });
 }
 
-template <int L>
 static void pool_backward(const Pool &s, const float *sent, const long *places, float *found) {
-    typedef typename Vec<L>::type vec;
-    typedef decltype(vec{} > vec{}) whole;
-    typedef long place __attribute__((vector_size(8 * L)));
     const long size = s.height * s.width * s.channels;
     for (long n = 0; n < s.n; n++, found += size) {
         std::memset(found, 0, 4 * size);
         windows(s, n, [&](long out, long top, long low, long left, long far) {
-            for (long c = 0; c < s.channels; c += L) {
-                place there;
-                std::memcpy(&there, places + out * s.channels + c, sizeof there);
-                const whole at = __builtin_convertvector(there, whole);
-                const vec one = load<L>(sent + out * s.channels + c);
+            over_channels(s.channels, [&](long c, Some some) {
+                Places there = {};
+                std::memcpy(&there, places + out * s.channels + c, bytes_of_places(s.channels - c));
+                const Pixels at = __builtin_convertvector(there, Pixels);
+                const wide one = some.load(sent + out * s.channels + c);
                 for (long h = top; h < low; h++)
                     for (long w = left; w < far; w++) {
                         float *to = found + (h * s.width + w) * s.channels + c;
-                        store<L>(to, load<L>(to) + (at == (int)(h * s.width + w) ? one : vec{}));
+                        some.store(to, some.load(to) + (at == (int)(h * s.width + w) ? one : wide{}));
                     }
-            }
+            });
         });
     }
 }

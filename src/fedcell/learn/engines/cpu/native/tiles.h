@@ -2,6 +2,7 @@
 #pragma once
 #include <type_traits>
 #include "common.h"
+#include "squares.h"
 
 #if defined(__AVX512F__)
 const int ROWS = 14;
@@ -119,30 +120,6 @@ static void pairs(long n, Work work) {
     long first = 0;
     for (; first + 2 <= n; first += 2) work(std::integral_constant<int, 2>(), first);
     if (first < n) work(std::integral_constant<int, 1>(), first);
-}
-
-// A square of WIDEST x WIDEST numbers, turned: four times, each row of the upper half is shuffled with one of the lower.
-static void turned(const float *from, long step, float *to, long apart) {
-#ifdef __AVX512F__
-    const __m512i low = _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-    const __m512i high = _mm512_set_epi32(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8);
-    __m512 a[16], b[16];
-    for (int r = 0; r < 16; r++) a[r] = _mm512_loadu_ps(from + r * step);
-    for (int turn = 0; turn < 4; turn += 2) {
-        for (int r = 0; r < 8; r++) {
-            b[2 * r] = _mm512_permutex2var_ps(a[r], low, a[r + 8]);
-            b[2 * r + 1] = _mm512_permutex2var_ps(a[r], high, a[r + 8]);
-        }
-        for (int r = 0; r < 8; r++) {
-            a[2 * r] = _mm512_permutex2var_ps(b[r], low, b[r + 8]);
-            a[2 * r + 1] = _mm512_permutex2var_ps(b[r], high, b[r + 8]);
-        }
-    }
-    for (int r = 0; r < 16; r++) _mm512_storeu_ps(to + r * apart, a[r]);
-#else
-    for (int r = 0; r < WIDEST; r++)
-        for (int c = 0; c < WIDEST; c++) to[c * apart + r] = from[r * step + c];
-#endif
 }
 
 // `depth` rows of up to STRIP columns, one after another in `to`, and zeros beside them.

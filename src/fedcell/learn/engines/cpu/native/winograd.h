@@ -3,20 +3,22 @@
 // With d the N x N pixels under a tile, N = M + R - 1, and g the kernel of R x R, the tile is A' [(G g G') . (B' d B)] A,
 // where `.` goes entry by entry: for each of the N x N entries that is a product of matrices, tiles by channels. Gradients
 // are such sums, too: by the input with the kernel turned around, by the kernel G' [(A y A') . (B' d B)] G summed over the
-// tiles. (M, R) is (2, 3), at the points 0, 1, -1 and infinity, or (2, 5), at 2 and -2 as well. Larger tiles for kernels of
-// 3 x 3 would round so coarsely that ReLUs and max-pools of some clients choose otherwise than in a plain sum.
+// tiles. (M, R) is (2, 3), (4, 3) or (2, 5).
 //
 // Reference: Lavin, Gray, Fast Algorithms for Convolutional Neural Networks, 2016.
 #pragma once
 #include "convolution.h"
+#include "transforms.h"
+#include "squares.h"
 
 const long APART = 16;
 
 struct Images {  // what is read, with its border, and what is written
     long n, height, width, n_in, out_height, out_width, n_out, room_width, top, left, block;
 
-    // Numbers of an entry of all tiles that are worked on at a time; a few more, so that entries share no place in the cache.
-    long entry(long channels) const { return block * channels + APART; }
+    // Numbers of an entry of all tiles that are worked on at a time, in rows that fill vectors; a few more, so that entries
+    // share no place in the cache.
+    long entry(long channels) const { return block * filled(channels) + APART; }
     long tiles(int M) const { return n * ((out_height + M - 1) / M) * ((out_width + M - 1) / M); }
 };
 
@@ -32,81 +34,22 @@ struct Place {  // of a tile: its image, and its first output pixel
     }
 };
 
-template <class vec>
-static inline void into(const vec (&d)[4], vec (&t)[4]) {  // B'
-    t[0] = d[0] - d[2], t[1] = d[1] + d[2], t[2] = d[2] - d[1], t[3] = d[1] - d[3];
-}
-
-template <class vec>
-static inline void into(const vec (&d)[6], vec (&t)[6]) {
-    vec a = d[4] - 4 * d[2], b = d[3] - 4 * d[1], c = d[4] - d[2], e = d[3] - d[1];
-    t[0] = 4 * d[0] - 5 * d[2] + d[4], t[1] = a + b, t[2] = a - b, t[3] = c + 2 * e, t[4] = c - 2 * e;
-    t[5] = 4 * d[1] - 5 * d[3] + d[5];
-}
-
-template <class vec>
-static inline void out_of(const vec (&t)[4], vec (&y)[2]) {  // A'
-    y[0] = t[0] + t[1] + t[2], y[1] = t[1] - t[2] - t[3];
-}
-
-template <class vec>
-static inline void out_of(const vec (&t)[6], vec (&y)[2]) {
-    y[0] = t[0] + (t[1] + t[2]) + (t[3] + t[4]), y[1] = (t[1] - t[2]) + 2 * (t[3] - t[4]) + t[5];
-}
-
-template <class vec>
-static inline void back_from(const vec (&y)[2], vec (&t)[4]) {  // A
-    t[0] = y[0], t[1] = y[0] + y[1], t[2] = y[0] - y[1], t[3] = -y[1];
-}
-
-template <class vec>
-static inline void back_from(const vec (&y)[2], vec (&t)[6]) {
-    vec twice = 2 * y[1];
-    t[0] = y[0], t[1] = y[0] + y[1], t[2] = y[0] - y[1], t[3] = y[0] + twice, t[4] = y[0] - twice, t[5] = y[1];
-}
-
-template <class vec>
-static inline void spread(const vec (&g)[3], vec (&t)[4]) {  // G
-    t[0] = g[0], t[1] = 0.5f * (g[0] + g[1] + g[2]), t[2] = 0.5f * (g[0] - g[1] + g[2]), t[3] = g[2];
-}
-
-template <class vec>
-static inline void spread(const vec (&g)[5], vec (&t)[6]) {
-    vec even = g[0] + g[2] + g[4], odd = g[1] + g[3], far = g[0] + 4 * g[2] + 16 * g[4], wide = 2 * g[1] + 8 * g[3];
-    t[0] = 0.25f * g[0], t[1] = (even + odd) * (-1 / 6.f), t[2] = (even - odd) * (-1 / 6.f);
-    t[3] = (far + wide) * (1 / 24.f), t[4] = (far - wide) * (1 / 24.f), t[5] = g[4];
-}
-
-template <class vec>
-static inline void gather(const vec (&t)[4], vec (&g)[3]) {  // G'
-    g[0] = t[0] + 0.5f * (t[1] + t[2]), g[1] = 0.5f * (t[1] - t[2]), g[2] = 0.5f * (t[1] + t[2]) + t[3];
-}
-
-template <class vec>
-static inline void gather(const vec (&t)[6], vec (&g)[5]) {
-    vec even = (t[1] + t[2]) * (-1 / 6.f), odd = (t[1] - t[2]) * (-1 / 6.f);
-    vec far = (t[3] + t[4]) * (1 / 24.f), wide = (t[3] - t[4]) * (1 / 24.f);
-    g[0] = 0.25f * t[0] + even + far, g[1] = odd + 2 * wide, g[2] = even + 4 * far;
-    g[3] = odd + 8 * wide, g[4] = even + 16 * far + t[5];
-}
-
-// Some tiles, for every entry one behind the other: v is [N x N, block, n_in]. Neighbours in a row share columns of pixels.
-template <int L, int M, int R>
+// Some tiles, for every entry one behind the other: v is [N x N, block, n_in], with anything beside n_in. Neighbours in a row share columns of pixels.
+template <int M, int R>
 static void tiles_in(const Images &s, Place<M> at, long n, const float *x, float *room, float *v) {
-    typedef typename Vec<L>::type vec;
     const int N = M + R - 1;
-    long row = s.room_width * s.n_in, entry = s.entry(s.n_in);
+    const long row = s.room_width * s.n_in, across = filled(s.n_in), entry = s.entry(s.n_in);
     for (long t = 0, run; t < n; t += run) {
         run = (s.out_width + M - 1 - at.right) / M;
         if (run > n - t) run = n - t;
         if (!at.down && !at.right)  // otherwise it is there
-            padded(x + at.image * s.height * s.width * s.n_in, room, s.height, s.width, s.n_in, s.top, s.left, row);
+            padded(x + at.image * s.height * s.width * s.n_in, room, s.height, s.width, s.n_in, s.n_in, s.top, s.left, row);
         const float *corner = room + at.down * row + at.right * s.n_in;
-        for (long c = 0; c < s.n_in; c += L) {
-            vec half[N][N], line[N], whole[N];
-            auto column = [&](long place, vec(&found)[N]) {
+        for (long c = 0; c < s.n_in; c += WIDEST) {
+            wide half[N][N], line[N], whole[N];
+            auto column = [&](long place, wide(&found)[N]) {
                 const float *d = corner + place * s.n_in + c;
-                for (int i = 0; i < N; i++) line[i] = load<L>(d + i * row);
+                for (int i = 0; i < N; i++) line[i] = load<WIDEST>(d + i * row);
                 into(line, found);
             };
             for (int j = 0; j < R - 1; j++) column(j, half[M + j]);
@@ -117,7 +60,7 @@ static void tiles_in(const Images &s, Place<M> at, long n, const float *x, float
                 for (int i = 0; i < N; i++) {
                     for (int j = 0; j < N; j++) line[j] = half[j][i];
                     into(line, whole);
-                    for (int j = 0; j < N; j++) store<L>(v + (N * i + j) * entry + (t + r) * s.n_in + c, whole[j]);
+                    for (int j = 0; j < N; j++) store<WIDEST>(v + (N * i + j) * entry + (t + r) * across + c, whole[j]);
                 }
             }
         }
@@ -126,138 +69,144 @@ static void tiles_in(const Images &s, Place<M> at, long n, const float *x, float
 }
 
 // And back: from m, [N x N, block, n_out], to the outputs; returns the place of the next tile.
-template <int L, int M, int R>
+template <int M, int R>
 static Place<M> tiles_out(const Images &s, Place<M> at, long n, const float *m, const float *bias, float *y) {
-    typedef typename Vec<L>::type vec;
     const int N = M + R - 1;
-    long entry = s.entry(s.n_out);
+    const long across = filled(s.n_out), entry = s.entry(s.n_out);
     for (long t = 0; t < n; t++, at.next(s)) {
         float *corner = y + ((at.image * s.out_height + at.down) * s.out_width + at.right) * s.n_out;
-        for (long c = 0; c < s.n_out; c += L) {
-            vec half[M][N], line[N], some[M], begin = bias ? load<L>(bias + c) : vec{};
+        over_channels(s.n_out, [&](long c, Some part) {
+            wide half[M][N], line[N], some[M], begin = bias ? part.load(bias + c) : wide{};
             for (int j = 0; j < N; j++) {
-                for (int i = 0; i < N; i++) line[i] = load<L>(m + (N * i + j) * entry + t * s.n_out + c);
+                for (int i = 0; i < N; i++) line[i] = load<WIDEST>(m + (N * i + j) * entry + t * across + c);
                 out_of(line, some);
                 for (int i = 0; i < M; i++) half[i][j] = some[i];
             }
             for (int i = 0; i < M && at.down + i < s.out_height; i++) {
                 out_of(half[i], some);
                 for (int j = 0; j < M && at.right + j < s.out_width; j++)
-                    store<L>(corner + (i * s.out_width + j) * s.n_out + c, some[j] + begin);
+                    part.store(corner + (i * s.out_width + j) * s.n_out + c, some[j] + begin);
             }
-        }
+        });
     }
     return at;
 }
 
 // What is sent back by some tiles, z is [N x N, block, n_out]: A y A'.
-template <int L, int M, int R>
+template <int M, int R>
 static Place<M> tiles_sent(const Images &s, Place<M> at, long n, const float *y, float *z) {
-    typedef typename Vec<L>::type vec;
     const int N = M + R - 1;
-    long entry = s.entry(s.n_out);
+    const long across = filled(s.n_out), entry = s.entry(s.n_out);
     for (long t = 0; t < n; t++, at.next(s)) {
         const float *corner = y + ((at.image * s.out_height + at.down) * s.out_width + at.right) * s.n_out;
-        for (long c = 0; c < s.n_out; c += L) {
-            vec half[N][M], line[M], whole[N];
+        over_channels(s.n_out, [&](long c, Some part) {
+            wide half[N][M], line[M], whole[N];
             for (int j = 0; j < M; j++) {
                 for (int i = 0; i < M; i++)
                     line[i] = at.down + i < s.out_height && at.right + j < s.out_width
-                                  ? load<L>(corner + (i * s.out_width + j) * s.n_out + c)
-                                  : vec{};
+                                  ? part.load(corner + (i * s.out_width + j) * s.n_out + c)
+                                  : wide{};
                 back_from(line, whole);
                 for (int i = 0; i < N; i++) half[i][j] = whole[i];
             }
             for (int i = 0; i < N; i++) {
                 back_from(half[i], whole);
-                for (int j = 0; j < N; j++) store<L>(z + (N * i + j) * entry + t * s.n_out + c, whole[j]);
+                for (int j = 0; j < N; j++) store<WIDEST>(z + (N * i + j) * entry + t * across + c, whole[j]);
             }
-        }
+        });
     }
     return at;
 }
 
-// The entries of the kernel between L input channels, which lie side by side, and one output channel.
-template <int L, int M, int R, int N>
-static void entries_of(const Shape &s, const float *g, bool back, typename Vec<L>::type (&found)[N][N]) {
-    typedef typename Vec<L>::type vec;
-    vec half[N][R], line[R], whole[N];
+// The entries of the kernel between a vector of input channels, which lie side by side, and one output channel.
+template <int M, int R, int N>
+static void entries_of(const Shape &s, const float *g, bool back, Some part, wide (&found)[N][N]) {
+    wide half[N][R], line[R], whole[N];
     for (int v = 0; v < R; v++) {
         for (int h = 0; h < R; h++)
-            line[h] = load<L>(g + (back ? R - 1 - h : h) * s.weight_h + (back ? R - 1 - v : v) * s.weight_w);
+            line[h] = part.load(g + (back ? R - 1 - h : h) * s.weight_h + (back ? R - 1 - v : v) * s.weight_w);
         spread(line, whole);
         for (int i = 0; i < N; i++) half[i][v] = whole[i];
     }
     for (int i = 0; i < N; i++) spread(half[i], found[i]);
 }
 
-// The kernel as [N x N, n_in, n_out]; or turned around, as [N x N, n_out, n_in].
-template <int L, int M, int R>
+// The kernel as [N x N, n_in, n_out]; or turned around, as [N x N, n_out, n_in]. Rows fill vectors.
+template <int M, int R>
 static void kernel_in(const Shape &s, const float *w, bool back, float *u) {
     const int N = M + R - 1;
-    typename Vec<L>::type entries[L][N][N];
-    for (long o = 0; o < s.n_out; o += L)
-        for (long i = 0; i < s.n_in; i += L) {
-            for (int k = 0; k < L; k++) entries_of<L, M, R>(s, w + (o + k) * s.weight_out + i, back, entries[k]);
-            for (int e = 0; e < N * N; e++)
-                for (int c = 0; c < L; c++) {
-                    float *to = u + e * s.n_in * s.n_out + (back ? (o + c) * s.n_in + i : (i + c) * s.n_out + o);
-                    if (back) store<L>(to, entries[c][e / N][e % N]);
-                    else
-                        for (int k = 0; k < L; k++) to[k] = entries[k][e / N][e % N][c];
+    const long rows = back ? s.n_out : s.n_in, row = filled(back ? s.n_in : s.n_out);
+    wide entries[WIDEST][N][N];
+    float square[WIDEST * WIDEST];
+    for (long o = 0; o < s.n_out; o += WIDEST)
+        for (long i = 0; i < s.n_in; i += WIDEST) {
+            const long outs = s.n_out - o < WIDEST ? s.n_out - o : WIDEST, ins = s.n_in - i < WIDEST ? s.n_in - i : WIDEST;
+            for (long k = 0; k < outs; k++)
+                entries_of<M, R>(s, w + (o + k) * s.weight_out + i, back, Some(ins), entries[k]);
+            if (outs < WIDEST) std::memset(entries[outs], 0, sizeof(entries[0]) * (WIDEST - outs));
+            for (int e = 0; e < N * N; e++) {
+                const float *from = (const float *)&entries[0][e / N][e % N];
+                float *to = u + e * rows * row + (back ? o * row + i : i * row + o);
+                if (back)
+                    for (long c = 0; c < outs; c++) std::memcpy(to + c * row, from + c * N * N * WIDEST, 4 * WIDEST);
+                else if (ins == WIDEST) turned(from, N * N * WIDEST, to, row);
+                else {
+                    turned(from, N * N * WIDEST, square, WIDEST);
+                    for (long c = 0; c < ins; c++) std::memcpy(to + c * row, square + c * WIDEST, 4 * WIDEST);
                 }
+            }
         }
 }
 
-template <int L, int M, int R>
+template <int M, int R>
 static void winograd_images(const Images &s, const float *x, const float *u, const float *bias, float *y, float *room,
                             float *rooms) {
     const int N = M + R - 1;
+    const long across = filled(s.n_out);
     float *v = rooms, *m = v + N * N * s.entry(s.n_in);
     Place<M> at;
     for (long left = s.tiles(M); left > 0; left -= s.block) {
         long n = left < s.block ? left : s.block;
-        tiles_in<L, M, R>(s, at, n, x, room, v);
+        tiles_in<M, R>(s, at, n, x, room, v);
         for (long k = 0; k < N * N; k++) {
-            Tap one = {0, u + k * s.n_in * s.n_out};
-            row_of_pixels<L>(n, v + k * s.entry(s.n_in), s.n_in, &one, 1, s.n_in, s.n_out, m + k * s.entry(s.n_out),
-                             s.n_out, 0);
+            Tap one = {0, u + k * s.n_in * across};
+            row_of_pixels(n, v + k * s.entry(s.n_in), filled(s.n_in), &one, 1, s.n_in, across, m + k * s.entry(s.n_out), across, 0);
         }
-        at = tiles_out<L, M, R>(s, at, n, m, bias, y);
+        at = tiles_out<M, R>(s, at, n, m, bias, y);
     }
 }
 
-// u becomes [N x N, n_out, n_in], found the gradient by the kernel.
-template <int L, int M, int R>
+// u becomes [N x N, n_out, n_in], in rows that fill vectors, found the gradient by the kernel.
+template <int M, int R>
 static void winograd_kernel(const Images &s, const Shape &w, const float *x, const float *sent, float *found, float *bias,
                             float *u, float *room, float *rooms) {
-    typedef typename Vec<L>::type vec;
     const int N = M + R - 1;
     float *v = rooms, *z = v + N * N * s.entry(s.n_in);
-    std::memset(u, 0, 4 * N * N * s.n_in * s.n_out);
+    const long across = filled(s.n_in);
+    std::memset(u, 0, 4 * N * N * s.n_out * across);
     if (bias) std::memset(bias, 0, 4 * s.n_out);
     for (long n = 0; bias && n < s.n; n++)
         add_pixels(sent + n * s.out_height * s.out_width * s.n_out, s.out_height * s.out_width, s.n_out, bias);
     Place<M> at;
     for (long left = s.tiles(M); left > 0; left -= s.block) {
         long n = left < s.block ? left : s.block;
-        tiles_in<L, M, R>(s, at, n, x, room, v);
-        at = tiles_sent<L, M, R>(s, at, n, sent, z);
+        tiles_in<M, R>(s, at, n, x, room, v);
+        at = tiles_sent<M, R>(s, at, n, sent, z);
         for (long k = 0; k < N * N; k++)
-            outers<L>(z + k * s.entry(s.n_out), 0, s.n_out, v + k * s.entry(s.n_in), 1, n, s.n_out, s.n_in,
-                      u + k * s.n_in * s.n_out);
+            outers(z + k * s.entry(s.n_out), 0, filled(s.n_out), v + k * s.entry(s.n_in), across, 1, n, s.n_out, across,
+                   u + k * s.n_out * across);
     }
     for (long o = 0; o < s.n_out; o++)
-        for (long i = 0; i < s.n_in; i += L) {
-            vec half[R][N], line[N], some[R];
+        over_channels(s.n_in, [&](long i, Some part) {
+            wide half[R][N], line[N], some[R];
             for (int j = 0; j < N; j++) {
-                for (int k = 0; k < N; k++) line[k] = load<L>(u + ((N * k + j) * s.n_out + o) * s.n_in + i);
+                for (int k = 0; k < N; k++) line[k] = load<WIDEST>(u + ((N * k + j) * s.n_out + o) * across + i);
                 gather(line, some);
                 for (int h = 0; h < R; h++) half[h][j] = some[h];
             }
             for (int h = 0; h < R; h++) {
                 gather(half[h], some);
-                for (int c = 0; c < R; c++) store<L>(found + o * w.weight_out + i + h * w.weight_h + c * w.weight_w, some[c]);
+                for (int c = 0; c < R; c++) part.store(found + o * w.weight_out + i + h * w.weight_h + c * w.weight_w, some[c]);
             }
-        }
+        });
 }
