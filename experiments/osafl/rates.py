@@ -3,7 +3,8 @@
 The paper prints no rate for central SGD. M-FedNova steps by `tau * eta * sum_u p_u kappa_u d_u`; with its published
 rates it hardly moves, while its published curve is second best. Both get the best of a small grid: K = 1, one seed,
 30 rounds (60 for the LSTM, which starts late), highest mean accuracy over the last 10. M-FedNova keeps the published
-local rate, so `tau` alone changes. The winners stand in the scenarios.
+local rate, so `tau` alone changes. The scenarios have the winners of an earlier try; the checks say where this grid has
+a better one.
 """
 
 import numpy as np
