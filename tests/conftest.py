@@ -1,5 +1,6 @@
 """Problems small enough to run in milliseconds."""
 
+import gc
 import os
 import shutil
 from dataclasses import replace
@@ -26,6 +27,17 @@ hypothesis.settings.load_profile("fedcell")
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # two threads in each of two processes would wait for one another
     torch.set_num_threads(1)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Nobody looks for garbage, again and again, among what PyTorch and the collected tests are made of."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_configure(config):
