@@ -7,6 +7,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
+import forked
 import hypothesis
 import pytest
 import torch
@@ -14,6 +15,7 @@ from matplotlib.figure import Figure
 from small_config import SMALL
 
 from fedcell import machine
+from fedcell.experiment import pool
 from fedcell.learn import deferred
 from fedcell.learn.engines import batched
 from fedcell.learn.engines.cpu import native
@@ -152,6 +154,15 @@ def ray_cluster(ray_nodes):
 
 
 # ---------------------------------------------------------------- tests that share what is slow to start
+
+
+@pytest.fixture
+def forked_pool(monkeypatch):
+    """Runs of experiments side by side, in processes that are forked: those that a user gets import all, for 2 s each.
+
+    Tests without it hold that such processes find the modules of a paper, and that they have one thread.
+    """
+    monkeypatch.setattr(pool, "get_context", lambda method: forked.CONTEXT)
 
 
 @pytest.fixture(scope="session")
