@@ -42,6 +42,13 @@ def pytest_collection():
         gc.enable()
 
 
+ALLOCATOR = {  # the heap keeps what it has: to ask for a page and clear it takes longer than most tests use it
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+    "MALLOC_TOP_PAD_": str(64 << 20),
+}
+
+
 def pytest_configure(config):
     """Say it to NumPy, too, which looks when it is loaded: before the processes start that will have it from here.
 
@@ -49,6 +56,8 @@ def pytest_configure(config):
     """
     config.addinivalue_line("markers", "xdist_group(name): tests that one process has")
     if config.getoption("numprocesses", None):
+        for name, value in ALLOCATOR.items():
+            os.environ.setdefault(name, value)
         os.environ.setdefault("OMP_NUM_THREADS", "1")
         os.environ.setdefault("FEDCELL_CORES", "1")  # so that a sweep starts other processes where a test asks for them
 
@@ -130,7 +139,8 @@ def ray_nodes():
     # Ray waits a second for what it ends. On a busy machine that is too short, and the process would be found "still
     # running" when its handle is collected, in a test that has nothing to do with Ray and fails by that warning.
     services.ConsolePopen.__del__ = lambda handle: None
-    node = {"num_cpus": 1, "num_gpus": 1, "object_store_memory": 100 << 20, "include_dashboard": False}
+    quiet = {"include_dashboard": False, "include_log_monitor": False}
+    node = {"num_cpus": 1, "num_gpus": 1, "object_store_memory": 100 << 20, **quiet}
     for attempts_left in (2, 1, 0):  # Ray gives a node 30 s to start, which a busy disk may take
         cluster = Cluster()
         try:
