@@ -1,11 +1,13 @@
 """Problems small enough to run in milliseconds."""
 
+import gc
 import os
 import shutil
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
+import forked
 import hypothesis
 import pytest
 import torch
@@ -13,6 +15,7 @@ from matplotlib.figure import Figure
 from small_config import SMALL
 
 from fedcell import machine
+from fedcell.experiment import pool
 from fedcell.learn import deferred
 from fedcell.learn.engines import batched
 from fedcell.learn.engines.cpu import native
@@ -28,6 +31,24 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # two threads in each of two processes 
     torch.set_num_threads(1)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Nobody looks for garbage, again and again, among what PyTorch and the collected tests are made of."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+ALLOCATOR = {  # the heap keeps what it has: to ask for a page and clear it takes longer than most tests use it
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+    "MALLOC_TOP_PAD_": str(64 << 20),
+}
+
+
 def pytest_configure(config):
     """Say it to NumPy, too, which looks when it is loaded: before the processes start that will have it from here.
 
@@ -35,6 +56,8 @@ def pytest_configure(config):
     """
     config.addinivalue_line("markers", "xdist_group(name): tests that one process has")
     if config.getoption("numprocesses", None):
+        for name, value in ALLOCATOR.items():
+            os.environ.setdefault(name, value)
         os.environ.setdefault("OMP_NUM_THREADS", "1")
         os.environ.setdefault("FEDCELL_CORES", "1")  # so that a sweep starts other processes where a test asks for them
 
@@ -52,7 +75,8 @@ PIXEL = bytes.fromhex(
 @pytest.fixture(autouse=True)
 def _the_same_draws_every_time():
     """Tests that draw from PyTorch's own stream see the same numbers in every run and order."""
-    torch.manual_seed(0)
+    # without a GPU `torch.manual_seed` notes for later what it would seed, with the whole call stack
+    (torch if torch.cuda.is_available() else torch.default_generator).manual_seed(0)
 
 
 @pytest.fixture(autouse=True)
@@ -115,7 +139,8 @@ def ray_nodes():
     # Ray waits a second for what it ends. On a busy machine that is too short, and the process would be found "still
     # running" when its handle is collected, in a test that has nothing to do with Ray and fails by that warning.
     services.ConsolePopen.__del__ = lambda handle: None
-    node = {"num_cpus": 1, "num_gpus": 1, "object_store_memory": 100 << 20, "include_dashboard": False}
+    quiet = {"include_dashboard": False, "include_log_monitor": False}
+    node = {"num_cpus": 1, "num_gpus": 1, "object_store_memory": 100 << 20, **quiet}
     for attempts_left in (2, 1, 0):  # Ray gives a node 30 s to start, which a busy disk may take
         cluster = Cluster()
         try:
@@ -139,6 +164,15 @@ def ray_cluster(ray_nodes):
 
 
 # ---------------------------------------------------------------- tests that share what is slow to start
+
+
+@pytest.fixture
+def forked_pool(monkeypatch):
+    """Runs of experiments side by side, in processes that are forked: those that a user gets import all, for 2 s each.
+
+    Tests without it hold that such processes find the modules of a paper, and that they have one thread.
+    """
+    monkeypatch.setattr(pool, "get_context", lambda method: forked.CONTEXT)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
-    ["forked", "fedcell.cli.run", "fedcell.sweeps.drive", "fedcell.report", "sklearn.datasets"]
+    ["forked", "fedcell.cli.run", "fedcell.sweeps.drive", "fedcell.report", "fedcell.experiment", "sklearn.datasets"]
 )
 
 

@@ -133,7 +133,7 @@ def test_a_run_beside_others_has_one_thread(tmp_path):
     assert os.environ == before
 
 
-def test_workers_change_nothing(tmp_path):
+def test_workers_change_nothing(tmp_path, forked_pool):
     alone, together = (
         run_cases(cases(False), [1], tmp_path / f"{workers}.jsonl", lambda text: None, workers) for workers in (1, 2)
     )

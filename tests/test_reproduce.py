@@ -313,7 +313,7 @@ def stored(clone, paper, name="fig1"):
     return sorted(stores.done(clone / paper / "results" / f"{name}.runs.jsonl"))
 
 
-def test_runs_of_several_papers_share_the_processes(clone, capsys, monkeypatch):
+def test_runs_of_several_papers_share_the_processes(clone, forked_pool, capsys, monkeypatch):
     """They are the runs of one after the other, and are on file before the first experiment is judged."""
     whole(clone)
     assert main(["reproduce", "first", "second", "--seeds", "2", "--out", "alone"]) == 0
@@ -331,7 +331,7 @@ def test_runs_of_several_papers_share_the_processes(clone, capsys, monkeypatch):
     assert "run 8 of 8" in err
 
 
-def test_what_fails_beside_others_is_named_in_its_turn(clone, capsys):
+def test_what_fails_beside_others_is_named_in_its_turn(clone, forked_pool, capsys):
     whole(clone)
     assert main(["reproduce", "first/fig1", "second", "--seeds", "8", "--workers", "2"]) == 1
     out, err = capsys.readouterr()
