@@ -8,8 +8,10 @@ import torch
 from torch import nn
 
 from fedcell.learn.architecture import Architecture
-from fedcell.learn.engines import batched
+from fedcell.learn.engines import batched, common
+from fedcell.learn.engines.common import Batches
 from fedcell.learn.engines.cpu.native import lowering, norm_relu
+from fedcell.learn.engines.gpu import vmap
 from fedcell.learn.engines.gpu.cuda_graphs import train_rows
 from fedcell.learn.learner import Learner
 from fedcell.learn.models import build
@@ -181,6 +183,37 @@ def test_inputs_that_repeat_are_trained_on_once(engine, variant, monkeypatch):
     agree(once, every)
     assert n_once < n_every
     assert judged_once == pytest.approx(judged_every, rel=1e-5)
+
+
+def test_rounds_of_other_numbers_of_inputs_share_the_memory_of_a_cohort(monkeypatch):
+    """As on a GPU, where a shape that occurs again replays recorded steps."""
+    seen = set()
+
+    class AsOnGpu(Batches):
+        def __init__(self, job):
+            super().__init__(job)
+            self._pads = True
+
+        def feed(self, rows, first, end):
+            found = super().feed(rows, first, end)
+            seen.add(int((found.number // 7 % found.sample.shape[2]).max()) + 1)  # distinct inputs of the fullest batch
+            return found
+
+    monkeypatch.setattr(vmap, "batches_of", AsOnGpu)
+    monkeypatch.setattr(common, "DISTINCT_ON_GPU", 1)
+    rng = np.random.default_rng(6)
+    inputs = rng.integers(0, 200, 2000)
+    data = Samples(rng.standard_normal((200, 3, 8, 8)).astype(np.float32)[inputs], rng.integers(0, 7, 2000), CPU)
+    data.inputs = inputs
+    fast = Learner([architecture("mlp")], data, data, TrainConfig(engine="vmap", device="cpu"), seed=4)
+    slow = Learner([architecture("mlp")], data, data, TrainConfig(engine="debug", device="cpu"), seed=4)
+    store = Store(rng.permutation(2000)[:1800].reshape(6, 300), np.full(6, 300))
+    start = Start(points("mlp"), np.zeros(6, dtype=np.int64))
+    for number in range(12):
+        job = work(store=store, batch_size=100, steps=np.full(6, 3), round=number)
+        agree(fast.train(start, job).delta, slow.train(start, job).delta)
+    assert len(seen) > 3
+    assert len(fast._replays._kept) < 3
 
 
 @pytest.mark.parametrize("model", ["mlp", "cnn", "lstm"])

@@ -10,7 +10,7 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 from torch.nn import functional
 
-from fedcell.learn.engines.gpu import norms
+from fedcell.learn.engines.gpu import convolutions, norms
 from fedcell.learn.norms import BatchNorm, RunningNorm, counting
 
 pytest.importorskip("triton", reason="needs Triton, which comes with PyTorch for GPUs")
@@ -157,6 +157,28 @@ def test_gradients_of_all_clients_are_those_of_the_layers(batch, by_kernels, mon
     torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-6)
     for name in wanted:
         torch.testing.assert_close(found[name], wanted[name], rtol=1e-3, atol=2e-6)
+
+
+@pytest.mark.parametrize(("batch", "kernel"), [(6, 3), (1, 10), (2, 10)])
+def test_a_bias_that_a_norm_takes_away_is_not_added(batch, kernel, by_kernels, monkeypatch):
+    """A single value has no variance, so that its norm takes nothing away."""
+    torch.manual_seed(3)
+    side = (11 - kernel) ** 2
+    module = nn.Sequential(nn.Conv2d(2, 5, kernel), BatchNorm(5), nn.Flatten(), nn.Linear(5 * side, 4)).to(DEVICE)
+    biases, theirs = [], convolutions._Convolved.over_rows
+    monkeypatch.setattr(
+        convolutions._Convolved, "over_rows", lambda *given: biases.append(given[2] is not None) or theirs(*given)
+    )
+    ours = fused(module)
+    convolutions.multiply(ours)
+    found, (loss, _) = gradients(ours, batch=batch)
+    wanted, (expected, _) = gradients(module, batch=batch)
+    assert biases == [False]
+    torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-6)
+    for name in wanted:
+        torch.testing.assert_close(found[name], wanted[name], rtol=1e-3, atol=2e-6)
+    if batch * side > 1:
+        assert not found["0.bias"].any()
 
 
 def test_running_statistics_move_as_they_did(by_kernels):

@@ -1,6 +1,7 @@
 """Networks that train as a list of kernels against the plain autograd loop, and what falls back to autograd."""
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -353,6 +354,18 @@ def test_without_a_compiler_kernels_are_those_of_pytorch(no_compiler):
     bench = Bench(NETWORKS["resnet, group norm"][1], IMAGE)
     assert isinstance(bench.found(), traced.Traced)
     bench.check()
+
+
+def test_those_that_need_kernels_at_once_compile_them_once(monkeypatch, tmp_path):
+    compiler, log = tmp_path / "compiler", tmp_path / "log"
+    compiler.write_text(f"#!/bin/sh\necho made >> {log}\nsleep 0.2\nwhile [ $1 != -o ]; do shift; done\n: > $2\n")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("FEDCELL_COMPILER", str(compiler))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with ThreadPoolExecutor(3) as pool:
+        found = set(pool.map(native._compiled, [native.IMAGES] * 3))
+    assert [path.exists() for path in found] == [True]
+    assert log.read_text() == "made\n"
 
 
 def test_a_compiler_that_fails_is_none(monkeypatch, tmp_path):

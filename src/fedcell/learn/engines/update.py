@@ -116,10 +116,16 @@ def _correction(beta: float, step: int | Tensor, power: float) -> float | Tensor
 def move(now: Parts, against: Parts, rate: float | Tensor) -> None:
     """`w -= rate * against` in place; a tensor of rates has one for every row."""
     if isinstance(rate, Tensor):
-        torch._foreach_sub_(now, _times(against, rate))
+        for part, slope in zip(now, against, strict=True):
+            part.addcmul_(slope, _of_rows(rate, slope), value=-1)
     else:
         torch._foreach_add_(now, against, alpha=-rate)
 
 
 def _times(parts: Parts, by_row: Tensor) -> list[Tensor]:
-    return [part * by_row.view(-1, *[1] * (part.dim() - 1)) for part in parts]
+    return [part * _of_rows(by_row, part) for part in parts]
+
+
+def _of_rows(values: Tensor, part: Tensor) -> Tensor:
+    """A value for every row, in as many axes as the part has."""
+    return values.view(-1, *[1] * (part.dim() - 1))

@@ -32,7 +32,7 @@ def multiply(module: nn.Module) -> None:
     """Have the convolutions of a private copy of a module compute as products, with the same parameters."""
     for part in module.modules():
         if type(part) is nn.Conv2d and "forward" not in vars(part) and _fits(part):
-            part.forward = partial(_convolve, part)  # type: ignore[method-assign]
+            part.forward = partial(convolve, part)  # type: ignore[method-assign]
 
 
 def _fits(layer: nn.Conv2d) -> bool:
@@ -40,10 +40,11 @@ def _fits(layer: nn.Conv2d) -> bool:
     return plain and not isinstance(layer.padding, str)
 
 
-def _convolve(layer: nn.Conv2d, x: Tensor) -> Tensor:
+def convolve(layer: nn.Conv2d, x: Tensor, biased: bool = True) -> Tensor:
+    """The layer, or the layer without its bias."""
     if x.dim() != 4 or not len(x):
-        return nn.Conv2d.forward(layer, x)
-    given: tuple[Tensor | None, ...] = x, layer.weight, layer.bias
+        return nn.Conv2d.forward(layer, x) if biased else layer._conv_forward(x, layer.weight, None)
+    given: tuple[Tensor | None, ...] = x, layer.weight, layer.bias if biased else None
     kind = x.device.type
     if torch.is_autocast_enabled(kind):  # as it would round what a convolution is given
         given = tuple(None if one is None else one.to(torch.get_autocast_dtype(kind)) for one in given)

@@ -1,8 +1,11 @@
 """Batch norms as kernels over many clients, each with the ReLU behind it in the same kernel.
 
+A norm by the statistics of its batch takes the bias of the convolution before it away again, so that nobody adds it.
+
 Without Triton networks stay as they are.
 """
 
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -12,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ...norms import NORMS, BatchNorm, RunningNorm
+from .convolutions import convolve
 from .kernels import kernels
 from .over_rows import OverRows, channels_first, channels_last
 
@@ -21,8 +25,9 @@ HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_p
 def fuse_norms(module: nn.Module, device: torch.device) -> None:
     """Have the batch norms of a private copy of a module compute by kernels, with the same parameters.
 
-    A chain of layers, when it runs as a whole, leaves a ReLU right behind a norm to the kernel of the norm. The layers
-    themselves stay what they are, so whoever takes a chain apart sees what they always saw.
+    A chain of layers, when it runs as a whole, leaves a ReLU right behind a norm to the kernel of the norm, and leaves
+    out the bias of a convolution right before one. The layers themselves stay what they are, so whoever takes a chain
+    apart sees what they always saw.
     """
     way = kernels("batch_norm", device)
     if way is None:
@@ -31,22 +36,22 @@ def fuse_norms(module: nn.Module, device: torch.device) -> None:
         if isinstance(part, BatchNorm | RunningNorm) and type(part) in NORMS and "forward" not in vars(part):
             part.forward = partial(_normed, way, part)  # type: ignore[method-assign]
     for part in module.modules():
-        if type(part) is nn.Sequential and "forward" not in vars(part) and any(map(_joins, *_beside(part))):
+        pairs = list(pairwise(part)) if type(part) is nn.Sequential and "forward" not in vars(part) else []
+        if any(_joins(*pair) or _shifts_in_vain(*pair) for pair in pairs):
             part.forward = partial(_in_turn, part)  # type: ignore[method-assign]
 
 
-def _beside(chain: nn.Sequential) -> tuple[list[nn.Module], list[nn.Module]]:
-    layers = list(chain)
-    return layers, layers[1:]
-
-
 def _in_turn(chain: nn.Sequential, x: Tensor) -> Tensor:
-    """The chain with every ReLU that a norm does left out."""
+    """The chain with every ReLU that a norm does left out, and every bias that a norm takes away."""
     layers = iter([*pairwise(chain), (chain[-1], None)])
     for layer, behind in layers:
         if _joins(layer, behind):
             x = layer.forward(x, relu=True)
             next(layers)
+        elif _shifts_in_vain(layer, behind) and _is_ours(layer, convolve):
+            x = layer.forward(x, biased=False)
+            if x[:, 0].numel() == 1:  # without a variance the norm leaves the value where it is
+                x = x + layer.bias.view(1, -1, 1, 1)
         else:
             x = layer(x)
     return x
@@ -54,9 +59,24 @@ def _in_turn(chain: nn.Sequential, x: Tensor) -> Tensor:
 
 def _joins(layer: nn.Module, behind: nn.Module | None) -> bool:
     """Whether a norm with kernels can do the ReLU behind it, and nobody looks at what lies between."""
-    way = vars(layer).get("forward")
-    ours = isinstance(way, partial) and way.func is _normed and type(behind) is nn.ReLU
-    return ours and not any(getattr(part, hooks) for part in (layer, behind) for hooks in HOOKS)
+    return _is_ours(layer, _normed) and type(behind) is nn.ReLU and not _watched(layer, behind)
+
+
+def _shifts_in_vain(layer: nn.Module, behind: nn.Module | None) -> bool:
+    """Whether a norm by the mean of its batch is right behind a convolution with a bias."""
+    biased = type(layer) is nn.Conv2d and layer.bias is not None
+    if not biased or type(behind) is not BatchNorm or behind.share is not None:
+        return False
+    return _is_ours(behind, _normed) and not _watched(layer, behind)
+
+
+def _is_ours(layer: nn.Module, way: Callable[..., Tensor]) -> bool:
+    own = vars(layer).get("forward")
+    return isinstance(own, partial) and own.func is way
+
+
+def _watched(*layers: nn.Module) -> bool:
+    return any(getattr(layer, hooks) for layer in layers for hooks in HOOKS)
 
 
 def _normed(way: Any, layer: BatchNorm | RunningNorm, x: Tensor, relu: bool = False) -> Tensor:

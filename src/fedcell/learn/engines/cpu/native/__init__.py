@@ -5,6 +5,7 @@ first of c++, g++ and clang++, or none of them (`none`).
 """
 
 import ctypes
+import fcntl
 import hashlib
 import os
 import platform
@@ -102,17 +103,25 @@ def _compiled(file: str) -> Path | None:
     if path.exists():
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_suffix(".lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # processes that start together wait for the first one
+        return path if path.exists() or _compile(compiler, sources[-1], path) else None
+
+
+def _compile(compiler: str, source: Path, path: Path) -> bool:
+    """Make a library, whole or not at all; whether that succeeded."""
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         made = Path(folder) / path.name
-        command = [compiler, *FLAGS, "-o", str(made), str(sources[-1])]
         try:
-            done = subprocess.run(command, capture_output=True, timeout=PATIENCE_S)
+            done = subprocess.run(
+                [compiler, *FLAGS, "-o", str(made), str(source)], capture_output=True, timeout=PATIENCE_S
+            )
         except subprocess.TimeoutExpired:
-            return None
+            return False
         if done.returncode:
-            return None
-        made.rename(path)  # whole, whoever else makes it at the same time
-    return path
+            return False
+        made.rename(path)
+    return True
 
 
 def _folder() -> Path:
