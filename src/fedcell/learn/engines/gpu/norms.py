@@ -36,9 +36,13 @@ def fuse_norms(module: nn.Module, device: torch.device) -> None:
         if isinstance(part, BatchNorm | RunningNorm) and type(part) in NORMS and "forward" not in vars(part):
             part.forward = partial(_normed, way, part)  # type: ignore[method-assign]
     for part in module.modules():
-        pairs = list(pairwise(part)) if type(part) is nn.Sequential and "forward" not in vars(part) else []
-        if any(_joins(*pair) or _shifts_in_vain(*pair) for pair in pairs):
+        if type(part) is nn.Sequential and "forward" not in vars(part) and any(map(_saves, *_beside(part))):
             part.forward = partial(_in_turn, part)  # type: ignore[method-assign]
+
+
+def _beside(chain: nn.Sequential) -> tuple[list[nn.Module], list[nn.Module]]:
+    layers = list(chain)
+    return layers, layers[1:]
 
 
 def _in_turn(chain: nn.Sequential, x: Tensor) -> Tensor:
@@ -49,12 +53,15 @@ def _in_turn(chain: nn.Sequential, x: Tensor) -> Tensor:
             x = layer.forward(x, relu=True)
             next(layers)
         elif _shifts_in_vain(layer, behind) and _is_ours(layer, convolve):
-            x = layer.forward(x, biased=False)
-            if x[:, 0].numel() == 1:  # without a variance the norm leaves the value where it is
-                x = x + layer.bias.view(1, -1, 1, 1)
+            found = layer.forward(x, biased=False)
+            x = layer(x) if found[:, 0].numel() == 1 else found  # a single value is left where it is: no variance
         else:
             x = layer(x)
     return x
+
+
+def _saves(layer: nn.Module, behind: nn.Module) -> bool:
+    return _joins(layer, behind) or _shifts_in_vain(layer, behind)
 
 
 def _joins(layer: nn.Module, behind: nn.Module | None) -> bool:
