@@ -15,23 +15,9 @@ from .trace import Op, Trace, aten
 
 SCALED = {aten.div.Scalar, aten.mul.Scalar}
 NAMES = (
-    *(
-        "add",
-        "sub",
-        "mul",
-        "div",
-        "neg",
-        "relu",
-        "gelu",
-        "sigmoid",
-        "tanh",
-        "silu",
-        "leaky_relu",
-        "hardtanh",
-        "hardswish",
-    ),
-    *("elu", "threshold_backward", "gelu_backward", "sigmoid_backward", "tanh_backward", "silu_backward"),
-    *("leaky_relu_backward", "hardtanh_backward", "hardswish_backward", "elu_backward"),
+    *("add", "sub", "mul", "div", "neg", "relu", "gelu", "sigmoid", "tanh", "silu", "leaky_relu", "hardtanh"),
+    *("hardswish", "elu", "threshold_backward", "gelu_backward", "sigmoid_backward", "tanh_backward"),
+    *("silu_backward", "leaky_relu_backward", "hardtanh_backward", "hardswish_backward", "elu_backward"),
 )
 ENTRYWISE = {getattr(aten, name) for name in NAMES}
 
