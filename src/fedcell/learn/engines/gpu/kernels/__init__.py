@@ -16,3 +16,8 @@ def kernels(name: str, device: torch.device) -> Any:
 @cache
 def _loaded(name: str) -> Any:
     return import_module(f".{name}", __package__) if find_spec("triton") else None
+
+
+def at_once(channels: int) -> int:
+    """How many numbers of a pixel a kernel reads and writes at once; it has to know that they divide the channels."""
+    return next(n for n in (4, 2, 1) if channels % n == 0)

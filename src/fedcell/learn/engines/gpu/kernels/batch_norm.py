@@ -21,6 +21,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from . import at_once
+
 ENOUGH = 2048  # programs that fill a GPU
 TILE = 2048  # values of a tile
 UNLIKE = ["m", "tiles", "pieces"]  # numbers that no kernel is compiled anew for
@@ -252,7 +254,7 @@ def _size(x: Tensor) -> Tiles:
     tile_m = max(4, min(TILE // tile_channels, triton.next_power_of_2(m)))
     n_tiles, blocks = -(-m // tile_m), -(-channels // tile_channels)
     tiles = -(-n_tiles // max(1, min(n_tiles, ENOUGH // (n * blocks))))
-    quarter = next(n for n in (4, 2, 1) if channels % n == 0)
+    quarter = at_once(channels)
     return Tiles(m, channels, tiles, -(-n_tiles // tiles), tile_m, tile_channels, quarter)
 
 

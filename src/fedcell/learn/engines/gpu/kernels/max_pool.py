@@ -9,6 +9,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from . import at_once
+
 TILE = 2048  # numbers that a program keeps or spreads
 UNLIKE = ["n_pixels", "height", "width"]  # no kernel is compiled anew for these
 
@@ -77,7 +79,7 @@ def _run(kernel: triton.JITFunction, given: tuple[Tensor, ...], written: Tensor,
     n_pixels = written.numel() // max(channels, 1)
     if not written.numel():
         return
-    quarter = next(n for n in (4, 2, 1) if channels % n == 0)  # as many numbers are read and written at once
+    quarter = at_once(channels)
     tile_channels = max(quarter, min(64, triton.next_power_of_2(channels)))
     tile_pixels = TILE // tile_channels
     kernel[triton.cdiv(n_pixels, tile_pixels), triton.cdiv(channels, tile_channels)](

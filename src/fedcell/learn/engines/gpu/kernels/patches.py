@@ -11,6 +11,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from . import at_once
+
 TILE = 2048  # numbers that a program moves for a row of taps
 UNLIKE = ["n_places", "height", "width", "rows", "columns", "above", "left"]  # no kernel is compiled anew for these
 
@@ -58,7 +60,7 @@ def patches(
     rows, columns = ((wide[d] - kernel[d]) // stride[d] + 1 for d in (0, 1))
     n_places = n_models * n * rows * columns
     out = torch.empty(n_models, n * rows * columns, prod(kernel) * channels, dtype=images.dtype, device=images.device)
-    quarter = next(n for n in (4, 2, 1) if channels % n == 0)  # as many numbers are read and written at once
+    quarter = at_once(channels)
     entries = kernel[1] * channels
     tile_entries = max(quarter, min(128, triton.next_power_of_2(entries)))
     tile_places = TILE // tile_entries
