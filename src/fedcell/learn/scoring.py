@@ -1,10 +1,12 @@
 """What a model says of samples, batch by batch: the network of a learner in evaluation.
 
 On a CPU every core judges batches of its own, small enough for its caches, with single-threaded kernels, as it trains
-clients of its own.
+clients of its own. Sizes of batches that come several times are judged by lists of kernels (`engines/cpu/forward.py`).
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -13,12 +15,14 @@ from torch import Tensor
 from ..machine import cores, for_each, precision
 from ..types import Ints
 from .architecture import Architecture
+from .engines.cpu.forward import Forward
 from .evaluation import leaves_no_trace, mixed_batches, samples_at_once
 from .memory import gpu_is_full
 from .samples import Samples
 from .settings import TrainConfig
 
 AT_A_TIME = 8  # batches per core whose scores are kept at once
+OFTEN = 4  # batches of a size, in one evaluation, from which on a list of kernels is worth making
 
 
 class Scoring:
@@ -37,6 +41,7 @@ class Scoring:
         self._make_room = make_room  # on a GPU that has none left
         self._at_once = 0  # samples that are put to the network together; 0: not looked at yet
         self._shared: bool | None = None  # whether threads share the network; None: not looked at yet
+        self._forward: Forward | None = None  # where a list of kernels was worth making
 
     def __call__(self, params: Tensor, own: Tensor | None, samples: Samples) -> Iterator[tuple[Ints, Tensor]]:
         """The numbers of the samples of every batch, and their scores `[n, ..., n_outputs]`.
@@ -48,9 +53,33 @@ class Scoring:
         """
         self.architecture.load(self.module, params, own)
         batches, at_a_time = self._together(samples), self._at_a_time(samples)
-        for first in range(0, len(batches), at_a_time):
-            some = batches[first : first + at_a_time]
-            yield from zip(some, self._of_each(samples, some), strict=True)
+        with self._quick(params, own, samples, batches):
+            for first in range(0, len(batches), at_a_time):
+                some = batches[first : first + at_a_time]
+                yield from zip(some, self._of_each(samples, some), strict=True)
+
+    @contextmanager
+    def _quick(self, params: Tensor, own: Tensor | None, samples: Samples, batches: Sequence[Ints]) -> Iterator[None]:
+        """Lists of kernels for sizes of batches that come often. By this evaluation alone, so that it repeats."""
+        of_size = defaultdict[int, list[Ints]](list)
+        for index in batches:
+            of_size[len(index)].append(index)
+        often = [some for some in of_size.values() if len(some) >= OFTEN]
+        if often and self._shared and not self._repeats(samples):
+            self._forward = self._forward or Forward(self.architecture)
+            if self._forward.wins:
+                self._forward.load(params, own)
+                for first, other, *_ in often:
+                    self._forward.prepare(samples.take(first)[0], samples.take(other)[0])
+        try:
+            yield
+        finally:
+            if self._forward is not None:
+                self._forward.rest()
+
+    def _repeats(self, samples: Samples) -> bool:
+        """Whether inputs are known to repeat, so that each of a batch is put to the network once."""
+        return samples.inputs is not None and not self.architecture.mixes_samples
 
     def _together(self, samples: Samples) -> list[Ints]:
         if self.architecture.mixes_samples:  # scores of a sample depend on its batch
@@ -90,11 +119,14 @@ class Scoring:
 
     def _scores(self, samples: Samples, index: Ints) -> Tensor:
         """What the model says of samples; inputs that are known to repeat are put to it once."""
-        if samples.inputs is None or self.architecture.mixes_samples:
+        if not self._repeats(samples):
             return self._said(samples, index)
+        assert samples.inputs is not None
         _, first, place = np.unique(samples.inputs[index], return_index=True, return_inverse=True)
         return self._said(samples, index[first])[torch.from_numpy(place).to(self.device)]
 
     def _said(self, samples: Samples, index: Ints) -> Tensor:
-        scores: Tensor = self.module(samples.take(index)[0])
+        x = samples.take(index)[0]
+        known = self._forward is not None and self._forward.knows(x)
+        scores: Tensor = (self._forward if known else self.module)(x)  # type: ignore[misc]
         return scores

@@ -29,7 +29,7 @@ def chain_of(job: Job) -> list[nn.Module] | None:
     plain = job.device.type == "cpu" and job.work.objective is None and job.tail is None
     if not plain or type(job.architecture.module) is not nn.Sequential:
         return None
-    if any(is_altered(part) for part in job.architecture.module.modules()):
+    if altered(job.architecture.module):
         return None
     chain = list(_parts(job.architecture.module))
     n_used = sum(len(list(part.parameters())) for part in chain)
@@ -41,10 +41,15 @@ def chain_of(job: Job) -> list[nn.Module] | None:
     return chain
 
 
-def is_altered(part: nn.Module) -> bool:
-    """Whether somebody changed what a module does."""
-    hooks = part._forward_hooks, part._forward_pre_hooks, part._backward_hooks, part._backward_pre_hooks
-    return any(hooks) or "forward" in vars(part)
+def altered(module: nn.Module) -> str:
+    """In words, which layer of a network does other things than its class says; empty if none."""
+    for name, part in module.named_modules():
+        hooks = part._forward_hooks, part._forward_pre_hooks, part._backward_hooks, part._backward_pre_hooks
+        if any(hooks) or "forward" in vars(part):
+            return f"the layer {name or 'network'!r} has hooks or a forward of its own"
+        if isinstance(part, torch.jit.ScriptModule):
+            return f"the layer {name or 'network'!r} is a script"
+    return ""
 
 
 def _parts(module: nn.Sequential) -> Iterator[nn.Module]:

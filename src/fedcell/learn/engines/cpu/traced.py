@@ -14,7 +14,7 @@ from ..common import Batches, Job
 from ..objectives import Held, signature
 from .autograd import AutogradClient
 from .native import sequences
-from .planned import is_altered
+from .planned import altered
 from .replay import Replay, WorkerRows
 from .row_client import RowClient, spans_without
 from .steps import RowLayout
@@ -108,12 +108,7 @@ def _unfit(job: Job, batches: Batches) -> str:
         return "samples share inputs, so that batches differ in size"
     if len(set(batches.size.tolist())) > 1:
         return "devices take their whole stores, which differ in size"
-    for name, part in job.architecture.module.named_modules():
-        if is_altered(part):
-            return f"the layer {name or 'network'!r} has hooks or a forward of its own"
-        if isinstance(part, torch.jit.ScriptModule):
-            return f"the layer {name or 'network'!r} is a script"
-    return ""
+    return altered(job.architecture.module)
 
 
 def _traced(job: Job, layout: RowLayout, batches: Batches) -> Traced | str:

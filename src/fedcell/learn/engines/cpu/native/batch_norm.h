@@ -79,19 +79,9 @@ __attribute__((noinline)) static void as_line(long channels, const float *mean, 
     }
 }
 
-// Running statistics may be null; they move by `momentum` towards the batch's, with its unbiased variance.
-static void batch_norm_forward(long n, long pixels, long channels, bool relu, float most, float eps, float momentum, const float *x,
-                               const float *gamma, const float *beta, float *level, float *spread, float *y, float *mean,
-                               float *rstd) {
-    const long values = n * pixels;
-    float squares[MOST_CHANNELS], scale[MOST_CHANNELS], shift[MOST_CHANNELS];
-    batch_moments(n, pixels, channels, x, mean, squares);
-    for (long c = 0; c < channels; c++) {
-        rstd[c] = 1 / std::sqrt(squares[c] / values + eps);
-        if (level) level[c] += momentum * (mean[c] - level[c]);
-        if (spread) spread[c] += momentum * (squares[c] / (values - 1) - spread[c]);
-    }
-    as_line(channels, mean, rstd, gamma, beta, scale, shift);
+// y = scale * x + shift, behind a ReLU or not.
+static void spread_line(long values, long channels, bool relu, float most, const float *x, const float *scale, const float *shift,
+                        float *y) {
     auto apply = [&](long at, wide a, wide b, Some some) {
         const wide found = some.load(x + at) * a + b;
         some.store(y + at, relu ? within(found, most) : found);
@@ -107,6 +97,31 @@ static void batch_norm_forward(long n, long pixels, long channels, bool relu, fl
     else  // as pixels lie in memory
         for (long at = 0; at < values * channels; at += channels)
             over_channels(channels, [&](long c, Some some) { apply(at + c, some.load(scale + c), some.load(shift + c), some); });
+}
+
+// Running statistics may be null; they move by `momentum` towards the batch's, with its unbiased variance.
+static void batch_norm_forward(long n, long pixels, long channels, bool relu, float most, float eps, float momentum, const float *x,
+                               const float *gamma, const float *beta, float *level, float *spread, float *y, float *mean,
+                               float *rstd) {
+    const long values = n * pixels;
+    float squares[MOST_CHANNELS], scale[MOST_CHANNELS], shift[MOST_CHANNELS];
+    batch_moments(n, pixels, channels, x, mean, squares);
+    for (long c = 0; c < channels; c++) {
+        rstd[c] = 1 / std::sqrt(squares[c] / values + eps);
+        if (level) level[c] += momentum * (mean[c] - level[c]);
+        if (spread) spread[c] += momentum * (squares[c] / (values - 1) - spread[c]);
+    }
+    as_line(channels, mean, rstd, gamma, beta, scale, shift);
+    spread_line(values, channels, relu, most, x, scale, shift, y);
+}
+
+// By running statistics, which stay as they are.
+static void batch_norm_running(long values, long channels, bool relu, float most, float eps, const float *x, const float *gamma,
+                               const float *beta, const float *level, const float *spread, float *y) {
+    float rstd[MOST_CHANNELS], scale[MOST_CHANNELS], shift[MOST_CHANNELS];
+    for (long c = 0; c < channels; c++) rstd[c] = 1 / std::sqrt(spread[c] + eps);
+    as_line(channels, level, rstd, gamma, beta, scale, shift);
+    spread_line(values, channels, relu, most, x, scale, shift, y);
 }
 
 enum { NO_RELU, RELU_FOUND, RELU_ANEW };  // its output is there, or is found from what the norm saw

@@ -90,6 +90,10 @@ void batch_norm(Numbers n, Pointers p) {  // most, eps and momentum, x, gamma, b
     batch_norm_forward(n[0], n[1], n[2], n[3], p[0][0], p[0][1], p[0][2], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8]);
 }
 
+void batch_norm_by_running(Numbers n, Pointers p) {  // most and eps, x, gamma, beta, running mean and variance, y
+    batch_norm_running(n[0] * n[1], n[2], n[3], p[0][0], p[0][1], p[1], p[2], p[3], p[4], p[5], p[6]);
+}
+
 // numbers: images, pixels, channels, which ReLU; most, sent, x, mean, rstd, gamma, beta, output of the ReLU or null, found,
 // by gamma, by beta
 void batch_norm_by_input(Numbers n, Pointers p) {

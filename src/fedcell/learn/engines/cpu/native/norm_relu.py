@@ -5,7 +5,7 @@ from math import inf
 import torch
 
 from ..fusion import changed, users
-from ..trace import BATCH_NORM, BATCH_NORM_TRAINS, Op, Ref, aten
+from ..trace import BATCH_NORM, Op, Ref, aten
 from . import IMAGES, library
 from .norms import is_images
 
@@ -20,7 +20,7 @@ RELUS_BACK = {aten.threshold_backward.default, aten.hardtanh_backward.default}
 
 def with_relus(ops: list[Op]) -> list[Op]:
     """The same kernels, with ReLUs taken into the norms before them if there are native ones."""
-    if library(IMAGES) is None:
+    if not any(op.func in NORMS for op in ops) or library(IMAGES) is None:
         return ops
     for place in range(len(ops) - 1, -1, -1):
         if place < len(ops) and ops[place].func in NORMS:
@@ -63,7 +63,7 @@ def _most(relu: Op) -> float | None:
 def _forth(ops: list[Op], place: int) -> list[Op]:
     norm = ops[place]
     y = norm.outs[0]
-    if y is None or not _lie_well(norm.args[0], y) or (norm.func is BATCH_NORM and not norm.args[BATCH_NORM_TRAINS]):
+    if y is None or not _lie_well(norm.args[0], y):
         return ops
     found = users(ops, y.memory)
     if len(found) < 2:

@@ -67,9 +67,12 @@ def group_norm_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Low
 def batch_norm(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
     x, gamma, beta, level, spread, training, momentum, eps, *then = args
     y, mean, rstd = outs
-    if not training or y is None or not is_images(x, y):
+    if y is None or not is_images(x, y):
         return None
     numbers = [*_images_pixels_channels(x), bool(then)]
+    if not training:
+        bounds = torch.tensor([*(then or [inf]), eps])
+        return [Native(IMAGES, "batch_norm_by_running", numbers, bounds, x, gamma, beta, level, spread, y)]
     tensors = torch.tensor([*(then or [inf]), eps, momentum]), x, gamma, beta, level, spread, y, mean, rstd
     return [Native(IMAGES, "batch_norm", numbers, *tensors)]
 
