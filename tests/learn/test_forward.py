@@ -1,5 +1,7 @@
 """Evaluation by lists of kernels: held to the module, for any network, whatever was evaluated before."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 import torch
@@ -67,7 +69,7 @@ def by_module(one, params):
 def lists(one):
     """The shapes that are lists of kernels."""
     forward = one._scoring._forward
-    return [] if forward is None else [shape for shape, trace in forward._traces.items() if trace is not None]
+    return [] if forward is None else [shape for shape, make in forward._makers.items() if make is not None]
 
 
 @pytest.mark.parametrize("name", FIXED)
@@ -79,6 +81,26 @@ def test_scores_are_those_of_the_module(name, monkeypatch):
         params = whole(one, scale)
         torch.testing.assert_close(of_all(one, params), by_module(one, params), rtol=1e-3, atol=1e-5)
     assert lists(one), "no list of kernels was used"
+
+
+@pytest.mark.parametrize("side", [8, 9])
+def test_chains_with_few_channels_work_on_blocks_of_samples(side, monkeypatch):
+    made = Counter()
+    kept = forward._chained
+
+    def chained(*about):
+        made["lists"] += 1
+        return kept(*about)
+
+    monkeypatch.setattr(forward, "_chained", chained)
+    convolutions = nn.Conv2d(3, 6, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 10, 3), nn.ReLU()
+    n_pixels = (side // 2 - 2) ** 2
+    dense = nn.Flatten(), nn.Linear(10 * n_pixels, 20), nn.ReLU(), nn.Linear(20, N_CLASSES)
+    one = learner(lambda: nn.Sequential(*convolutions, *dense), (3, side, side))
+    for scale in (1.0, 0.7):
+        params = whole(one, scale)
+        torch.testing.assert_close(of_all(one, params), by_module(one, params), rtol=1e-3, atol=1e-5)
+    assert made["lists"]
 
 
 @pytest.mark.parametrize("buffers", ["average", "local", "frozen"])

@@ -1,20 +1,43 @@
 """What a network says of batches, as lists of kernels on fixed buffers: evaluation by the kernels of training.
 
-A list is traced once for every shape of batch and held to the module on another batch, as in training.
+Chains with few channels work on blocks of samples. Any other network is traced once for every shape of batch. Both are
+held to the module on another batch.
 """
 
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from ....machine import one_thread
 from ...architecture import Architecture, trainable
+from . import dense_layers, planned
 from .autograd import quickest
-from .native import sequences
-from .planned import altered
+from .kernels import Calls, Slot
+from .native import gathered, lanes, sequences
 from .replay import Replay, WorkerRows
 from .trace import CannotTraceError, Trace, record
 
 APART = 1e-3  # distance over the norm from which on scores differ by more than rounding
+
+
+class Listed(NamedTuple):
+    """Kernels with their buffers, for one worker."""
+
+    x: Tensor
+    calls: Calls
+    scores: Tensor
+
+    def __call__(self, x: Tensor) -> Tensor:
+        with torch.inference_mode():
+            self.x.copy_(x)
+            self.calls.run()
+        return self.scores.clone()
+
+
+Maker = Callable[[], Listed]
 
 
 class Forward:
@@ -24,13 +47,13 @@ class Forward:
         self.architecture = architecture
         self._module = quickest(architecture.replica(torch.device("cpu")).eval()).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._statistics = {name: self._module.get_buffer(name) for name in architecture.tail.names}
-        self._traces: dict[torch.Size, Trace | None] = {}
-        self._waiting: dict[torch.Size, list[Replay]] = {}  # for a worker
+        self._makers: dict[torch.Size, Maker | None] = {}
+        self._waiting: dict[torch.Size, list[Listed]] = {}  # for a worker
 
     @property
     def wins(self) -> bool:
         """Whether a list of kernels may serve, and is worth a compiler's time."""
-        return sequences.win(self.architecture.n_params) and not altered(self.architecture.module)
+        return sequences.win(self.architecture.n_params) and not planned.altered(self.architecture.module)
 
     def load(self, params: Tensor, own: Tensor | None) -> None:
         """Take parameters and statistics, as `Architecture.load` does, into the memory that the lists read."""
@@ -48,12 +71,9 @@ class Forward:
             x: a batch.
             other: another one of its shape, on which the list is held to the network.
         """
-        if x.shape not in self._traces:
-            try:
-                self._traces[x.shape] = self._traced(x, other)
-            except (CannotTraceError, RuntimeError, TypeError, ValueError, NotImplementedError):
-                self._traces[x.shape] = None
-        if self._traces[x.shape] is not None:
+        if x.shape not in self._makers:
+            self._makers[x.shape] = self._maker(x, other)
+        if self._makers[x.shape] is not None:
             self._waiting.setdefault(x.shape, [])
 
     def knows(self, x: Tensor) -> bool:
@@ -62,43 +82,59 @@ class Forward:
 
     def __call__(self, x: Tensor) -> Tensor:
         """The scores of a batch; several threads may call."""
-        waiting = self._waiting[x.shape]
+        waiting, make = self._waiting[x.shape], self._makers[x.shape]
+        assert make is not None
         try:
-            replay = waiting.pop()
+            listed = waiting.pop()
         except IndexError:
-            trace = self._traces[x.shape]
-            assert trace is not None
-            replay = _replay(trace)
-        found = _scores(replay, x)
-        waiting.append(replay)
+            listed = make()
+        found = listed(x)
+        waiting.append(listed)
         return found
 
     def rest(self) -> None:
         """Give the memory of the batches back."""
         self._waiting.clear()
 
-    def _traced(self, x: Tensor, other: Tensor) -> Trace:
-        nothing = torch.zeros(1)
+    def _maker(self, x: Tensor, other: Tensor) -> Maker | None:
+        """What makes lists for a shape; None if they would find something else than the network."""
+        try:
+            with one_thread():  # as workers have it
+                make = self._by_blocks(x.shape) or partial(_replayed, self._traced(x))
+                wanted, found = self._module(other), make()(other)
+        except (CannotTraceError, RuntimeError, TypeError, ValueError, NotImplementedError):
+            return None
+        alike = float((wanted - found).norm()) <= APART * float(wanted.norm())
+        return make if alike or not wanted.isfinite().all() else None
 
+    def _by_blocks(self, shape: torch.Size) -> Maker | None:
+        layers = planned.layers_of(self.architecture, len(shape) - 1)
+        if layers is None or not lanes.stages(layers, shape):
+            return None
+        return partial(_chained, layers, [one.detach() for one in trainable(self._module)], shape)
+
+    def _traced(self, x: Tensor) -> Trace:
         def scores(x: Tensor, y: Tensor) -> tuple[Tensor]:
             return (self._module(x),)
 
-        trace = record(scores, self._module, trainable(self._module), x, nothing, torch.zeros(1), {})
-        wanted, found = self._module(other), _scores(_replay(trace), other)
-        if not float((wanted - found).norm()) <= APART * float(wanted.norm()) and wanted.isfinite().all():
-            raise CannotTraceError("its forward pass is no fixed list of kernels")
-        return trace
+        nothing = torch.zeros(1)
+        return record(scores, self._module, trainable(self._module), x, nothing, torch.zeros(1), {})
 
 
-def _replay(trace: Trace) -> Replay:
-    size = trace.gradients[0].size
-    with torch.inference_mode():
-        found = torch.zeros(size)
-        return Replay(trace, WorkerRows(torch.zeros(1), found.view(-1), [found], torch.zeros(0), True), [])
+@torch.inference_mode()
+def _chained(layers: list[nn.Module], parameters: list[Tensor], shape: torch.Size) -> Listed:
+    """The list of a chain."""
+    n, *sample = shape
+    calls, x = Calls(), planned.room(layers[0], tuple(sample), n).zero_()
+    slots = [Slot(one, None, 0.0) for one in parameters]
+    scores, _ = planned.forward(calls, x, layers, slots, dense_layers.wins(layers, n))
+    return Listed(x, gathered(calls), scores)
 
 
-def _scores(replay: Replay, x: Tensor) -> Tensor:
-    with torch.inference_mode():
-        replay.x.copy_(x)
-        replay.calls.run()
-    return replay.rows.gradients[0].clone()
+@torch.inference_mode()
+def _replayed(trace: Trace) -> Listed:
+    """The list of a trace."""
+    scores = torch.zeros(trace.gradients[0].size)
+    rows = WorkerRows(torch.zeros(1), scores.view(-1), [scores], torch.zeros(0), True)
+    replay = Replay(trace, rows, [])
+    return Listed(replay.x, replay.calls, scores)

@@ -5,12 +5,13 @@ once for all its clients, whose parameters it copies into a row of its own. Smal
 of a step on finding out what to do next.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 
 import torch
 from torch import Tensor, nn
 
+from ...architecture import Architecture
 from ..common import Job
 from . import dense_layers
 from .kernels import Back, Calls, Slot, convolution, dense, flatten, relu
@@ -27,13 +28,16 @@ GRAIN = 8  # inputs by which the plans for batches of distinct inputs differ
 def chain_of(job: Job) -> list[nn.Module] | None:
     """The layers of a job's network in the order they run, or None if it has others, or asks for other things."""
     plain = job.device.type == "cpu" and job.work.objective is None and job.tail is None
-    if not plain or type(job.architecture.module) is not nn.Sequential:
+    return layers_of(job.architecture, len(job.samples.shape)) if plain else None
+
+
+def layers_of(architecture: Architecture, n_axes: int) -> list[nn.Module] | None:
+    """The layers of a chain of known ones, in the order they run; None if a network is none, for such samples."""
+    if type(architecture.module) is not nn.Sequential or altered(architecture.module):
         return None
-    if altered(job.architecture.module):
-        return None
-    chain = list(_parts(job.architecture.module))
+    chain = list(_parts(architecture.module))
     n_used = sum(len(list(part.parameters())) for part in chain)
-    if n_used != len(job.architecture.names) or not _follows(chain, len(job.samples.shape)):  # frozen, or used twice
+    if n_used != len(architecture.names) or not _follows(chain, n_axes):  # frozen, or used twice
         return None
     for place in range(1, len(chain)):  # the maximum of cut values is the cut maximum: the fewer, the better
         if type(chain[place]) is nn.MaxPool2d and type(chain[place - 1]) is nn.ReLU:
@@ -131,11 +135,11 @@ class _Plan:
     def __init__(
         self, chain: list[nn.Module], slots: list[Slot], shape: tuple[int, ...], size: int, shared: bool
     ) -> None:
-        self._calls, self._shared, self._native = Calls(), shared, dense_layers.wins(chain, size)
-        self.x = _room(chain[0], shape, size).zero_()
-        scores, backs = self._forward(chain, iter(slots))
+        self._calls, self._shared, native = Calls(), shared, dense_layers.wins(chain, size)
+        self.x = room(chain[0], shape, size).zero_()
+        scores, backs = forward(self._calls, self.x, chain, slots, native)
         towards = torch.empty_like(scores)
-        if shared or not self._native:
+        if shared or not native:
             self._calls.add(torch.softmax, scores, 1, out=towards)
         if shared:
             self._y, self._weight = torch.zeros_like(scores), torch.zeros(size, 1)
@@ -143,7 +147,7 @@ class _Plan:
             self._calls.add(towards.sub_, self._y)
         else:
             self._y = torch.empty(size, dtype=torch.int64)
-        if self._native and not shared:
+        if native and not shared:
             dense_layers.error(self._calls, scores, self._y, towards)
         elif not shared:
             self._calls.add(towards.scatter_add_, 1, self._y[:, None], torch.full((size, 1), -1.0))
@@ -151,33 +155,6 @@ class _Plan:
         for back in reversed(backs):
             towards = back(towards)
         self._calls = gathered(self._calls)
-
-    def _forward(self, chain: list[nn.Module], slots: Iterator[Slot]) -> tuple[Tensor, list[Back]]:
-        calls, x, first = self._calls, self.x, True
-        backs: list[Back] = []
-        if stages := lanes.stages(chain, x.shape):
-            theirs = [(next(slots), None if stage.layer.bias is None else next(slots)) for stage in stages]
-            chain, first = chain[sum(stage.n_parts for stage in stages) :], False
-            x, back = lanes.layers(calls, x, stages, theirs, isinstance(chain[0], nn.Flatten))
-            backs.append(back)
-        for part in chain:
-            if isinstance(part, nn.Conv2d | nn.Linear):
-                own = next(slots), None if part.bias is None else next(slots), first
-                first = False
-            if isinstance(part, nn.Conv2d):
-                way = native_chain.convolution if native_chain.wins(part, x, own[2]) else convolution
-                x, back = way(calls, x, part, *own)
-            elif isinstance(part, nn.Linear):
-                x, back = (dense_layers.dense if self._native else dense)(calls, x, *own)
-            elif isinstance(part, nn.MaxPool2d):
-                x, back = native_chain.pool(calls, x, pair(part.kernel_size))
-            elif isinstance(part, nn.Flatten):
-                x, back = flatten(calls, x)
-            else:
-                x, back = (dense_layers.relu if self._native and x.dim() == 2 else relu)(calls, x)
-            if not first:  # what comes before moves nothing
-                backs.append(back)
-        return x, backs
 
     def backward(self, x: Tensor, y: Tensor) -> None:
         """Leave the gradient in the slots, and move what has no place for it."""
@@ -190,9 +167,48 @@ class _Plan:
         self._calls.run()
 
 
-def _room(first: nn.Module, shape: tuple[int, ...], size: int) -> Tensor:
+def forward(
+    calls: Calls, x: Tensor, chain: list[nn.Module], given: Sequence[Slot], native: bool
+) -> tuple[Tensor, list[Back]]:
+    """The kernels of a forward pass, its scores, and what goes back from them, layer by layer.
+
+    Args:
+        calls: to which the kernels are added.
+        x: room for the inputs, as `room` makes it.
+        chain: the layers.
+        given: their parameters.
+        native: whether dense layers are those of `dense_layers`.
+    """
+    slots, first = iter(given), True
+    backs: list[Back] = []
+    if stages := lanes.stages(chain, x.shape):
+        theirs = [(next(slots), None if stage.layer.bias is None else next(slots)) for stage in stages]
+        chain, first = chain[sum(stage.n_parts for stage in stages) :], False
+        x, back = lanes.layers(calls, x, stages, theirs, isinstance(chain[0], nn.Flatten))
+        backs.append(back)
+    for part in chain:
+        if isinstance(part, nn.Conv2d | nn.Linear):
+            own = next(slots), None if part.bias is None else next(slots), first
+            first = False
+        if isinstance(part, nn.Conv2d):
+            way = native_chain.convolution if native_chain.wins(part, x, own[2]) else convolution
+            x, back = way(calls, x, part, *own)
+        elif isinstance(part, nn.Linear):
+            x, back = (dense_layers.dense if native else dense)(calls, x, *own)
+        elif isinstance(part, nn.MaxPool2d):
+            x, back = native_chain.pool(calls, x, pair(part.kernel_size))
+        elif isinstance(part, nn.Flatten):
+            x, back = flatten(calls, x)
+        else:
+            x, back = (dense_layers.relu if native and x.dim() == 2 else relu)(calls, x)
+        if not first:  # what comes before moves nothing
+            backs.append(back)
+    return x, backs
+
+
+def room(first: nn.Module, shape: tuple[int, ...], size: int) -> Tensor:
     """A buffer for the inputs of a batch, as the first layer likes them to lie."""
-    room = torch.empty(size, *shape)
-    if len(shape) == 1 or isinstance(first, nn.Flatten) or lanes.stages([first], room.shape):
-        return room
-    return room.contiguous(memory_format=torch.channels_last)
+    found = torch.empty(size, *shape)
+    if len(shape) == 1 or isinstance(first, nn.Flatten) or lanes.stages([first], found.shape):
+        return found
+    return found.contiguous(memory_format=torch.channels_last)
