@@ -217,6 +217,7 @@ def test_time_is_that_of_the_case_or_of_runs_like_it_or_of_the_other_device():
             timed("cpu", "drop", 0.1, trained=False),
             timed("cuda", "a", 3.0),
             timed("cuda", "b", 4.0, "other"),
+            timed("cuda", "large", 4.0, "other", name="mlp"),
         ]
     )
     assert clock.expected_s("cpu", to_do("a")) == 15
@@ -225,9 +226,10 @@ def test_time_is_that_of_the_case_or_of_runs_like_it_or_of_the_other_device():
         "as long per round as others of its store"
     )
     assert clock.expected_s("cpu", to_do("new", name="mlp")) is None, "another network"
-    assert clock.expected_s("cpu", to_do("new", trained=False)) == 0.1
-    assert clock.ratio == 5
-    assert clock.expected_s("cpu", to_do("b", "other")) == 20, "the time on a GPU, times the ratio"
+    for device in ("cpu", "cuda"):
+        assert clock.expected_s(device, to_do("new", trained=False)) == 0.1, "what is computed"
+    assert clock.expected_s("cpu", to_do("b", "other")) == pytest.approx(20), "the time on a GPU, times the ratio"
+    assert clock.expected_s("cpu", to_do("large", "other", name="mlp")) is None, "no such network was timed on both"
     assert clock.expected_s("cuda", to_do("c", "nowhere")) is None
 
 

@@ -2,7 +2,9 @@
 
 A run is expected to take what runs of the same case took on that kind of device, else as long per round as runs of its
 store that are like it (trained or computed, the same data set and network), else what it took on the other kind, times
-the ratio of cases that were timed on both. Runs of which none of this is known are counted apart.
+the ratio of rounds with this data set and kind of network that were timed on both: 3 for small dense networks, 200 for
+SqueezeNet1. What is computed without training takes as long on both. Runs of which none of this is known are counted
+apart.
 """
 
 import json
@@ -21,6 +23,7 @@ from .frame import store_of
 from .runs import missing_runs, wanted_runs
 
 CPU, GPU = "cpu", "cuda"
+COMPUTED = "computed"  # the likeness of runs without training
 NETWORK = ("name", "hidden", "channels", "width", "layers")  # what of `model` makes one train longer than another
 
 
@@ -40,19 +43,19 @@ class Run(NamedTuple):
 
 
 class Clock(NamedTuple):
-    """Seconds on average: of a run by (device, store, case), of a round by (device, store, like), and CPU over GPU."""
+    """Seconds on average: of a run by (device, store, case), of a round by (device, store, like); CPU over GPU."""
 
     of_case: Mapping[tuple[str, Path, str], float]
     of_round: Mapping[tuple[str, Path, str], float]
-    ratio: float | None
+    ratios: Mapping[str, float]  # by what `kind` says of a run
 
     def expected_s(self, device: str, run: Run) -> float | None:
         """What a run takes, None if nothing is known."""
         here = self._known_s(device, run)
-        other = self._known_s(GPU if device == CPU else CPU, run)
-        if here is not None or other is None or self.ratio is None:
+        other, ratio = self._known_s(GPU if device == CPU else CPU, run), self.ratios.get(kind(run.like))
+        if here is not None or other is None or ratio is None:
             return here
-        return other * self.ratio if device == CPU else other / self.ratio
+        return other * ratio if device == CPU else other / ratio
 
     def _known_s(self, device: str, run: Run) -> float | None:
         per_round_s = self.of_round.get((device, run.store, run.like))
@@ -111,11 +114,16 @@ def likeness(key: str, trained: bool) -> tuple[str, int]:
         trained: or computed at once, which counts as one round.
     """
     if not trained:
-        return "computed", 1
+        return COMPUTED, 1
     _, _, settings = json.loads(key)
     config = settings["config"]
     network = [config["model"].get(name) for name in NETWORK]
     return json.dumps([config["data"]["name"], *network]), config["rounds"]
+
+
+def kind(like: str) -> str:
+    """Of what `likeness` says, what makes one device quicker than another: the data set and the kind of network."""
+    return like if like == COMPUTED else json.dumps(json.loads(like)[:2])
 
 
 def clock(timed: Iterable[tuple[Path, dict[str, Any]]]) -> Clock:
@@ -128,13 +136,13 @@ def clock(timed: Iterable[tuple[Path, dict[str, Any]]]) -> Clock:
         like, rounds = likeness(line["key"], trained="accuracy" in row)
         cases[device, store, row["case"]].append(line["machine_s"])
         of_round[device, store, like].append(line["machine_s"] / rounds)
-    of_case = {key: fmean(values) for key, values in cases.items()}
-    both = [
-        seconds / of_case[GPU, store, case]
-        for (device, store, case), seconds in of_case.items()
-        if device == CPU and of_case.get((GPU, store, case))
-    ]
-    return Clock(of_case, {key: fmean(values) for key, values in of_round.items()}, median(both) if both else None)
+    per_round = {key: fmean(values) for key, values in of_round.items()}
+    both: dict[str, list[float]] = defaultdict(list)
+    for (device, store, like), seconds in per_round.items():
+        if device == CPU and per_round.get((GPU, store, like)):
+            both[kind(like)].append(seconds / per_round[GPU, store, like])
+    ratios = {name: median(values) for name, values in both.items()} | {COMPUTED: 1.0}
+    return Clock({key: fmean(values) for key, values in cases.items()}, per_round, ratios)
 
 
 def told(whole: Workload) -> str:
