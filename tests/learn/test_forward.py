@@ -5,8 +5,9 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
 from torch import nn
-from users_networks import N_CLASSES, NETWORKS, ROW, TOKENS
+from users_networks import IMAGE, N_CLASSES, NETWORKS, ROW, TOKENS, random_networks
 
 from fedcell.learn import scoring
 from fedcell.learn.architecture import Architecture
@@ -81,6 +82,14 @@ def test_scores_are_those_of_the_module(name, monkeypatch):
         params = whole(one, scale)
         torch.testing.assert_close(of_all(one, params), by_module(one, params), rtol=1e-3, atol=1e-5)
     assert lists(one), "no list of kernels was used"
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])  # it sets the same each time
+@given(net=random_networks())
+def test_scores_of_random_networks(net):
+    one = learner(lambda: net, IMAGE, workers=2)
+    torch.testing.assert_close(of_all(one, whole(one)), by_module(one, whole(one)), rtol=1e-3, atol=1e-5)
+    assert lists(one)
 
 
 @pytest.mark.parametrize("side", [8, 9])

@@ -1,6 +1,7 @@
 """Networks as users have them, for tests of the engines: the shape of a sample, and how to build them."""
 
 import torch
+from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional
 
@@ -258,3 +259,45 @@ NETWORKS = {
         lambda: nn.Sequential(nn.Linear(12, 8), nn.BatchNorm1d(8), nn.Softplus(), nn.Linear(8, N_CLASSES)),
     ),
 }
+
+
+class Skip(nn.Module):
+    def __init__(self, inner, after):
+        super().__init__()
+        self.inner, self.after = inner, after
+
+    def forward(self, x):
+        return torch.relu(x + self.inner(x)) if self.after else x + torch.relu(self.inner(x))
+
+
+WRITABLE = (nn.Conv2d, nn.GroupNorm, nn.BatchNorm2d)  # PyTorch keeps what others return, such as ReLU, for gradients
+
+
+@st.composite
+def random_networks(draw):
+    """A chain of random layers on `IMAGE`, with skips."""
+    layers, channels, side = [nn.Conv2d(3, 8, 3, padding=1)], 8, (8, 10)
+    for _ in range(draw(st.integers(1, 5))):
+        kind = draw(st.sampled_from(["conv", "depthwise", "norm", "activation", "pool", "skip"]))
+        if kind == "conv":
+            n_out, stride = draw(st.sampled_from([4, 8, 16, 24])), draw(st.sampled_from([1, 2]))
+            layers.append(
+                nn.Conv2d(channels, n_out, draw(st.sampled_from([1, 3])), stride, 1, bias=draw(st.booleans()))
+            )
+            channels = n_out
+        elif kind == "depthwise":
+            layers.append(nn.Conv2d(channels, channels, 3, 1, 1, groups=channels))
+        elif kind == "norm":
+            norms = nn.GroupNorm(draw(st.sampled_from([1, 2, 4])), channels), nn.BatchNorm2d(channels)
+            layers.append(draw(st.sampled_from(norms)))
+        elif kind == "activation":
+            in_place = draw(st.booleans()) and isinstance(layers[-1], WRITABLE)
+            made = nn.ReLU(in_place), nn.GELU(), nn.SiLU(), nn.Tanh(), nn.Sigmoid(), nn.Hardtanh()
+            layers.append(draw(st.sampled_from(made)))
+        elif kind == "pool" and min(side) > 3:
+            layers.append(draw(st.sampled_from([nn.MaxPool2d(2), nn.AvgPool2d(2), nn.MaxPool2d(3, 1, 1)])))
+        else:
+            layers.append(Skip(nn.Conv2d(channels, channels, 3, padding=1), draw(st.booleans())))
+        with torch.no_grad():
+            side = nn.Sequential(*layers)(torch.zeros(2, 3, 8, 10)).shape[2:]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(4 * channels, N_CLASSES))
