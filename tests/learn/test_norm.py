@@ -12,7 +12,7 @@ from fedcell.learn.architecture import Architecture
 from fedcell.learn.engines.gpu import vmap
 from fedcell.learn.learner import Learner
 from fedcell.learn.models import build
-from fedcell.learn.norms import BatchNorm, batch_norms, counting, n_groups
+from fedcell.learn.norms import BatchNorm, GroupNorm, adopt, batch_norms, counting, n_groups
 from fedcell.learn.samples import Samples
 from fedcell.learn.settings import ModelConfig, TrainConfig
 from fedcell.learn.setup import initialise
@@ -232,3 +232,20 @@ def test_unknown_norms_are_refused():
 
     with pytest.raises(BadInput, match="'layer' is unknown"):
         override(ModelConfig(), {"norm": "layer"})
+
+
+@pytest.mark.parametrize("n_channels", [1, 2, 8])
+def test_group_norms_of_images_that_need_no_gradient(n_channels):
+    """PyTorch's crash on a CPU, channels-last: as the first layer, or behind frozen ones."""
+    net = nn.Sequential(nn.GroupNorm(1, n_channels), nn.ReplicationPad2d(1))
+    adopt(net)
+    assert type(net[0]) is GroupNorm
+    x = torch.randn(6, n_channels, 9, 7, generator=torch.Generator().manual_seed(1))
+    found = torch.autograd.grad(
+        net(x.contiguous(memory_format=torch.channels_last)).square().sum(), [*net.parameters()]
+    )
+    plain = nn.GroupNorm(1, n_channels, dtype=torch.float64)
+    padded = nn.functional.pad(plain(x.double()), (1, 1, 1, 1), mode="replicate")
+    wanted = torch.autograd.grad(padded.square().sum(), [*plain.parameters()])
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=1e-3)

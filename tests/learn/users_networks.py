@@ -183,6 +183,13 @@ def group(n):
 NETWORKS = {
     "resnet, group norm": (IMAGE, lambda: resnet(group)),
     "resnet, batch norm": (IMAGE, lambda: resnet(nn.BatchNorm2d)),
+    "group norm of the images": (
+        IMAGE,
+        lambda: nn.Sequential(
+            *(nn.GroupNorm(1, 3), nn.Conv2d(3, 8, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1)),
+            *(nn.Flatten(), nn.Linear(8, N_CLASSES)),
+        ),
+    ),
     "resnet, norm of one group without scale": (IMAGE, lambda: resnet(lambda n: nn.GroupNorm(1, n, affine=False))),
     "resnet, instance norm": (IMAGE, lambda: resnet(lambda n: nn.InstanceNorm2d(n, affine=True))),
     "mobile": (

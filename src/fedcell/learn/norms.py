@@ -1,7 +1,8 @@
 """Layers that normalise: by the statistics of a batch, or of groups of channels of each sample.
 
 Those of built-in networks keep no running statistics: what a network with `BatchNorm` says of a sample depends on the
-batch that it is in, in training and in evaluation. `RunningNorm` stands for PyTorch's batch norms that keep them.
+batch that it is in, in training and in evaluation. `RunningNorm` stands for PyTorch's batch norms that keep them,
+`GroupNorm` for its group norms.
 """
 
 from collections.abc import Iterator, Sequence
@@ -118,6 +119,14 @@ class RunningNorm(_BatchNorm):
         return found * self.weight.view(mean.shape) + self.bias.view(mean.shape)
 
 
+class GroupNorm(nn.GroupNorm):
+    """PyTorch's, whose backward pass on a CPU crashes if images lie channels-last and need no gradient themselves."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        alone = x.is_cpu and torch.is_grad_enabled() and not x.requires_grad
+        return super().forward(x.clone(memory_format=torch.contiguous_format) if alone else x)
+
+
 def _wide(x: Tensor) -> Tensor:
     """Statistics of bfloat16 (`train.bf16`) are taken in float32."""
     return x.float() if x.dtype == torch.bfloat16 else x
@@ -131,14 +140,16 @@ def moments(x: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
     return mean, ((x - mean).square() * weight).sum(every, keepdim=True)
 
 
-NORMS = (BatchNorm, RunningNorm, nn.GroupNorm, nn.LayerNorm)
+NORMS = (BatchNorm, RunningNorm, GroupNorm, nn.LayerNorm)
 
 
 def adopt(module: nn.Module) -> None:
-    """Have PyTorch's batch norms count as ours, in a module that nobody else uses."""
+    """Have PyTorch's batch and group norms count as ours, in a module that nobody else uses."""
     for part in module.modules():
         if type(part) in BUILT_IN:
             part.__class__ = BatchNorm if getattr(part, "running_mean", None) is None else RunningNorm
+        elif type(part) is nn.GroupNorm:
+            part.__class__ = GroupNorm
 
 
 def batch_norms(module: nn.Module) -> list[BatchNorm]:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ...norms import BatchNorm, RunningNorm
+from ...norms import BatchNorm, GroupNorm, RunningNorm
 from .native import cells, sequences
 
 
@@ -40,7 +40,7 @@ def _norm(layer: Any, x: Tensor) -> Tensor:
 
 WAYS: dict[type[nn.Module], Callable[[Any, Tensor], Tensor]] = {
     nn.Conv1d: _convolution,
-    nn.GroupNorm: _norm,
+    GroupNorm: _norm,
     BatchNorm: _norm,
     RunningNorm: _norm,
 }
