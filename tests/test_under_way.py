@@ -4,8 +4,11 @@ import json
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from small_config import SMALL
@@ -165,3 +168,46 @@ def test_minutes_of_the_command_line(tmp_path, capsys):
     found = effort.effort_of(parser.parse_args(["--minutes", "0.5"])).until_s
     assert 30 <= found - now < 60
     assert json.dumps(effort.Effort().until_s) == "Infinity"
+
+
+ASLEEP = """
+import os, sys, time
+from pathlib import Path
+from fedcell.experiment import pool
+from fedcell.experiment.under_way import Way
+
+def sleep(way, n):
+    way.folder.joinpath(f"{os.getpid()}.process").touch()
+    time.sleep(300)
+
+if __name__ == "__main__":
+    list(pool.play({1: sleep, 2: sleep}, dict.fromkeys((1, 2), Way(Path(sys.argv[1]))), 2))
+"""
+
+
+def test_processes_end_with_the_one_that_started_them(tmp_path):
+    """Killed, it cannot end them itself."""
+    script = tmp_path / "asleep.py"
+    script.write_text(ASLEEP)
+    parent = subprocess.Popen([sys.executable, str(script), str(tmp_path)])
+
+    def processes():
+        return [int(path.stem) for path in tmp_path.glob("*.process")]
+
+    def alive():
+        return [one for one in processes() if Path(f"/proc/{one}").exists()]
+
+    try:
+        wait_for(lambda: len(processes()) == 2)
+        assert len(alive()) == 2
+    finally:
+        parent.kill()
+        parent.wait()
+    wait_for(lambda: not alive())
+
+
+def wait_for(holds, patience_s=60):
+    until = time.monotonic() + patience_s
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.05)

@@ -1,12 +1,15 @@
 """Runs to be done: one after the other, or side by side in processes of one thread each.
 
 What to do is a job per key, so that runs of several experiments can share the processes. None waits in a queue, so that
-Ctrl-C ends soon; jobs begin in the order in which they are given.
+Ctrl-C ends soon; jobs begin in the order in which they are given. The processes end with the one that started them.
 """
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from multiprocessing.process import BaseProcess
+from threading import Thread
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -62,7 +65,7 @@ def _side_by_side(
     jobs: Mapping[Key, Job], ways: Mapping[Key, Way], workers: int
 ) -> Iterator[tuple[Key, Timed | Exception]]:
     n = min(workers, len(jobs))
-    with children_have(1), ProcessPoolExecutor(workers, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
+    with children_have(1), ProcessPoolExecutor(workers, get_context("spawn"), _begin) as pool:
         rest = iter(jobs.items())
         under_way: dict[Future[Timed], Key] = {}
         while True:
@@ -76,3 +79,16 @@ def _side_by_side(
                 if error is not None and not isinstance(error, Exception):
                     raise error
                 yield under_way.pop(future), error or future.result()
+
+
+def _begin() -> None:
+    """What a new process does first."""
+    torch.set_num_threads(1)
+    if (parent := parent_process()) is not None:
+        Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: BaseProcess) -> None:
+    """A run of half an hour would go on without anybody to hand it to, beside the one that is started again."""
+    parent.join()
+    os._exit(1)
