@@ -56,6 +56,7 @@ def test_entries_in_any_order(given):
     whole = one.broadcast_to(into.shape)
     for func, rest, wanted in (
         (aten.mul.Scalar, (0.3,), whole * 0.3),
+        (aten.mul.Scalar, (3,), whole * 3),
         (aten.div.Scalar, (3,), whole / 3),
         (aten.clone.default, (), whole),
     ):
@@ -98,6 +99,14 @@ def test_slopes_of_entries(packet, rest, spread):
     found = torch.full_like(sent, 7.0, memory_format=torch.channels_last)
     native.gathered(sequences.lowered(packet.default, (sent, x, *rest), {}, [found])).run()
     torch.testing.assert_close(found, wanted, rtol=2e-6, atol=1e-6 * float(wanted.abs().max()))
+
+
+def test_numbers_of_kernels_are_float32():
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert native.floats(1, 0.5).dtype == native.floats(2).dtype == torch.float32
+    finally:
+        torch.set_default_dtype(torch.float32)
 
 
 def test_entries_that_are_added_in_place():

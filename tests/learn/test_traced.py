@@ -15,7 +15,7 @@ from users_networks import IMAGE, N_CLASSES, NETWORKS, ROW, TOKENS, random_netwo
 
 from fedcell.learn.architecture import Architecture
 from fedcell.learn.engines import reference
-from fedcell.learn.engines.common import Batches, Job
+from fedcell.learn.engines.common import Batches, Job, draws
 from fedcell.learn.engines.cpu import native, per_client, slices, traced
 from fedcell.learn.engines.cpu.fusion import needed
 from fedcell.learn.engines.cpu.steps import RowLayout
@@ -189,6 +189,49 @@ def test_dropout_draws_from_the_stream_of_the_device(monkeypatch):
     slow = bench.trained(per_client.train)
     torch.testing.assert_close(fast[0], slow, rtol=1e-4, atol=1e-6)
     assert not torch.allclose(bench.trained(per_client.train, round=2), slow)
+
+
+class Noisy(nn.Module):
+    """Noise on features, and samples that go past a layer by lot: with numbers that no layer of PyTorch's draws."""
+
+    def __init__(self, shuffled=False):
+        super().__init__()
+        self.a, self.b, self.out = nn.Linear(12, 20), nn.Linear(20, 20), nn.Linear(20, N_CLASSES)
+        self.shuffled = shuffled
+
+    def forward(self, x):
+        x = self.a(x)
+        if self.training:
+            x = x + 0.3 * torch.randn_like(x) + 0.1 * torch.randn(20) * torch.rand_like(x)
+            kept = (torch.rand(len(x), 1) < 0.6).float()
+            if self.shuffled:
+                x = x[torch.randperm(len(x))]
+            x = x + kept * torch.relu(self.b(x))
+        return self.out(x)
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_noise_of_ones_own_repeats(shuffled):
+    """By a list of kernels, or by autograd if the numbers come from a stream that cannot be given."""
+    bench = Bench(lambda: Noisy(shuffled), ROW)
+    assert isinstance(bench.found(), str) is shuffled
+    found = []
+    for workers in (1, 3):
+        torch.rand(workers)  # somebody else draws
+        before = torch.get_rng_state()
+        found.append(bench.trained(lambda job, n=workers: per_client.train(job, n)))
+        assert torch.equal(torch.get_rng_state(), before)
+    torch.testing.assert_close(*found, rtol=0, atol=0)
+    bench.check()
+    other = bench.trained(per_client.train, round=2)
+    assert not torch.allclose(other, found[0], rtol=0.05), "another round draws other numbers"
+
+
+def test_a_gpu_trains_networks_that_draw_one_by_one():
+    bench = Bench(Noisy, ROW)
+    assert draws(bench.job())
+    assert not draws(Bench(NETWORKS["attention"][1], NETWORKS["attention"][0]).job())
+    assert draws(Bench(lambda: nn.Sequential(nn.Linear(12, 9), nn.RReLU(), nn.Linear(9, N_CLASSES)), ROW).job())
 
 
 # ---------------------------------------------------------------- what falls back

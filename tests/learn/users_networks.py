@@ -180,7 +180,25 @@ def group(n):
     return nn.GroupNorm(2, n)
 
 
+class Turned(nn.Module):
+    """Images that are shifted and turned by what is learned, and channels as a third axis."""
+
+    def __init__(self):
+        super().__init__()
+        self.way, self.conv = (
+            nn.Parameter(torch.tensor([[1.0, 0.1, 0.0], [0.0, 0.9, 0.05]])),
+            nn.Conv3d(1, 4, (2, 3, 3)),
+        )
+        self.out = nn.Linear(4, N_CLASSES)
+
+    def forward(self, x):
+        places = functional.affine_grid(self.way.expand(len(x), 2, 3), x.shape, align_corners=False)
+        x = functional.grid_sample(x, places, align_corners=False)
+        return self.out(functional.relu(self.conv(x[:, None])).mean((2, 3, 4)))
+
+
 NETWORKS = {
+    "turned images, three axes": (IMAGE, Turned),
     "resnet, group norm": (IMAGE, lambda: resnet(group)),
     "resnet, batch norm": (IMAGE, lambda: resnet(nn.BatchNorm2d)),
     "group norm of the images": (

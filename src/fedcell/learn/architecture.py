@@ -19,6 +19,9 @@ from ..errors import BadInput
 from .norms import NORMS, RunningNorm, adopt, batch_norms
 from .statistics import NO_TAIL, Tail, freeze, is_tracking, places, refuse_unusable_buffers, tail_of
 
+DRAWING = nn.RReLU, nn.FractionalMaxPool2d, nn.FractionalMaxPool3d  # whatever their settings
+KNOWN = "torch.nn.", "fedcell.learn."  # modules of layers
+
 
 @dataclass(frozen=True)
 class Architecture:
@@ -60,13 +63,18 @@ class Architecture:
 
     @property
     def stochastic(self) -> bool:
-        """Whether the forward pass itself draws random numbers (dropout)."""
+        """Whether layers of PyTorch draw random numbers in training (dropout)."""
         chances = {
             part.p if isinstance(part, _DropoutNd) else part.dropout
             for part in self.module.modules()
             if isinstance(part, _DropoutNd | nn.RNNBase | nn.MultiheadAttention)
         }
-        return any(chance > 0 for chance in chances)
+        return any(chance > 0 for chance in chances) or any(isinstance(part, DRAWING) for part in self.module.modules())
+
+    @property
+    def known(self) -> bool:
+        """Whether all layers are PyTorch's or ours, so that what they do is known."""
+        return all(type(part).__module__.startswith(KNOWN) for part in self.module.modules())
 
     @property
     def mixes_samples(self) -> bool:

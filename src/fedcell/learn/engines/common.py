@@ -7,6 +7,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ...machine import one_thread
+from ...rng import stream
 from ...types import Ints
 from ..architecture import Architecture
 from ..augment import Changes
@@ -66,6 +68,34 @@ class Feed(NamedTuple):
     sample: Ints | Tensor  # [n_batches, n_rows, width]; a tensor if a GPU drew them
     share: NDArray[np.float32]  # [n_rows, n_draws], weight of a draw in the loss of its row; zero on padding
     number: Ints | None = None  # [n_batches, n_rows, n_draws]
+
+
+def draws(job: Job) -> bool:
+    """Whether a network draws PyTorch's random numbers in training: dropout, or noise of somebody's own."""
+    found = job.replays.draws
+    if job.architecture not in found:
+        found[job.architecture] = job.architecture.stochastic or (not job.architecture.known and _moves_streams(job))
+    return found[job.architecture]
+
+
+@torch.no_grad()
+def _moves_streams(job: Job) -> bool:
+    """Whether a call of the network moves a stream of random numbers."""
+    module, gpu = job.architecture.replica(job.device), job.device.type == "cuda"
+    x = job.samples.take(np.arange(min(2, len(job.samples))))[0]
+
+    def state() -> Tensor:
+        return torch.cuda.get_rng_state(job.device) if gpu else torch.get_rng_state()
+
+    with torch.random.fork_rng(devices=[job.device] if gpu else []), one_thread():
+        before = state()
+        module(x)
+        return not torch.equal(before, state())
+
+
+def draw_seed(job: Job, row: int) -> int:
+    """The seed of what a device draws in the forward passes of a round."""
+    return int(stream(job.seed, job.work.round, f"dropout {job.work.device[row]}").integers(2**63))
 
 
 class Batches:

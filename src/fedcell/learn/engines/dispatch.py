@@ -2,7 +2,7 @@
 
 from . import batched, own_rule
 from . import reference as debug
-from .common import Job
+from .common import Job, draws
 from .cpu import dense_clients
 from .cpu import per_client as sequential
 from .gpu import vmap
@@ -23,7 +23,7 @@ def choose_engine(job: Job) -> str:
     if job.device.type == "cpu":
         small = job.architecture.n_params <= BATCHED_ON_CPU
         return "batched" if layers and (small or _compiled(job, layers)) else "sequential"
-    if job.architecture.stochastic or not job.architecture.batchable:
+    if draws(job) or not job.architecture.batchable:
         return "sequential"
     if dense:
         return "batched"

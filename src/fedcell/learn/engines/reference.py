@@ -7,37 +7,44 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from ..architecture import trainable
 from ..work import cross_entropy
-from .common import Batches, Job
+from .common import Batches, Job, draw_seed, draws
 from .update import Rule, Terms, direction, move
 
 
 def train(job: Job) -> None:
     """Fill `job.out` with what every row's training moved."""
-    work, batches = job.work, Batches(job)
+    batches, gpus = Batches(job), [job.device] if job.device.type == "cuda" else []
+    with torch.random.fork_rng(devices=gpus, enabled=draws(job)):
+        for row in range(len(job.work.steps)):
+            _train_row(job, batches, row)
+
+
+def _train_row(job: Job, batches: Batches, row: int) -> None:
+    work = job.work
     objective, rule = work.objective or cross_entropy, Rule.of(work)
-    for row in range(len(work.steps)):
-        n_steps = int(work.steps[row])
-        start = job.points[job.of_row[row]]
-        module = deepcopy(job.architecture.module).to(job.device)
-        vector_to_parameters(start, trainable(module))
-        if job.tail is not None:
-            job.architecture.tail.put(module, job.tail[row])
-        terms, memory = _terms(job, row), rule.memory([start])
-        x, y = job.samples.take(batches.of_row(row, n_steps))
-        for step in range(n_steps):
-            size = int(batches.size[row])
-            part = slice(0, size) if batches.full else slice(step * size, (step + 1) * size)
-            loss = objective(module, x[part].contiguous(), y[part], None)
-            gradient = torch.cat(
-                [part.reshape(-1) for part in torch.autograd.grad(loss, trainable(module), materialize_grads=True)]
-            )
-            now = parameters_to_vector(trainable(module)).detach()
-            against, memory = direction(rule, [gradient], [now], terms, memory, step, by_row=False)
-            move([now], against, work.lr)
-            vector_to_parameters(now, trainable(module))
-        job.out[row] = parameters_to_vector(trainable(module)).detach() - start
-        if job.tail is not None:
-            job.architecture.tail.take(module, job.tail[row])
+    n_steps, size = int(work.steps[row]), int(batches.size[row])
+    start = job.points[job.of_row[row]]
+    module = deepcopy(job.architecture.module).to(job.device)
+    vector_to_parameters(start, trainable(module))
+    if job.tail is not None:
+        job.architecture.tail.put(module, job.tail[row])
+    terms, memory = _terms(job, row), rule.memory([start])
+    x, y = job.samples.take(batches.of_row(row, n_steps))
+    if draws(job):
+        torch.manual_seed(draw_seed(job, row))
+    for step in range(n_steps):
+        part = slice(0, size) if batches.full else slice(step * size, (step + 1) * size)
+        loss = objective(module, x[part].contiguous(), y[part], None)
+        gradient = torch.cat(
+            [part.reshape(-1) for part in torch.autograd.grad(loss, trainable(module), materialize_grads=True)]
+        )
+        now = parameters_to_vector(trainable(module)).detach()
+        against, memory = direction(rule, [gradient], [now], terms, memory, step, by_row=False)
+        move([now], against, work.lr)
+        vector_to_parameters(now, trainable(module))
+    job.out[row] = parameters_to_vector(trainable(module)).detach() - start
+    if job.tail is not None:
+        job.architecture.tail.take(module, job.tail[row])
 
 
 def _terms(job: Job, row: int) -> Terms:

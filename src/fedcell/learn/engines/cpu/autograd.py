@@ -9,10 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ....rng import stream
 from ...architecture import trainable
 from ...work import cross_entropy
-from ..common import Batches, Job
+from ..common import Batches, Job, draw_seed, draws
 from .series import put_ways
 from .steps import RowLayout, Step
 
@@ -45,8 +44,8 @@ class AutogradClient:
         n_steps, size = int(work.steps[row]), int(batches.size[row])
         index = batches.of_row(row, n_steps)
         batch = batches.take(index[:size])
-        if job.architecture.stochastic:
-            torch.manual_seed(dropout_seed(job, row))
+        if draws(job):
+            torch.manual_seed(draw_seed(job, row))
         for number in range(n_steps):
             if number and not batches.full:
                 batch = batches.take(index[number * size : (number + 1) * size])
@@ -57,11 +56,6 @@ class AutogradClient:
 
     def close(self) -> None:
         """Nothing is kept."""
-
-
-def dropout_seed(job: Job, row: int) -> int:
-    """The seed of what a device draws in the forward passes of a round."""
-    return int(stream(job.seed, job.work.round, f"dropout {job.work.device[row]}").integers(2**63))
 
 
 def quickest(module: nn.Module) -> nn.Module:

@@ -10,7 +10,7 @@ from torch import Tensor
 from .fusion import EMPTY, FILLS, RATE
 from .native import sequences
 from .native.lowering import lowered
-from .trace import Op, aten, returned
+from .trace import DRAWN_BY, Op, aten, returned
 
 Call = Callable[[], Any]
 COPIES = {aten._to_copy.default, aten.clone.default, aten.lift_fresh_copy.default}
@@ -62,6 +62,8 @@ def bound(op: Op, args: Any, kwargs: dict[str, Any], outs: list[Any], rows: Any)
     """
     if op.random and rows.stream.drawn:
         return list(rows.stream.calls(*args))
+    if op.func in DRAWN_BY:
+        return [partial(DRAWN_BY[op.func], outs[0], generator=rows.stream.generator)]
     if op.random:
         kwargs = {**kwargs, "generator": rows.stream.generator}
     if kwargs.get("alpha") is RATE:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from .kernels import Calls, Made, Slot
-from .native import DENSE, Native, library
+from .native import DENSE, Native, floats, library
 from .native.vectors import WIDE_VECTORS, widest
 
 MOST = 16  # samples up to which these kernels were quicker on processors with shorter vectors, too
@@ -36,7 +36,7 @@ def dense(calls: Calls, x: Tensor, weight: Slot, bias: Slot | None, first: bool)
         if not first:
             calls.append(_native("dense_by_input", numbers, towards, weight.value, found))  # before the weight moves
         if weight.gradient is None:
-            calls.append(_native("dense_moved", numbers, towards, x, weight.value, torch.tensor(-weight.lr)))
+            calls.append(_native("dense_moved", numbers, towards, x, weight.value, floats(-weight.lr)))
         else:
             calls.append(_native("dense_by_weight", numbers, towards, x, weight.gradient))
         if bias is not None:

@@ -45,7 +45,10 @@ class Forward:
 
     def __init__(self, architecture: Architecture) -> None:
         self.architecture = architecture
-        self._module = quickest(architecture.replica(torch.device("cpu")).eval()).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self._module = quickest(architecture.replica(torch.device("cpu")).eval())
+        for parameter in self._module.parameters():
+            if parameter.dim() == 4:
+                parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
         self._statistics = {name: self._module.get_buffer(name) for name in architecture.tail.names}
         self._makers: dict[torch.Size, Maker | None] = {}
         self._waiting: dict[torch.Size, list[Listed]] = {}  # for a worker
@@ -60,8 +63,8 @@ class Forward:
         self.architecture.load(self._module, params, own)
         for name, home in self._statistics.items():
             owner, _, last = name.rpartition(".")
-            buffers = self._module.get_submodule(owner)._buffers
-            buffers[last] = home.copy_(buffers[last])
+            layer = self._module.get_submodule(owner)
+            layer._buffers[last] = home.copy_(layer.get_buffer(last))
 
     @torch.no_grad()
     def prepare(self, x: Tensor, other: Tensor) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from ....machine import cores, for_each
-from ..common import Batches, Job
+from ..common import Batches, Job, draws
 from .autograd import AutogradClient
 from .planned import PlannedClient, chain_of
 from .steps import RowLayout
@@ -26,8 +26,8 @@ def train(job: Job, workers: int = 0) -> None:
     traced = find(job, layout, batches) if chain is None else ""
     chained = "a chain of known layers, without autograd"
     job.replays.trained_by[f"sequential: {explanation(traced) if chain is None else chained}"] = None
-    draws = job.architecture.stochastic and isinstance(traced, str)  # from PyTorch's own generator, which all share
-    wanted = 1 if draws else workers or cores()
+    shared = chain is None and isinstance(traced, str) and draws(job)  # PyTorch's own generator
+    wanted = 1 if shared else workers or cores()
     points = layout.pack(job.points.clone())
     heaviest_first = np.argsort(-job.work.steps, kind="stable")
     ticket = count()  # next() is atomic, so idle workers just take the next client
@@ -44,7 +44,7 @@ def train(job: Job, workers: int = 0) -> None:
             return PlannedClient(job, layout, chain)
         return AutogradClient(job, layout) if isinstance(traced, str) else TracedClient(job, layout, traced)
 
-    with torch.random.fork_rng(devices=[], enabled=draws):
+    with torch.random.fork_rng(devices=[], enabled=shared):
         if job.device.type == "cpu" and n_rows > 1:
             for_each(work_through, range(min(wanted, n_rows)), wanted)
         else:  # a GPU, or a single client that may as well have every core

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from ...architecture import Architecture
-from ..common import Batches, Job
-from .autograd import dropout_seed
+from ..common import Batches, Job, draw_seed
 from .native.dropout import DropoutStream
 from .steps import RowLayout, Step
 
@@ -36,7 +35,7 @@ class RowClient:
         if self.tail is not None and self.job.tail is not None:
             self.tail.copy_(self.job.tail[row])
         if self.stream is not None:
-            self.stream.manual_seed(dropout_seed(self.job, row))
+            self.stream.manual_seed(draw_seed(self.job, row))
         step = Step(work, row, self._cut, self.weights, start, self.layout)
         gradients = self._cut(self.gradient)
         n_steps, size = int(work.steps[row]), int(batches.size[row])

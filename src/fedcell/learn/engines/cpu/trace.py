@@ -20,6 +20,12 @@ BATCH_NORM = aten.native_batch_norm.default  # changes its statistics in trainin
 BATCH_NORM_WRITES, BATCH_NORM_TRAINS = (3, 4), 5  # places of its arguments
 PEEKS = {Tensor.numpy, Tensor.tolist, Tensor.__array__, Tensor.data_ptr, Tensor.__dlpack__}
 REMADE = {aten.resize_, aten.resize_as_, aten.set_}  # kernels that give a tensor other memory
+DRAWN_BY = {  # kernels that fill new memory from a stream that cannot be given, and those that do so from one that can
+    aten.rand.default: aten.uniform_,
+    aten.rand_like.default: aten.uniform_,
+    aten.randn.default: aten.normal_,
+    aten.randn_like.default: aten.normal_,
+}
 VALUE_TAGS = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
 
 
@@ -205,6 +211,8 @@ def draws(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     given = dict(zip(names, args, strict=False)) | kwargs
     if "dropout_p" in names and not given.get("dropout_p"):
         return False
+    if func in DRAWN_BY:
+        return True
     if "generator" not in names:
         raise CannotTraceError(f"{name_of(func)} draws random numbers from a stream of its own")
     return True

@@ -78,6 +78,7 @@ class Replays:
         self.traces: OrderedDict[Hashable, Any] = OrderedDict()  # of the engine on a CPU
         self.trained_by: dict[str, None] = {}  # in words, what trained rows
         self.room: dict[Architecture, int] = {}
+        self.draws: dict[Architecture, bool] = {}  # whether networks draw random numbers
         self._kept: OrderedDict[tuple[int, Shape, Hashable], Cohort] = OrderedDict()
 
     def cohort(self, job: Job, kernel: Callable[[], Kernel], shape: Shape) -> "Cohort":

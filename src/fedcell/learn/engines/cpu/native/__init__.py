@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ..kernels import Calls
@@ -26,6 +27,11 @@ FLAGS = ("-O3", "-march=native", "-std=c++17", "-fno-math-errno", "-fno-trapping
 IMAGES, LANES, DENSE, SEQUENCES = "images", "lanes", "dense", "sequences"
 COMPILERS = ("c++", "g++", "clang++")
 PATIENCE_S = 600.0  # a busy machine takes minutes for what an idle one does in seconds
+
+
+def floats(*values: float) -> Tensor:
+    """Numbers as kernels read them: whole ones, too, and whatever PyTorch's default type is."""
+    return torch.tensor(values, dtype=torch.float32)
 
 
 class Native:

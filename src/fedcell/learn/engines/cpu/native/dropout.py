@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..fusion import users
 from ..trace import Op, Ref, aten
-from . import SEQUENCES, Native, library
+from . import SEQUENCES, Native, floats, library
 from .vectors import lie_alike
 
 DRAWN = aten.bernoulli_.float
@@ -40,13 +40,14 @@ class DropoutStream:
     def calls(self, mask: Tensor, chance: float = HALF, divisor: float = 1.0) -> list[Any]:
         """Entries of a mask are `1 / divisor` with a chance, else 0."""
         numbers = [mask.numel(), ceil(chance * 2**53)]
-        return [Native(SEQUENCES, "dropout", numbers, self.state, torch.tensor(1 / divisor), mask)]
+        return [Native(SEQUENCES, "dropout", numbers, self.state, floats(1 / divisor), mask)]
 
 
 def _fits(op: Op) -> bool:
+    if op.func is not DRAWN or op.kwargs.get("generator"):
+        return False
     mask = op.args[0]
-    lies = torch.empty_strided(mask.size, mask.stride, dtype=mask.dtype)
-    return op.func is DRAWN and not op.kwargs.get("generator") and lie_alike(lies)
+    return lie_alike(torch.empty_strided(mask.size, mask.stride, dtype=mask.dtype))
 
 
 def scaled(ops: list[Op]) -> list[Op]:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..trace import aten
-from . import SEQUENCES, Native
+from . import SEQUENCES, Native, floats
 from .vectors import are_floats, are_whole
 
 AXES = 6  # as entries.h has it
@@ -31,7 +31,7 @@ def filled_in(what: int, into: Tensor, one: Tensor, other: Tensor, rate: float =
         return None
     axes = [(1, 0, 0, 0)] * (AXES - len(axes)) + axes
     numbers = [what, *(axis[place] for place in range(4) for axis in axes)]
-    return [Native(SEQUENCES, "entries", numbers, torch.tensor(rate), into, one, other)]
+    return [Native(SEQUENCES, "entries", numbers, floats(rate), into, one, other)]
 
 
 def _axes(*tensors: Tensor) -> list[tuple[int, ...]]:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..trace import aten
-from . import SEQUENCES, Native
+from . import SEQUENCES, Native, floats
 from .vectors import ROOM, WIDE_VECTORS, are_floats, are_whole, widest
 
 MOST_WEIGHTS = 1 << 16  # of the queries of a head for its keys, that are all there at a time
@@ -58,7 +58,7 @@ def _padded(k: Tensor) -> int:
 
 
 def _scale(q: Tensor, given: float | None) -> Tensor:
-    return torch.tensor(q.shape[3] ** -0.5 if given is None else given)
+    return floats(q.shape[3] ** -0.5 if given is None else given)
 
 
 def products(args: tuple[Any, ...], outs: Outs) -> Lowered:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import IMAGES, Native
+from . import IMAGES, Native, floats
 
 HALF = 8  # channels that fill half of the longest vectors
 LEAST_CHANNELS, MOST_CHANNELS = 4, 4096  # of images that the kernels work on
@@ -51,7 +51,7 @@ def group_norm(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | No
     if not is_images(x) or y is None or not is_images(y):
         return None
     numbers = [n, pixels, channels, groups, bool(then)]
-    return [Native(IMAGES, "group_norm", numbers, torch.tensor([*(then or [inf]), eps]), x, gamma, beta, y, mean, rstd)]
+    return [Native(IMAGES, "group_norm", numbers, floats(*(then or [inf]), eps), x, gamma, beta, y, mean, rstd)]
 
 
 def group_norm_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
@@ -60,7 +60,7 @@ def group_norm_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Low
     if found is None or not is_images(sent, x, found):
         return None
     most, masked = then or (inf, None)
-    tensors = torch.tensor(most), sent, x, mean, rstd, gamma, masked, found, by_gamma, by_beta
+    tensors = floats(most), sent, x, mean, rstd, gamma, masked, found, by_gamma, by_beta
     return [Native(IMAGES, "group_norm_by_input", [n, pixels, channels, groups], *tensors)]
 
 
@@ -71,9 +71,9 @@ def batch_norm(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | No
         return None
     numbers = [*_images_pixels_channels(x), bool(then)]
     if not training:
-        bounds = torch.tensor([*(then or [inf]), eps])
+        bounds = floats(*(then or [inf]), eps)
         return [Native(IMAGES, "batch_norm_by_running", numbers, bounds, x, gamma, beta, level, spread, y)]
-    tensors = torch.tensor([*(then or [inf]), eps, momentum]), x, gamma, beta, level, spread, y, mean, rstd
+    tensors = floats(*(then or [inf]), eps, momentum), x, gamma, beta, level, spread, y, mean, rstd
     return [Native(IMAGES, "batch_norm", numbers, *tensors)]
 
 
@@ -85,7 +85,7 @@ def batch_norm_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Low
         return None
     calls, sent = in_order(sent)
     most, masked, beta = (*then, None, None, None)[:3]
-    tensors = torch.tensor(inf if most is None else most), sent, x, mean, rstd, gamma, beta, masked, found
+    tensors = floats(inf if most is None else most), sent, x, mean, rstd, gamma, beta, masked, found
     relu = NO_RELU if most is None else RELU_ANEW if masked is None else RELU_FOUND
     numbers = [*_images_pixels_channels(x), relu]
     return [*calls, Native(IMAGES, "batch_norm_by_input", numbers, *tensors, by_gamma, by_beta)]

@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 
 from ..trace import aten
-from . import SEQUENCES, Native, cells, entries, heads, library
+from . import SEQUENCES, Native, cells, entries, floats, heads, library
 from .recurrent import lstm, lstm_back
 from .scores import CROSS_ENTROPY, cross_entropy_back
 from .vectors import ROOM, WIDE_VECTORS, are_floats, are_whole, lie_alike, widest
 
 WORTH = 10_000  # parameters of a network from which on these kernels are worth a compiler's time
 LEAST_BEHIND = 4  # entries behind an axis that is summed over
-ONE = torch.ones(())
+ONE = floats(1)
 Outs = list[Tensor | None]
 Lowered = list[Any] | None
 
@@ -81,7 +81,7 @@ def _layer_norm(args: tuple[Any, ...], outs: Outs) -> Lowered:
     if any(one is None for one in outs) or not are_whole(x, *outs, gamma, beta) or not x.numel():
         return None
     width = prod(shape)
-    return [Native(SEQUENCES, "layer_norm", [x.numel() // width, width], torch.tensor(eps), x, gamma, beta, *outs)]
+    return [Native(SEQUENCES, "layer_norm", [x.numel() // width, width], floats(eps), x, gamma, beta, *outs)]
 
 
 def _layer_norm_back(args: tuple[Any, ...], outs: Outs) -> Lowered:
@@ -119,7 +119,7 @@ def _sum(args: tuple[Any, ...], outs: Outs, mean: bool = False) -> Lowered:
     numbers = [prod(x.shape[:first]), prod(x.shape[first:last]), prod(x.shape[last:])]
     if along != list(range(first, last)) or numbers[2] < LEAST_BEHIND:
         return None
-    rate = torch.tensor(1 / numbers[1]) if mean else ONE
+    rate = floats(1 / numbers[1]) if mean else ONE
     return [Native(SEQUENCES, "axis_sum", numbers, rate, x, outs[0])]
 
 
