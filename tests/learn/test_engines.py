@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from fedcell.errors import BadInput
 from fedcell.learn.architecture import Architecture
 from fedcell.learn.engines import batched, common
 from fedcell.learn.engines.common import Batches
@@ -298,6 +299,13 @@ def test_shared_layer_is_not_fused():
         tied = Learner([Architecture.of(net)], data, data, TrainConfig(engine=engine, device="cpu"), 4)
         results.append(tied.train(Start(tied.initial()[None], np.zeros(6, dtype=np.int64)), work()).delta)
     agree(*results)
+
+
+def test_vmap_refuses_networks_that_draw():
+    net, data = nn.Sequential(nn.Flatten(), nn.Linear(192, N_CLASSES), nn.Dropout(0.1)), samples((3, 8, 8))
+    one = Learner([Architecture.of(net)], data, data, TrainConfig(engine="vmap", device="cpu"), 4)
+    with pytest.raises(BadInput, match=r"train.engine = 'vmap' cannot train networks that draw random numbers"):
+        one.train(Start(one.initial()[None], np.zeros(6, dtype=np.int64)), work())
 
 
 def test_no_rows():

@@ -19,7 +19,7 @@ from .buffers import Buffers
 from .carrier import Carrier
 from .deferred import Deferred, block_bytes, block_rows, defers
 from .engines import batched, sharded
-from .engines.common import Job
+from .engines.common import Job, draws
 from .engines.dispatch import choose_engine, train_with
 from .engines.gpu.cuda_graphs import Replays
 from .evaluation import places, spread_columns, top_columns
@@ -248,6 +248,8 @@ class Learner(Carrier):
             raise BadInput("train.engine = 'batched' needs a chain of dense layers and cross-entropy: use 'auto'")
         if name == "vmap" and job.tail is not None and not job.architecture.batchable:
             raise BadInput("train.engine = 'vmap' cannot train your own norms that keep statistics: use 'auto'")
+        if name == "vmap" and draws(job):
+            raise BadInput("train.engine = 'vmap' cannot train networks that draw random numbers (dropout): use 'auto'")
         if self.settings.shards and len(job.work.steps) > 1:
             sharded.train(job, name, self.settings.shards)
         else:
