@@ -60,10 +60,11 @@ class AutogradClient:
 
 def quickest(module: nn.Module) -> nn.Module:
     """Have the layers of a private module go the quickest way; returns the module."""
+    on_cpu = all(one.is_cpu for one in module.parameters())
     for part in module.modules():
         if isinstance(part, nn.Conv2d):  # one input channel leaves the layout open, and pooling needs it last
             part.register_forward_hook(_channels_last)
-        elif all(one.is_cpu for one in module.parameters()):
+        elif on_cpu:
             put_ways(part)
     return module
 
