@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn import functional
 from users_networks import IMAGE, N_CLASSES, NETWORKS, ROW, TOKENS, random_networks, resnet
 
+from fedcell.learn import streams
 from fedcell.learn.architecture import Architecture
 from fedcell.learn.engines import reference
 from fedcell.learn.engines.common import Batches, Job, draws
@@ -191,36 +192,42 @@ def test_dropout_draws_from_the_stream_of_the_device(monkeypatch):
     assert not torch.allclose(bench.trained(per_client.train, round=2), slow)
 
 
+NOISE = {
+    "a list of kernels": lambda x: x,
+    "PyTorch, from a stream that cannot be given": lambda x: x[torch.randperm(len(x))],
+    "Python": lambda x: x * random.random(),
+    "NumPy": lambda x: x * float(np.random.rand()),  # noqa: NPY002
+}
+
+
 class Noisy(nn.Module):
     """Noise on features, and samples that go past a layer by lot: with numbers that no layer of PyTorch's draws."""
 
-    def __init__(self, shuffled=False):
+    def __init__(self, more):
         super().__init__()
         self.a, self.b, self.out = nn.Linear(12, 20), nn.Linear(20, 20), nn.Linear(20, N_CLASSES)
-        self.shuffled = shuffled
+        self.more = more
 
     def forward(self, x):
         x = self.a(x)
         if self.training:
             x = x + 0.3 * torch.randn_like(x) + 0.1 * torch.randn(20) * torch.rand_like(x)
             kept = (torch.rand(len(x), 1) < 0.6).float()
-            if self.shuffled:
-                x = x[torch.randperm(len(x))]
+            x = self.more(x)
             x = x + kept * torch.relu(self.b(x))
         return self.out(x)
 
 
-@pytest.mark.parametrize("shuffled", [False, True])
-def test_noise_of_ones_own_repeats(shuffled):
-    """By a list of kernels, or by autograd if the numbers come from a stream that cannot be given."""
-    bench = Bench(lambda: Noisy(shuffled), ROW)
-    assert isinstance(bench.found(), str) is shuffled
+@pytest.mark.parametrize("name", NOISE)
+def test_noise_of_ones_own_repeats(name):
+    bench = Bench(lambda: Noisy(NOISE[name]), ROW)
+    assert isinstance(bench.found(), traced.Traced) is (name == "a list of kernels")
     found = []
     for workers in (1, 3):
-        torch.rand(workers)  # somebody else draws
-        before = torch.get_rng_state()
+        torch.rand(workers), random.random(), np.random.rand()  # somebody else draws  # noqa: NPY002
+        before = streams.stand(CPU)
         found.append(bench.trained(lambda job, n=workers: per_client.train(job, n)))
-        assert torch.equal(torch.get_rng_state(), before)
+        assert streams.stand(CPU) == before
     torch.testing.assert_close(*found, rtol=0, atol=0)
     bench.check()
     other = bench.trained(per_client.train, round=2)
@@ -228,8 +235,8 @@ def test_noise_of_ones_own_repeats(shuffled):
 
 
 def test_a_gpu_trains_networks_that_draw_one_by_one():
-    bench = Bench(Noisy, ROW)
-    assert draws(bench.job())
+    for more in NOISE.values():
+        assert draws(Bench(lambda more=more: Noisy(more), ROW).job())
     assert not draws(Bench(NETWORKS["attention"][1], NETWORKS["attention"][0]).job())
     assert draws(Bench(lambda: nn.Sequential(nn.Linear(12, 9), nn.RReLU(), nn.Linear(9, N_CLASSES)), ROW).job())
 

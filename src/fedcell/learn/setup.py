@@ -11,6 +11,7 @@ from ..errors import BadInput, Notice, in_short
 from ..machine import one_thread
 from ..metrics import CLASSIFICATION
 from ..rng import SETUP, stream
+from . import streams
 from .architecture import Architecture
 from .samples import Samples
 from .tasks import LEARNED
@@ -26,10 +27,8 @@ def pick_device(wanted: str) -> torch.device:
 
 def initialise(build: Callable[[], nn.Module], seed: int, purpose: str = "model") -> nn.Module:
     """Call a model builder with its random start drawn from the run's own stream of a purpose."""
-    with torch.random.fork_rng(devices=[]):
-        # without a GPU `torch.manual_seed` notes for later what it would seed, which takes longer than a small network
-        seeded = torch.manual_seed if torch.cuda.is_available() else torch.default_generator.manual_seed
-        seeded(int(stream(seed, SETUP, purpose).integers(2**63)))
+    with streams.lent():
+        streams.begin(int(stream(seed, SETUP, purpose).integers(2**63)))
         return build()
 
 

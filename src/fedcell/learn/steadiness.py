@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from ..errors import BadInput, in_short
 from ..machine import one_thread
+from . import streams
 from .architecture import Architecture
 from .samples import Samples
 
@@ -17,7 +18,7 @@ def check_steady(architecture: Architecture, samples: Samples, buffers: str) -> 
     """Refuse a model that changes shape when it is called in training, or moves what `model.buffers` froze."""
     module, (x, _) = architecture.replica(samples.y.device), samples.take(np.arange(min(2, len(samples))))
     before, values = shapes(module), {name: part.clone() for name, part in module.named_buffers()}
-    with one_thread(), torch.random.fork_rng(devices=[x.device] if x.is_cuda else []):
+    with one_thread(), streams.lent(x.device):
         try:
             found = [tuple(scores.shape) for scores in (module(x), module(x))]
         except Exception as error:  # whatever the code of a user raises

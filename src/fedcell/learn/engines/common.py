@@ -10,6 +10,7 @@ from torch import Tensor
 from ...machine import one_thread
 from ...rng import stream
 from ...types import Ints
+from .. import streams
 from ..architecture import Architecture
 from ..augment import Changes
 from ..batches import draw_batches
@@ -71,7 +72,7 @@ class Feed(NamedTuple):
 
 
 def draws(job: Job) -> bool:
-    """Whether a network draws PyTorch's random numbers in training: dropout, or noise of somebody's own."""
+    """Whether a network draws random numbers in training: dropout, or noise of somebody's own."""
     found = job.replays.draws
     if job.architecture not in found:
         found[job.architecture] = job.architecture.stochastic or (not job.architecture.known and _moves_streams(job))
@@ -81,21 +82,16 @@ def draws(job: Job) -> bool:
 @torch.no_grad()
 def _moves_streams(job: Job) -> bool:
     """Whether a call of the network moves a stream of random numbers."""
-    module, gpu = job.architecture.replica(job.device), job.device.type == "cuda"
-    x = job.samples.take(np.arange(min(2, len(job.samples))))[0]
-
-    def state() -> Tensor:
-        return torch.cuda.get_rng_state(job.device) if gpu else torch.get_rng_state()
-
-    with torch.random.fork_rng(devices=[job.device] if gpu else []), one_thread():
-        before = state()
+    module, x = job.architecture.replica(job.device), job.samples.take(np.arange(min(2, len(job.samples))))[0]
+    with streams.lent(job.device), one_thread():
+        before = streams.stand(job.device)
         module(x)
-        return not torch.equal(before, state())
+        return before != streams.stand(job.device)
 
 
-def draw_seed(job: Job, row: int) -> int:
-    """The seed of what a device draws in the forward passes of a round."""
-    return int(stream(job.seed, job.work.round, f"dropout {job.work.device[row]}").integers(2**63))
+def draw_seed(job: Job, row: int, purpose: str = "dropout") -> int:
+    """What the streams begin with that a device draws from in the forward passes of a round."""
+    return int(stream(job.seed, job.work.round, f"{purpose} {job.work.device[row]}").integers(2**63))
 
 
 class Batches:

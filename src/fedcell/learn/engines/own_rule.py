@@ -8,11 +8,11 @@ import torch
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from ...errors import BadInput
-from ...rng import stream
+from .. import streams
 from ..architecture import trainable
 from ..optimiser import Optimiser
 from ..work import Rule
-from .common import Batches, Job
+from .common import Batches, Job, draw_seed
 
 
 def train(job: Job, rule: Rule) -> None:
@@ -20,8 +20,9 @@ def train(job: Job, rule: Rule) -> None:
 
     `rule(device, module, batches)` trains `module` in place. It begins at the row's start point, on the training
     device; `batches` yields `(x, y)` of every local step, the mini-batches that all engines draw, with the changes of
-    `train.augment`. PyTorch's random numbers are seeded by (seed, round, device), so a rule may draw some. A rule
-    replaces `lr`, `momentum`, `prox`, `mask`, `shift` and `objective` of the work; an `optimiser` is refused.
+    `train.augment`. Random numbers of PyTorch, NumPy and Python are seeded by (seed, round, device), so a rule may draw
+    some. A rule replaces `lr`, `momentum`, `prox`, `mask`, `shift` and `objective` of the work; an `optimiser` is
+    refused.
     """
     work, batches = job.work, Batches(job)
     if work.optimiser != Optimiser():
@@ -38,8 +39,8 @@ def train(job: Job, rule: Rule) -> None:
             job.architecture.tail.put(module, job.tail[row])
         index, size = batches.of_row(row, int(work.steps[row])), int(batches.size[row])
         first = [0 if batches.full else step * size for step in range(int(work.steps[row]))]
-        with torch.random.fork_rng(devices=[job.device] if job.device.type == "cuda" else []), torch.enable_grad():
-            torch.manual_seed(int(stream(job.seed, work.round, f"rule {device}").integers(2**63)))
+        with streams.lent(job.device), torch.enable_grad():
+            streams.begin(draw_seed(job, row, "rule"))
             rule(device, module, (job.samples.take(index[place : place + size]) for place in first))
         job.out[row] = parameters_to_vector(trainable(module)).detach() - start
         if job.tail is not None:

@@ -5,6 +5,7 @@ from copy import deepcopy
 import torch
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
+from .. import streams
 from ..architecture import trainable
 from ..work import cross_entropy
 from .common import Batches, Job, draw_seed, draws
@@ -13,8 +14,8 @@ from .update import Rule, Terms, direction, move
 
 def train(job: Job) -> None:
     """Fill `job.out` with what every row's training moved."""
-    batches, gpus = Batches(job), [job.device] if job.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=gpus, enabled=draws(job)):
+    batches = Batches(job)
+    with streams.lent(job.device, draws(job)):
         for row in range(len(job.work.steps)):
             _train_row(job, batches, row)
 
@@ -31,7 +32,7 @@ def _train_row(job: Job, batches: Batches, row: int) -> None:
     terms, memory = _terms(job, row), rule.memory([start])
     x, y = job.samples.take(batches.of_row(row, n_steps))
     if draws(job):
-        torch.manual_seed(draw_seed(job, row))
+        streams.begin(draw_seed(job, row))
     for step in range(n_steps):
         part = slice(0, size) if batches.full else slice(step * size, (step + 1) * size)
         loss = objective(module, x[part].contiguous(), y[part], None)

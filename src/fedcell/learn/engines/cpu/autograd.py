@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ... import streams
 from ...architecture import trainable
 from ...work import cross_entropy
 from ..common import Batches, Job, draw_seed, draws
@@ -45,7 +46,7 @@ class AutogradClient:
         index = batches.of_row(row, n_steps)
         batch = batches.take(index[:size])
         if draws(job):
-            torch.manual_seed(draw_seed(job, row))
+            streams.begin(draw_seed(job, row))
         for number in range(n_steps):
             if number and not batches.full:
                 batch = batches.take(index[number * size : (number + 1) * size])

@@ -23,7 +23,7 @@ from .trace import CannotTraceError, Trace, record
 APART = 1e-3  # distance over the norm from which on scores differ by more than rounding
 
 
-class Listed(NamedTuple):
+class Prepared(NamedTuple):
     """Kernels with their buffers, for one worker."""
 
     x: Tensor
@@ -37,7 +37,7 @@ class Listed(NamedTuple):
         return self.scores.clone()
 
 
-Maker = Callable[[], Listed]
+Maker = Callable[[], Prepared]
 
 
 class Forward:
@@ -51,7 +51,7 @@ class Forward:
                 parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
         self._statistics = {name: self._module.get_buffer(name) for name in architecture.tail.names}
         self._makers: dict[torch.Size, Maker | None] = {}
-        self._waiting: dict[torch.Size, list[Listed]] = {}  # for a worker
+        self._waiting: dict[torch.Size, list[Prepared]] = {}  # for a worker
 
     @property
     def wins(self) -> bool:
@@ -125,19 +125,19 @@ class Forward:
 
 
 @torch.inference_mode()
-def _chained(layers: list[nn.Module], parameters: list[Tensor], shape: torch.Size) -> Listed:
+def _chained(layers: list[nn.Module], parameters: list[Tensor], shape: torch.Size) -> Prepared:
     """The list of a chain."""
     n, *sample = shape
     calls, x = Calls(), planned.room(layers[0], tuple(sample), n).zero_()
     slots = [Slot(one, None, 0.0) for one in parameters]
     scores, _ = planned.forward(calls, x, layers, slots, dense_layers.wins(layers, n))
-    return Listed(x, gathered(calls), scores)
+    return Prepared(x, gathered(calls), scores)
 
 
 @torch.inference_mode()
-def _replayed(trace: Trace) -> Listed:
+def _replayed(trace: Trace) -> Prepared:
     """The list of a trace."""
     scores = torch.zeros(trace.gradients[0].size)
     rows = WorkerRows(torch.zeros(1), scores.view(-1), [scores], torch.zeros(0), True)
     replay = Replay(trace, rows, [])
-    return Listed(replay.x, replay.calls, scores)
+    return Prepared(replay.x, replay.calls, scores)

@@ -8,9 +8,9 @@ trains and are put back into canonical order at the end.
 from itertools import count
 
 import numpy as np
-import torch
 
 from ....machine import cores, for_each
+from ... import streams
 from ..common import Batches, Job, draws
 from .autograd import AutogradClient
 from .planned import PlannedClient, chain_of
@@ -26,7 +26,7 @@ def train(job: Job, workers: int = 0) -> None:
     traced = find(job, layout, batches) if chain is None else ""
     chained = "a chain of known layers, without autograd"
     job.replays.trained_by[f"sequential: {explanation(traced) if chain is None else chained}"] = None
-    shared = chain is None and isinstance(traced, str) and draws(job)  # PyTorch's own generator
+    shared = chain is None and isinstance(traced, str) and draws(job)  # streams that all share
     wanted = 1 if shared else workers or cores()
     points = layout.pack(job.points.clone())
     heaviest_first = np.argsort(-job.work.steps, kind="stable")
@@ -44,7 +44,7 @@ def train(job: Job, workers: int = 0) -> None:
             return PlannedClient(job, layout, chain)
         return AutogradClient(job, layout) if isinstance(traced, str) else TracedClient(job, layout, traced)
 
-    with torch.random.fork_rng(devices=[], enabled=shared):
+    with streams.lent(job.device, shared):
         if job.device.type == "cpu" and n_rows > 1:
             for_each(work_through, range(min(wanted, n_rows)), wanted)
         else:  # a GPU, or a single client that may as well have every core

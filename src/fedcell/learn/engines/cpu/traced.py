@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ....machine import one_thread
+from ... import streams
 from ...architecture import trainable
 from ...work import Work
 from ..common import Batches, Job
@@ -120,7 +121,7 @@ def _traced(job: Job, layout: RowLayout, batches: Batches) -> Traced | str:
     held = Held(objective) if isinstance(objective, partial) else None
     client = AutogradClient(job._replace(work=job.work._replace(objective=held or objective)), layout)
     point = layout.pack(job.points[:1].clone())[0]
-    with torch.random.fork_rng(devices=[]), one_thread():  # with several, some kernels of PyTorch crash on odd images
+    with streams.lent(), one_thread():  # with several, some kernels of PyTorch crash on odd images
         try:
             trace = _trace(job, client, point, first)
             traced = Traced(trace, _chosen(job), [], held)
