@@ -32,10 +32,12 @@ def test_first_weights_depend_on_the_seed_alone():
 
 
 def test_streams_are_put_back_when_code_of_a_user_raises():
+    def broken():
+        raise ZeroDivisionError(random.random())
+
     before = streams.stand(CPU)
-    with pytest.raises(ZeroDivisionError), streams.lent():
-        streams.begin(5)
-        1 / 0  # noqa: B018
+    with pytest.raises(ZeroDivisionError):
+        initialise(broken, 5)
     assert streams.stand(CPU) == before
 
 
