@@ -62,7 +62,7 @@ def by_module(one, params):
     module = architecture.replica(CPU).eval()
     architecture.load(module, params)
     with torch.no_grad():
-        parts = one._scoring._together(one.test_samples)
+        parts = [index for index, _ in one.scores(params, one.test_samples)]
         order = np.argsort(np.concatenate(parts))
         return torch.cat([module(one.test_samples.take(index)[0]) for index in parts])[order]
 
@@ -196,9 +196,18 @@ def test_small_networks_need_no_compiler(monkeypatch):
     assert not lists(one)
 
 
-def test_samples_that_share_inputs_are_put_to_the_network_once():
+def test_inputs_that_repeat_are_put_to_the_network_once(monkeypatch):
     shape, build = NETWORKS["resnet, group norm"]
     one = learner(build, shape)
-    one.test_samples.inputs = np.arange(N) % 7
-    assert of_all(one, whole(one)).shape == (N, N_CLASSES)
-    assert not lists(one)
+    inputs, put = np.random.default_rng(1).permutation(N) % 70, []
+    x, y = one.test_samples.take(np.arange(N))
+    repeating = Samples(x[inputs].numpy(), y.numpy(), CPU)
+    repeating.inputs = inputs
+    params = whole(one)
+    wanted = torch.cat([scores for _, scores in one.scores(params, one.test_samples)])[inputs]
+    kept = Samples.take
+    monkeypatch.setattr(Samples, "take", lambda self, index: put.append(len(index)) or kept(self, index))
+    found = list(one.scores(params, repeating))
+    assert np.concatenate([index for index, _ in found]).tolist() == list(range(N))
+    torch.testing.assert_close(torch.cat([scores for _, scores in found]), wanted, rtol=1e-3, atol=1e-5)
+    assert sum(size for size in put if size > 1) == 70

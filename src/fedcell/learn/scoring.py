@@ -7,9 +7,11 @@ clients of its own. Sizes of batches that come several times are judged by lists
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..machine import cores, for_each, precision
@@ -52,7 +54,27 @@ class Scoring:
             samples: what it is put to.
         """
         self.architecture.load(self.module, params, own)
-        batches, at_a_time = self._together(samples), self._at_a_time(samples)
+        if self.architecture.mixes_samples:  # scores of a sample depend on its batch
+            yield from self._judged(params, own, samples, mixed_batches(len(samples), self.seed))
+        elif samples.inputs is None:
+            yield from self._judged(params, own, samples, self._cut(samples, np.arange(len(samples))))
+        else:
+            yield from self._each_once(params, own, samples, samples.inputs)
+
+    def _each_once(
+        self, params: Tensor, own: Tensor | None, samples: Samples, inputs: NDArray[np.integer]
+    ) -> Iterator[tuple[Ints, Tensor]]:
+        """The same if inputs are known to repeat: each is put to the network once."""
+        _, first, place = np.unique(inputs, return_index=True, return_inverse=True)
+        parts = self._judged(params, own, samples, self._cut(samples, first))
+        scores = torch.cat([part for _, part in parts])
+        for index in self._cut(samples, np.arange(len(samples))):
+            yield index, scores[torch.from_numpy(place[index]).to(self.device)]
+
+    def _judged(
+        self, params: Tensor, own: Tensor | None, samples: Samples, batches: Sequence[Ints]
+    ) -> Iterator[tuple[Ints, Tensor]]:
+        at_a_time = self._at_a_time(samples)
         with self._quick(params, own, samples, batches):
             for first in range(0, len(batches), at_a_time):
                 some = batches[first : first + at_a_time]
@@ -65,27 +87,26 @@ class Scoring:
         for index in batches:
             of_size[len(index)].append(index)
         often = [some for some in of_size.values() if len(some) >= OFTEN]
-        if often and self._shared and not self._repeats(samples):
+        if often and self._shared:
             self._forward = self._forward or Forward(self.architecture)
             if self._forward.wins:
                 self._forward.load(params, own)
                 for first, other, *_ in often:
-                    self._forward.prepare(samples.take(first)[0], samples.take(other)[0])
+                    two = partial(self._two, samples, first, other)
+                    self._forward.prepare(torch.Size([len(first), *samples.shape]), two)
         try:
             yield
         finally:
             if self._forward is not None:
                 self._forward.rest()
 
-    def _repeats(self, samples: Samples) -> bool:
-        """Whether inputs are known to repeat, so that each of a batch is put to the network once."""
-        return samples.inputs is not None and not self.architecture.mixes_samples
+    def _two(self, samples: Samples, first: Ints, other: Ints) -> tuple[Tensor, Tensor]:
+        return samples.take(first)[0], samples.take(other)[0]
 
-    def _together(self, samples: Samples) -> list[Ints]:
-        if self.architecture.mixes_samples:  # scores of a sample depend on its batch
-            return mixed_batches(len(samples), self.seed)
+    def _cut(self, samples: Samples, numbers: Ints) -> list[Ints]:
+        """Numbers of samples in batches."""
         size = self._at_once = self._at_once or samples_at_once(self.module, samples.take(np.arange(1))[0])
-        return [np.arange(first, min(first + size, len(samples))) for first in range(0, len(samples), size)]
+        return [numbers[first : first + size] for first in range(0, len(numbers), size)]
 
     def _at_a_time(self, samples: Samples) -> int:
         if self._shared is None:
@@ -118,14 +139,7 @@ class Scoring:
             return torch.cat([self._fitting(samples, part) for part in np.array_split(index, 2)])
 
     def _scores(self, samples: Samples, index: Ints) -> Tensor:
-        """What the model says of samples; inputs that are known to repeat are put to it once."""
-        if not self._repeats(samples):
-            return self._said(samples, index)
-        assert samples.inputs is not None
-        _, first, place = np.unique(samples.inputs[index], return_index=True, return_inverse=True)
-        return self._said(samples, index[first])[torch.from_numpy(place).to(self.device)]
-
-    def _said(self, samples: Samples, index: Ints) -> Tensor:
+        """What the model says of samples."""
         x = samples.take(index)[0]
         known = self._forward is not None and self._forward.knows(x)
         scores: Tensor = (self._forward if known else self.module)(x)  # type: ignore[misc]

@@ -67,17 +67,17 @@ class Forward:
             layer._buffers[last] = home.copy_(layer.get_buffer(last))
 
     @torch.no_grad()
-    def prepare(self, x: Tensor, other: Tensor) -> None:
+    def prepare(self, shape: torch.Size, batches: Callable[[], tuple[Tensor, Tensor]]) -> None:
         """Be ready for batches of a shape, if such a network can be a list of kernels.
 
         Args:
-            x: a batch.
-            other: another one of its shape, on which the list is held to the network.
+            shape: of a batch.
+            batches: two of them, asked for the first time: the list is held to the network on the second.
         """
-        if x.shape not in self._makers:
-            self._makers[x.shape] = self._maker(x, other)
-        if self._makers[x.shape] is not None:
-            self._waiting.setdefault(x.shape, [])
+        if shape not in self._makers:
+            self._makers[shape] = self._maker(*batches())
+        if self._makers[shape] is not None:
+            self._waiting.setdefault(shape, [])
 
     def knows(self, x: Tensor) -> bool:
         """Whether batches like this one were prepared."""
