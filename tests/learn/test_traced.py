@@ -20,6 +20,7 @@ from fedcell.learn.engines.common import Batches, Job, draws
 from fedcell.learn.engines.cpu import native, per_client, slices, traced
 from fedcell.learn.engines.cpu.fusion import needed
 from fedcell.learn.engines.cpu.steps import RowLayout
+from fedcell.learn.engines.dispatch import choose_engine
 from fedcell.learn.engines.gpu.cuda_graphs import Replays
 from fedcell.learn.optimiser import Adam, Optimiser
 from fedcell.learn.samples import Samples
@@ -234,11 +235,22 @@ def test_noise_of_ones_own_repeats(name):
     assert not torch.allclose(other, found[0], rtol=0.05), "another round draws other numbers"
 
 
+class OnGpu(Job):
+    """What an engine is chosen for."""
+
+    device = torch.device("cuda")
+
+
 def test_a_gpu_trains_networks_that_draw_one_by_one():
-    for more in NOISE.values():
-        assert draws(Bench(lambda more=more: Noisy(more), ROW).job())
-    assert not draws(Bench(NETWORKS["attention"][1], NETWORKS["attention"][0]).job())
-    assert draws(Bench(lambda: nn.Sequential(nn.Linear(12, 9), nn.RReLU(), nn.Linear(9, N_CLASSES)), ROW).job())
+    drawing = [lambda more=more: Noisy(more) for more in NOISE.values()]
+    drawing.append(lambda: nn.Sequential(nn.Linear(12, 9), nn.RReLU(), nn.Linear(9, N_CLASSES)))
+    for build in drawing:
+        job = Bench(build, ROW).job()
+        assert draws(job), "found out on a CPU"
+        assert choose_engine(OnGpu(*job)) == "sequential"
+    job = Bench(NETWORKS["frozen"][1], ROW).job()
+    assert not draws(job)
+    assert choose_engine(OnGpu(*job)) == "vmap"
 
 
 # ---------------------------------------------------------------- what falls back
