@@ -285,13 +285,13 @@ def test_workers_change_no_result_a_dead_one_is_replaced_and_ctrl_c_leaves_all_r
         notes.append(progress.note)
         if progress.row and "slow" in progress.label:
             seen.add(progress.label)
-        if len(seen) == 2:
+        if len(seen) >= 2 and killed in notes:  # on a busy machine the others may be quicker
             raise KeyboardInterrupt
 
+    killed = "its process ended with signal SIGKILL; perhaps memory ran out: use fewer workers"
     shared = {"settings": {**SMALL, "rounds": 25}, "out": "s"}
     with pytest.raises(KeyboardInterrupt):
         fedcell.sweep(["crash.py", "fedavg", *slow], **shared, workers=2, watch=stop)
-    assert "its process ended with signal SIGKILL; perhaps memory ran out: use fewer workers" in notes
     found = {info.label: info for info in record.find("s")}
     assert (found["crash.py"].state, found["fedavg"].state) == ("interrupted", "finished")
     assert {found[label].state for label in slow} - {"finished"} == {"interrupted", "waiting"}
