@@ -2,9 +2,8 @@
 
 A run is expected to take what runs of the same case took on that kind of device, else as long per round as runs of its
 store that are like it (trained or computed, the same data set and network), else what it took on the other kind, times
-the ratio of rounds with this data set and kind of network that were timed on both: 3 for small dense networks, 200 for
-SqueezeNet1. What is computed without training takes as long on both. Runs of which none of this is known are counted
-apart.
+the ratio of rounds with this data set and kind of network that were timed on both. What is computed without training
+takes as long on both. Runs of which none of this is known are counted apart.
 """
 
 import json

@@ -7,8 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..rng import SETUP, global_streams, stream
+from ..rng import SETUP, stream
 from ..types import Floats, Ints
+from . import streams
 from .samples import Samples
 
 MIXED = 512  # samples of a batch at most if each has a part in the scores of the others
@@ -61,7 +62,7 @@ def _held(module: nn.Module) -> list[Any]:
 
 def _counts(module: nn.Module) -> list[Any]:
     """How often buffers were written to, and where streams of random numbers stand."""
-    return [*(buffer._version for buffer in module.buffers()), torch.get_rng_state().tolist(), *global_streams()]
+    return [*(buffer._version for buffer in module.buffers()), *streams.stand(torch.device("cpu"))]
 
 
 def mixed_batches(n_samples: int, seed: int) -> list[Ints]:
