@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fedcell import coding, methods, options, scenarios
-from fedcell.experiment import VERDICTS, catalogue, pages
+from fedcell.experiment import VERDICTS, catalogue, front, pages
 from fedcell.experiment.ledger import LedgerRow, Paper, read_paper, totals
 from fedcell.experiment.ledger import ledger as read_ledger
 from fedcell.study import schema
@@ -246,10 +246,10 @@ def contributing() -> str:
 
 
 def _papers() -> dict[str, Callable[[], str]]:
-    """The front page, its figure, the page of every paper, and the ledger for programs."""
+    """The front page, its figure, what changed, the page of every paper, and the ledger for programs."""
 
-    def front() -> str:
-        return pages.front_page(_read_papers(), ledger(EXPERIMENTS), pages.read_earlier(EXPERIMENTS))
+    def changes() -> str:
+        return front.changes_page(_read_papers(), ledger(EXPERIMENTS), front.read_earlier(EXPERIMENTS))
 
     def of(name: str) -> str:
         own = [row for row in ledger(EXPERIMENTS) if row.paper == name]
@@ -258,8 +258,9 @@ def _papers() -> dict[str, Callable[[], str]]:
     return {
         "claims.csv": lambda: pages.as_csv(ledger(EXPERIMENTS)),
         "claims.json": lambda: pages.as_json(ledger(EXPERIMENTS)),
-        "papers/index.md": front,
-        "papers/verdicts.svg": lambda: pages.bars(_read_papers(), ledger(EXPERIMENTS)),
+        "papers/index.md": lambda: front.front_page(_read_papers(), ledger(EXPERIMENTS)),
+        f"papers/{front.CHANGES}": changes,
+        "papers/verdicts.svg": lambda: front.bars(_read_papers(), ledger(EXPERIMENTS)),
         **{f"papers/{folder.name}.md": partial(of, folder.name) for folder in catalogue.papers(EXPERIMENTS)},
     }
 

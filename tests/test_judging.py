@@ -8,7 +8,23 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fedcell.experiment import Experiment, Finding, judge, judging, measures, verdicts
-from fedcell.experiment.judging import above, ahead, exact, gain, inside, level, not_behind, printed_margin, under
+from fedcell.experiment.judging import (
+    above,
+    ahead,
+    below,
+    exact,
+    first_hit,
+    gain,
+    inside,
+    level,
+    near,
+    not_behind,
+    printed_margin,
+    sooner,
+    told,
+    under,
+)
+from fedcell.experiment.measures import column, window
 from fedcell.experiment.verdicts import Claim, Part, combine, finding
 from fedcell.report.paired import difference
 
@@ -103,7 +119,21 @@ def test_pairs_are_by_seed():
     found = ahead(rows, "a", "b")
     assert (found.mean, found.n) == (pytest.approx(0.1), 3)
     assert found, "the spread between seeds is not that of the difference"
-    assert str(found) == "a > b: +0.1 [+0.1, +0.1], n = 3"
+    assert str(found) == "a > b: +10.0 points [+10.0, +10.0], n = 3"
+
+
+def test_accuracies_are_written_in_percent_and_other_numbers_as_they_are():
+    rows = [{**one, "loss": [0.25]} for one in cases(a=[0.5, 0.9, 0.7], b=[0.4, 0.8, 0.6])]
+    cost = column("loss")
+    assert told(rows, "a") == "70.0±20.0 %"
+    assert told(rows, "a", window(1, 1)) == "70.0±20.0 %"
+    assert told(rows, "a", cost) == "0.250±0.000"
+    assert above(rows, "a", 0.4).unit == near(rows, "a", 0.7, 0.1).unit == "%"
+    assert above(rows, "a", 0.4, cost).unit == ""
+    assert gain(rows, "a", "b", 0.1).unit == level(rows, "a", "b", 0.2).unit == "points"
+    assert below(rows, "a", "b", cost).unit == "difference"
+    assert sooner(rows, "a", "b", first_hit(0.6)).unit == "% saved"
+    assert inside("mine", np.array([0.1, 0.2, 0.3])).measured == "0.2 [-0.0484, 0.448]"
 
 
 # ---------------------------------------------------------------- printed margins

@@ -12,7 +12,7 @@ import numpy as np
 
 from fedcell.data import Dataset, load
 from fedcell.experiment import Case, Row, judging
-from fedcell.experiment.judging import Measure, Part, accuracies
+from fedcell.experiment.judging import Measure, Part, accuracies, of_accuracy
 from fedcell.rng import SETUP, stream
 from fedcell.scenarios import Config, build_problem, get
 from fedcell.types import Floats, Ints, Problem, Store
@@ -133,6 +133,7 @@ def iid_case(quorum: int, quick: bool) -> Case:
 # ---------------------------------------------------------------- judging
 
 
+@of_accuracy
 def accuracy(row: Row) -> float:
     """Mean of the last evaluations, which swing if clients hold few classes."""
     return float(np.mean(accuracies(row)[-LAST:]))
@@ -145,7 +146,7 @@ def values(rows: list[Row], key: str, value: Measure = accuracy) -> Floats:
 
 def told(rows: list[Row], key: str) -> str:
     """Mean and standard deviation over the seeds."""
-    return judging.spread(values(rows, key), 3)
+    return judging.told(rows, key, accuracy)
 
 
 def ahead(rows: list[Row], better: str, worse: str) -> Part:

@@ -15,8 +15,8 @@ from cafe_plots import look
 from cafe_setting import LAST, accuracy, biased, case, values
 from matplotlib.figure import Figure
 
-from fedcell.experiment import Case, Claim, Experiment, Finding, Row, finding, main
-from fedcell.experiment.judging import Measure, Part, accuracies, gain, level, spread, under
+from fedcell.experiment import Case, Claim, Experiment, Finding, Row, SideBySide, beside, finding, main, percent
+from fedcell.experiment.judging import Measure, Part, accuracies, gain, level, of_accuracy, told, under
 from fedcell.experiment.plots import dress, panels
 
 PRINTED = {5: (0.812, 0.744), 10: (0.788, 0.762), 15: (0.488, 0.734), 20: (0.46, 0.747), 30: (0.1, 0.668)}
@@ -55,7 +55,7 @@ def at_total(total: float) -> Measure:
         before = accuracies(row)[at <= total / STEP]
         return float(before[-LAST:].mean()) if at[-1] >= total / STEP else np.nan
 
-    return measure
+    return of_accuracy(measure)
 
 
 def judged_at(rows: list[Row]) -> float:
@@ -81,23 +81,35 @@ def _claims(rows: list[Row], reading: str, value: Measure, where: str) -> list[F
         high, low = (mcu, awu) if share in FEW else (awu, mcu)
         return gain(rows, high, low, abs(PRINTED[share][0] - PRINTED[share][1]), value)
 
-    def told(scheme: str) -> str:
-        cells = (f"{share}%: {spread(values(rows, name(scheme, share, reading), value), 3)}" for share in PRINTED)
+    def row(scheme: str) -> str:
+        cells = (f"{share}%: {told(rows, name(scheme, share, reading), value)}" for share in PRINTED)
         return f"{scheme.upper()} {', '.join(cells)}"
 
     mcu, awu, many = (name("mcu", 5, reading), name("awu", 5, reading), name("mcu", 30, reading))
     fallen = [under(rows, many, CHANCE, value), gain(rows, mcu, many, PRINTED[5][0] - PRINTED[30][0], value)]
     flat = [level(rows, name("awu", share, reading), awu, FLAT, value) for share in list(PRINTED)[1:]]
-    both, end = f"{told('mcu')}; {told('awu')}", f" {reading}".rstrip()
+    both, end = f"{row('mcu')}; {row('awu')}", f" {reading}".rstrip()
     return [
         finding(f"few{end}", [lead(share) for share in FEW], both, f"{where}; MCU ahead by the printed margins"),
         finding(f"many{end}", [lead(share) for share in MANY], both, f"{where}; AWU ahead by the printed margins"),
-        finding(f"collapse{end}", fallen, told("mcu"), f"{where}; below {CHANCE}, and by the printed fall"),
-        finding(f"flat{end}", flat, told("awu"), f"{where}; each share within {FLAT} of 5 %"),
+        finding(f"collapse{end}", fallen, row("mcu"), f"{where}; below {CHANCE}, and by the printed fall"),
+        finding(f"flat{end}", flat, row("awu"), f"{where}; each share within {FLAT} of 5 %"),
     ]
 
 
-# ---------------------------------------------------------------- drawing
+# ---------------------------------------------------------------- table and figure
+
+
+def table(rows: list[Row]) -> SideBySide:
+    value = at_total(judged_at(rows)) if values(rows, name("mcu", 5)).size else accuracy
+    columns = {
+        scheme.upper(): {
+            f"{share} %": (percent(printed[index]), told(rows, name(scheme, share), value))
+            for share, printed in PRINTED.items()
+        }
+        for index, scheme in enumerate(SCHEMES)
+    }
+    return beside("biased clients", columns)
 
 
 def plot(rows: list[Row]) -> Figure:
@@ -141,6 +153,7 @@ EXPERIMENT = Experiment(
     cases=cases,
     plot=plot,
     check=check,
+    table=table,
 )
 
 if __name__ == "__main__":

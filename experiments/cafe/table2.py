@@ -10,7 +10,7 @@ from cafe_plots import accuracy_points
 from cafe_setting import accuracy, ahead, case, random_classes, told
 from matplotlib.figure import Figure
 
-from fedcell.experiment import Case, Claim, Experiment, Finding, Row, finding, main
+from fedcell.experiment import Case, Claim, Experiment, Finding, Row, SideBySide, beside, finding, main, percent
 from fedcell.experiment.judging import Part, gain, wider
 from fedcell.experiment.plots import dress, panels
 
@@ -65,6 +65,17 @@ def _told(rows: list[Row], scheme: str, step: str) -> str:
     return f"{scheme.upper()} {step} " + ", ".join(f"M={m} {told(rows, name(scheme, m, step))}" for m in PRINTED)
 
 
+def table(rows: list[Row]) -> SideBySide:
+    columns = {
+        f"{scheme.upper()}{', five times the step' * bool(step)}": {
+            f"{m}": (percent(printed[index]), told(rows, name(scheme, m, step))) for m, printed in PRINTED.items()
+        }
+        for step in STEPS
+        for index, scheme in enumerate(SCHEMES)
+    }
+    return beside("M", columns)
+
+
 def plot(rows: list[Row]) -> Figure:
     figure, axes = panels(2)
     for ax, (step, lr) in zip(axes, STEPS.items(), strict=True):
@@ -88,6 +99,7 @@ EXPERIMENT = Experiment(
     cases=cases,
     plot=plot,
     check=check,
+    table=table,
 )
 
 if __name__ == "__main__":

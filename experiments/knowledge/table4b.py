@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from knowledge_setting import DATA, METHODS, case, config
 from matplotlib.figure import Figure
 
-from fedcell.experiment import Case, Claim, Experiment, Finding, Row, main
+from fedcell.experiment import Case, Claim, Experiment, Finding, Row, SideBySide, beside, main
 from fedcell.experiment.judging import by_seed, exact, finding
 from fedcell.experiment.plots import dress, panels
 
@@ -59,6 +59,17 @@ def _fedkd(counts: Mapping[str, float]) -> Finding:
     return finding("fedkd", parts, ours, f"saving within {SLACK:.1%} of the printed")
 
 
+def table(rows: list[Row]) -> SideBySide:
+    def told(count: float | None) -> str:
+        return "" if count is None else f"{count:,.0f}"
+
+    columns = {
+        DATA[data]: {rule: (f"{count:,}", told(_count(rows, data, rule))) for rule, (count, _) in printed.items()}
+        for data, printed in PRINTED.items()
+    }
+    return beside("parameters sent", columns)
+
+
 def plot(rows: list[Row]) -> Figure:
     figure, axes = panels(len(DATA))
     for ax, (data, title) in zip(axes, DATA.items(), strict=True):
@@ -89,6 +100,7 @@ EXPERIMENT = Experiment(
     cases=cases,
     plot=plot,
     check=check,
+    table=table,
 )
 
 if __name__ == "__main__":

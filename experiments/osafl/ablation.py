@@ -12,7 +12,7 @@ from osafl_plots import curves
 from osafl_setting import key
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, finding, main
-from fedcell.experiment.judging import Measure, inside, ratio, spread
+from fedcell.experiment.judging import Measure, inside, of_accuracy, ratio, spread
 from fedcell.experiment.measures import window
 from fedcell.experiment.plots import dress, panels
 
@@ -44,6 +44,7 @@ def cases(quick: bool) -> list[Case]:
     return out + [tables[name] for name in names if name in tables]
 
 
+@of_accuracy
 def last(row: Row) -> float:
     """Accuracy after the last round, 0 if the run diverged."""
     return float(np.nan_to_num(row["final_accuracy"]))

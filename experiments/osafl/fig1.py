@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from fedcell.data.settings import DataConfig
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, finding, main
-from fedcell.experiment.judging import Measure, ahead, below, more, told_all
+from fedcell.experiment.judging import Measure, ahead, below, more, of_accuracy, told_all
 from fedcell.experiment.plots import dress, panels
 from fedcell.learn.settings import ModelConfig, TrainConfig
 from fedcell.options import Law
@@ -63,9 +63,11 @@ def cases(quick: bool) -> list[Case]:
 
 def tail(what: str) -> Measure:
     """Mean over the last episodes."""
-    return lambda row: float(
-        np.array(row[what], dtype=float)[np.array(row["rounds"]) > row["rounds"][-1] - LAST].mean()
-    )
+
+    def measure(row: Row) -> float:
+        return float(np.array(row[what], dtype=float)[np.array(row["rounds"]) > row["rounds"][-1] - LAST].mean())
+
+    return of_accuracy(measure) if what == "accuracy" else measure
 
 
 def shake(what: str) -> Measure:

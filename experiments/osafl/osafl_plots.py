@@ -64,7 +64,7 @@ def table(
                 capsize=3,
                 label="here" if not place else None,
             )
-            paper = printed[model].get(_printed_as(entry))
+            paper = printed[model].get(setting.printed_as(entry))
             if paper:
                 axes.plot(place, paper[0], "x", color="#888888", label="printed" if not place else None)
         limits = setting.ceilings([row for row in rows if row["case"].startswith(f"{model} ")], k)
@@ -75,7 +75,3 @@ def table(
         names = [setting.TITLES[entry].replace(" (", "\n(") for entry in entries]
         axes.set_xticks(range(len(entries)), names, rotation=90, fontsize=7)
     return figure
-
-
-def _printed_as(entry: str) -> str:
-    return entry.removesuffix("_printed").removesuffix("_zero")

@@ -80,6 +80,11 @@ RETUNED, PUBLISHED = "m_fednova", "m_fednova_printed"
 BASELINES = ("m_fedavg", "m_afa_cd", "m_fednova", "m_fednova_printed", "m_fedprox", "m_feddisco")
 
 
+def printed_as(entry: str) -> str:
+    """The method of the paper's tables behind an entry."""
+    return entry.removesuffix("_printed").removesuffix("_zero")
+
+
 # ---------------------------------------------------------------- runs
 
 
@@ -137,6 +142,7 @@ def of_case(rows: Sequence[Row], name: str) -> dict[int, Row]:
     return {row["seed"]: row for row in sorted(rows, key=lambda row: row["seed"]) if row["case"] == name}
 
 
+@judging.of_accuracy
 def best(row: Row) -> float:
     """The best accuracy of a run."""
     return float(np.nan_to_num(row["best_accuracy"]))
@@ -238,6 +244,13 @@ def ceiling(k: int, seed: int) -> Ceiling:
 def ceilings(rows: Sequence[Row], k: int) -> list[Ceiling]:
     """Of the seeds that have rows with this K."""
     return [ceiling(k, seed) for seed in sorted({row["seed"] for row in rows if f" K={k} " in row["case"]})]
+
+
+def told_limit(rows: Sequence[Row], k: int) -> str:
+    """The best accuracy on the test sets and the least loss that any predictor has."""
+    every = ceilings(rows, k)
+    on_test, loss = (np.array([getattr(one, name) for one in every]) for name in ("on_test", "loss"))
+    return f"{spread(100 * on_test, 1)} % / {spread(loss, 2)}"
 
 
 def told_ceiling(rows: Sequence[Row], k: int) -> str:

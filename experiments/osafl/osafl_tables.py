@@ -6,8 +6,8 @@ import numpy as np
 import osafl_setting as setting
 from osafl_plots import table
 
-from fedcell.experiment import Claim, Experiment, Finding, Row, finding
-from fedcell.experiment.judging import Measure, Part, gap, inside, near, ratio, spread, wider, within
+from fedcell.experiment import Claim, Experiment, Finding, Row, SideBySide, beside, finding, percent
+from fedcell.experiment.judging import Measure, Part, gap, inside, near, ratio, spread, told, wider, within
 
 Printed = Mapping[str, Mapping[str, tuple[float, float]]]  # model -> method -> (best accuracy, loss there)
 
@@ -51,6 +51,24 @@ def ours(rows: Sequence[Row], models: Sequence[str], k: int) -> str:
             f"{setting.told_ceiling(own, k)}"
         )
     return "; ".join(parts)
+
+
+def side_by_side(rows: Sequence[Row], models: Sequence[str], k: int, printed: Printed) -> SideBySide:
+    """The table of the paper with the measured one beside it: best accuracy and the loss there."""
+    columns = {}
+    for model in models:
+        cells = {}
+        for entry, title in setting.TITLES.items():
+            accuracy, loss = printed[model][setting.printed_as(entry)]
+            name = setting.key(model, k, entry)
+            here = f"{told(rows, name, setting.best)} / {told(rows, name, setting.loss_at_best, 2)}"
+            if setting.of_case(rows, name):
+                cells[title] = (f"{percent(accuracy)} / {loss:.2f}", here)
+        own = [row for row in rows if row["case"].startswith(f"{model} ")]
+        if own:
+            cells["best possible"] = ("", setting.told_limit(own, k))
+        columns[setting.MODELS[model].title] = cells
+    return beside("best accuracy / loss there", columns)
 
 
 # ---------------------------------------------------------------- Dataset-1
@@ -106,7 +124,7 @@ def collapse(rows: Sequence[Row], models: Sequence[str], k: int) -> Finding:
         name, title = setting.key(model, k, "m_afa_cd"), setting.MODELS[model].title
         over = setting.values(rows, name, lambda row: setting.best(row) - setting.ceiling(k, row["seed"]).one_file)
         loss = setting.values(rows, name, setting.loss_at_best)
-        parts.append(inside(f"{title} accuracy", over, high=ONE_FILE))
+        parts.append(inside(f"{title} accuracy", over, high=ONE_FILE, unit="points"))
         if model in IMAGES:  # the published loss of the LSTM is lower, as if its biases had learned
             parts.append(inside(f"{title} loss", loss, low=COLLAPSED_LOSS - LOSS_NEAR))
         words.append(f"{title} {spread(setting.values(rows, name))} / {spread(loss)}")
@@ -126,9 +144,9 @@ def plateau(rows: Sequence[Row], models: Sequence[str], k: int, reach: bool) -> 
                 lambda row: setting.best(row) - setting.ceiling(k, row["seed"]).on_test,
             )
             if len(over) or entry in ("central", "osafl"):
-                parts.append(inside(f"{title} {setting.TITLES[entry]} not above", over, high=ABOVE))
+                parts.append(inside(f"{title} {setting.TITLES[entry]} not above", over, high=ABOVE, unit="points"))
             if reach and entry in ("central", "osafl"):
-                parts.append(inside(f"{title} {setting.TITLES[entry]} reaches it", over, low=-BELOW))
+                parts.append(inside(f"{title} {setting.TITLES[entry]} reaches it", over, low=-BELOW, unit="points"))
     rule = f"best accuracy at most {ABOVE} above the best predictor on the same test set" + (
         f"; genie and OSAFL at most {BELOW} below it" if reach else ""
     )
@@ -342,6 +360,7 @@ def image_table(title: str, k: int, printed: Printed) -> Experiment:
         plot=lambda rows: table(rows, (*IMAGES, NORMED), k, {**printed, NORMED: printed["squeezenet"]}),
         check=lambda rows: check_images(rows, k, printed),
         store=setting.STORE,
+        table=lambda rows: side_by_side(rows, IMAGES, k, printed),
     )
 
 
@@ -354,4 +373,5 @@ def history_table(title: str, k: int, printed: Printed, accuracy: float, loss: f
         plot=lambda rows: table(rows, ["lstm"], k, printed),
         check=lambda rows: check_history(rows, k, printed, accuracy, loss),
         store=setting.STORE,
+        table=lambda rows: side_by_side(rows, ["lstm"], k, printed),
     )

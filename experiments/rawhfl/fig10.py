@@ -13,7 +13,7 @@ from rawhfl_plots import look
 
 from fedcell.data.video import RAWHFL, build_catalogue, draw_profiles, top_accuracy
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, finding, main
-from fedcell.experiment.judging import Measure, above
+from fedcell.experiment.judging import Measure, above, of_accuracy
 from fedcell.experiment.plots import dress, panels
 from fedcell.types import Floats
 
@@ -51,7 +51,7 @@ def top(row: Row) -> Floats:
 
 def top_of(m: int) -> Measure:
     """Top-M accuracy at the end of a run."""
-    return lambda row: float(top(row)[m - 1])
+    return of_accuracy(lambda row: float(top(row)[m - 1]))
 
 
 @cache

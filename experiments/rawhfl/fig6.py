@@ -83,7 +83,7 @@ def _told(rows: list[Row], stay: str, value: Measure, digits: int = 4) -> str:
 def _mixed(rows: list[Row]) -> Finding:
     over = setting.over("similar_on_test", "mixed")
     parts = [
-        inside(setting.TITLES[entry], setting.values(rows, "mixed", entry, over), -RULE_NEAR, RULE_NEAR)
+        inside(setting.TITLES[entry], setting.values(rows, "mixed", entry, over), -RULE_NEAR, RULE_NEAR, "points")
         for entry in setting.SIZES
     ]
     ours = f"{_told(rows, 'mixed', setting.final)}; {setting.told_ceiling(rows, 'mixed')}"

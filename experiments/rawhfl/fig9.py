@@ -152,7 +152,7 @@ def _climb(rows: list[Row]) -> Finding:
         return at_global(setting.GLOBAL_ROUNDS)(row) - at_global(SINCE)(row)
 
     parts = [
-        inside(setting.TITLES[entry], setting.values(rows, STAY, entry, gain), low=RISES)
+        inside(setting.TITLES[entry], setting.values(rows, STAY, entry, gain), low=RISES, unit="points")
         for entry in ("h_fedavg m1", "h_fedavg m2")
     ]
     return finding("climb", parts, "", f"gain from round {SINCE} to 100 above {RISES}")

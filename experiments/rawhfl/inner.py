@@ -58,7 +58,7 @@ def _end(rows: list[Row], reading: str) -> Finding:
                 words.append(f"{setting.TITLES[entry]} {spread(found)} (upsilon {stay})")
         if setting.lasted(rows, stay, [f"{setting.OURS} {reading}"]):
             off = setting.values(rows, stay, f"{setting.OURS} {reading}", setting.over("similar_on_test", stay))
-            parts.append(inside(f"upsilon {stay}", off, -RULE_NEAR, RULE_NEAR))
+            parts.append(inside(f"upsilon {stay}", off, -RULE_NEAR, RULE_NEAR, "points"))
             words.append(f"RawHFL minus most similar {spread(off)}; {setting.told_ceiling(rows, stay)}")
     rule = f"within {RULE_NEAR} of always naming the most similar file, on the same test sets"
     return finding(f"end_{reading}", parts, "; ".join(words), rule)

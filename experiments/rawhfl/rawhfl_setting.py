@@ -35,7 +35,7 @@ from fedcell.data.video import (
     transition_matrix,
 )
 from fedcell.experiment import Case, Row, judging
-from fedcell.experiment.judging import Measure, Part, spread
+from fedcell.experiment.judging import Measure, Part, of_accuracy, spread
 from fedcell.options import override
 from fedcell.scenarios import get
 from fedcell.types import Floats
@@ -121,6 +121,7 @@ def lasted(rows: Sequence[Row], stay: str, entries: Sequence[str], rounds: int =
     return ran(rows, stay, entries) and all(curve(rows, stay, entry)[0][-1] >= rounds for entry in entries)
 
 
+@of_accuracy
 def final(row: Row) -> float:
     """The accuracy after the last round."""
     return float(np.nan_to_num(row["final_accuracy"]))

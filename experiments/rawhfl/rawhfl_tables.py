@@ -9,7 +9,7 @@ import rawhfl_ledger as ledger
 import rawhfl_setting as setting
 from matplotlib.figure import Figure
 
-from fedcell.experiment import Claim, Experiment, Finding, Row, finding
+from fedcell.experiment import Claim, Experiment, Finding, Row, SideBySide, beside, finding, percent
 from fedcell.experiment.judging import exact, inside, near, spread, within
 from fedcell.experiment.plots import dress, panels
 from fedcell.report.figure import COLOURS
@@ -114,7 +114,7 @@ def _level(rows: Sequence[Row], stay: str) -> Finding:
 
 def _similar(rows: Sequence[Row], stay: str) -> Finding:
     off = {entry: setting.values(rows, stay, entry, setting.over("similar_on_test", stay)) for entry in setting.LEVEL}
-    parts = [inside(setting.TITLES[entry], value, -RULE_NEAR, RULE_NEAR) for entry, value in off.items()]
+    parts = [inside(setting.TITLES[entry], value, -RULE_NEAR, RULE_NEAR, "points") for entry, value in off.items()]
     ours = "minus most similar: " + ", ".join(
         f"{setting.TITLES[entry]} {spread(value)}" for entry, value in off.items()
     )
@@ -139,8 +139,10 @@ def _gap(rows: Sequence[Row], stay: str, printed: float) -> Finding:
 
 def _bayes(rows: Sequence[Row], stay: str) -> Finding:
     off = {e: setting.values(rows, stay, e, setting.over("bayes_on_test", stay)) for e in setting.TITLES}
-    parts = [inside(f"{setting.TITLES[entry]} not above", value, high=ABOVE) for entry, value in off.items()]
-    parts.append(inside("Central-SGD near", off["central"], low=-BELOW))
+    parts = [
+        inside(f"{setting.TITLES[entry]} not above", value, high=ABOVE, unit="points") for entry, value in off.items()
+    ]
+    parts.append(inside("Central-SGD near", off["central"], low=-BELOW, unit="points"))
     ours = f"Central-SGD minus Bayes on the test sets {spread(off['central'])}; {setting.told_ceiling(rows, stay)}"
     return finding("bayes", parts, ours, f"at most {BELOW} below it; nobody more than {ABOVE} above it")
 
@@ -159,7 +161,9 @@ def _popular(rows: Sequence[Row], stay: str) -> Finding:
     off = setting.values(rows, stay, "top_popular", setting.over("one_file", stay))
     found = setting.values(rows, stay, "top_popular")
     ours = f"{spread(found)}; minus the commonest file of the test set {spread(off)}"
-    return finding("popular", inside("share of one file", off, -ONE_FILE, ONE_FILE), ours, f"within {ONE_FILE}")
+    return finding(
+        "popular", inside("share of one file", off, -ONE_FILE, ONE_FILE, "points"), ours, f"within {ONE_FILE}"
+    )
 
 
 def _users(rows: Sequence[Row], stay: str, printed: Printed) -> Finding:
@@ -241,7 +245,25 @@ def _slots(joule: Mapping[str, Floats]) -> Finding:
     return finding("slots", parts, ours, f"energy over Z within {SLOT:.0%} of that of Z = 4")
 
 
-# ---------------------------------------------------------------- figure
+# ---------------------------------------------------------------- table and figure
+
+
+def side_by_side(rows: Sequence[Row], stay: str, printed: Printed) -> SideBySide:
+    """The table of the paper with the measured one beside it."""
+
+    def told(values: Floats, factor: float, digits: int, unit: str) -> str:
+        return f"{spread(factor * values, digits)} {unit}" if len(values) else ""
+
+    accuracies = {
+        entry: (percent(paper), told(setting.values(rows, stay, entry), 100, 1, "%"))
+        for entry, (paper, _) in printed.items()
+    }
+    joules = {
+        entry: (f"{paper / 1e3:.2f} kJ", told(ledger.total_joule(rows, entry), 1e-3, 2, "kJ"))
+        for entry, (paper, _) in JOULE.items()
+    }
+    columns = {"final accuracy": accuracies, "energy": joules}
+    return beside("method", {name: {setting.TITLES[e]: c for e, c in own.items()} for name, own in columns.items()})
 
 
 def plot(rows: Sequence[Row], stay: str, printed: Printed) -> Figure:
@@ -282,4 +304,5 @@ def accuracy_table(title: str, stay: str, printed: Printed, gap: float, margin: 
         plot=lambda rows: plot(rows, stay, printed),
         check=lambda rows: check(rows, stay, printed, gap, margin),
         store=setting.STORE,
+        table=lambda rows: side_by_side(rows, stay, printed),
     )

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from recycling_rules import HEARD, STORE, cases, keys_of
 from recycling_setting import TITLES, base_of
 
-from fedcell.experiment import Claim, Experiment, Finding, Row, main
-from fedcell.experiment.judging import Measure, finding, first_hit, missing, sooner, stays, told_all, values_of
+from fedcell.experiment import Claim, Experiment, Finding, Row, SideBySide, beside, main
+from fedcell.experiment.judging import Measure, finding, first_hit, missing, sooner, stays, told, told_all, values_of
 from fedcell.experiment.plots import dress, panels, printed_point
 
 PRINTED = {  # data set -> S -> target, rounds of FL-GR, rounds of the best baseline
@@ -67,6 +67,19 @@ def _rounds(rows: list[Row], key: str, when: Measure) -> float:
     return float(np.minimum(values_of(rows, key, when), ends).mean()) if len(ends) else np.inf
 
 
+def table(rows: list[Row]) -> SideBySide:
+    """Rounds from which a rule stays above the target; the paper prints those of FL-GR and of the best baseline."""
+    columns: dict[str, dict[str, tuple[str, str]]] = {}
+    for data, printed in PRINTED.items():
+        for heard, (target, own, other) in printed.items():
+            for rule, key in keys_of(data, heard).items():
+                paper = {"FL-GR": own, BEST[data]: other}.get(rule, "")
+                here = told(rows, key, stays(target), 0)
+                cell = f"{TITLES[data]}, {heard} devices, to {target:.0%}"
+                columns.setdefault(rule, {})[cell] = (str(paper), here)
+    return beside("rounds", columns)
+
+
 def plot(rows: list[Row]) -> Figure:
     shown = [data for data in DATA if not missing(rows, [keys_of(data, HEARD[0])["FL-GR"]])] or DATA[:1]
     figure, axes = panels(len(shown))
@@ -112,6 +125,7 @@ EXPERIMENT = Experiment(
     plot=plot,
     check=check,
     store=STORE,
+    table=table,
 )
 
 if __name__ == "__main__":

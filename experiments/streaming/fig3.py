@@ -58,7 +58,7 @@ def _near(rows: list[Row], rule: str) -> Part:
     full, own, lazy = (by_seed(rows, _case("traffic", one), setting.tail) for one in ("full", rule, "lazy"))
     common = sorted(full.keys() & own.keys() & lazy.keys())
     room = np.array([NEAR * (full[seed] - lazy[seed]) - (full[seed] - own[seed]) for seed in common])
-    return inside(f"{rule} near FULL", room, low=0.0)
+    return inside(f"{rule} near FULL", room, low=0.0, unit="points")
 
 
 def _gap(rows: list[Row]) -> Part:
@@ -68,7 +68,9 @@ def _gap(rows: list[Row]) -> Part:
         common = set.intersection(*(set(one) for one in every))
         gains.append({seed: np.mean([one[seed] for one in every[:3]]) - every[3][seed] for seed in common})
     both = sorted(gains[0].keys() & gains[1].keys())
-    return inside("traffic > Fashion-MNIST", np.array([gains[0][seed] - gains[1][seed] for seed in both]), low=0.0)
+    return inside(
+        "traffic > Fashion-MNIST", np.array([gains[0][seed] - gains[1][seed] for seed in both]), low=0.0, unit="points"
+    )
 
 
 def plot(rows: list[Row]) -> Figure:

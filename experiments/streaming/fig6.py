@@ -5,7 +5,7 @@ import streaming_setting as setting
 from matplotlib.figure import Figure
 
 from fedcell.experiment import Case, Claim, Experiment, Finding, Row, finding, main
-from fedcell.experiment.judging import Part, below, by_seed, near
+from fedcell.experiment.judging import Part, below, by_seed, near, of_accuracy
 
 RULES = ("srsr", "drsr")
 GRID = setting.grid(*((rule, capacity, capacity // 10) for rule in RULES for capacity in (100, 300)))
@@ -54,6 +54,7 @@ def _at_200(rows: list[Row]) -> Finding:
     return finding("at_200", parts[rule], "", f"within {NEAR}; of {rule.upper()}, which comes nearer")
 
 
+@of_accuracy
 def at_200(row: Row) -> float:
     """Accuracy after round 200; NaN if it was not evaluated."""
     found = setting.accuracies(row)[np.array(row["rounds"]) == AT]

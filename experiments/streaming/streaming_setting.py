@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from fedcell.experiment import Case, Row
-from fedcell.experiment.judging import Measure, Part, ahead, spread, values_of
+from fedcell.experiment.judging import Measure, Part, ahead, of_accuracy, told
 from fedcell.methods.streaming.theory import label_trace
 from fedcell.options import override
 from fedcell.scenarios import Config, get
@@ -83,6 +83,7 @@ def rounds(rows: Sequence[Row], case: str) -> Floats:
     return np.array(next(row["rounds"] for row in rows if row["case"] == case))
 
 
+@of_accuracy
 def tail(row: Row) -> float:
     """Mean accuracy over the last rounds."""
     at = np.array(row["rounds"])
@@ -91,9 +92,10 @@ def tail(row: Row) -> float:
 
 def third(number: int) -> Measure:
     """Mean accuracy over the first (0), second or last (2) third of the run."""
-    return lambda row: float(np.array_split(accuracies(row), 3)[number].mean())
+    return of_accuracy(lambda row: float(np.array_split(accuracies(row), 3)[number].mean()))
 
 
+@of_accuracy
 def wobble(row: Row) -> float:
     """Standard deviation of the change between evaluations in the last third."""
     return float(np.diff(np.array_split(accuracies(row), 3)[2]).std())
@@ -107,8 +109,7 @@ def beats(rows: Sequence[Row], high: str, low: str, value: Measure = tail, name:
 def table(rows: Sequence[Row], names: Sequence[str], value: Measure = tail) -> str:
     """An accuracy of some cases on both data sets, in words."""
     return "; ".join(
-        f"{TITLES[data]}: "
-        + ", ".join(f"{name} {spread(values_of(rows, f'{data}/{name}', value), 3)}" for name in names)
+        f"{TITLES[data]}: " + ", ".join(f"{name} {told(rows, f'{data}/{name}', value)}" for name in names)
         for data in ran(rows)
     )
 

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from ..effort import Effort, effort_of, flags
 from ..errors import BadInput, FedcellError
 from ..record.files import write_atomic
+from .beside import SideBySide
 from .runs import Case, maker, run_cases, seeds_of, stored_rows
 from .stores import Row
 from .verdicts import DIRECTIONS, LEAST_SEEDS, RULES, UNDECIDED, VERDICTS, Claim, Finding
@@ -32,6 +33,7 @@ class Experiment(NamedTuple):
     plot: Callable[[list[Row]], Figure]
     check: Callable[[list[Row]], list[Finding]]
     store: str | None = None  # runs are kept under this name, for files that share them; None: the file's own
+    table: Callable[[list[Row]], SideBySide] | None = None  # the paper's own table, with what was measured beside it
 
 
 def judge(experiment: Experiment, rows: list[Row]) -> list[Finding]:
@@ -124,6 +126,8 @@ def write(
         "claims": as_values(experiment.claims, findings),
         "made_by": [json.loads(maker) for maker in sorted(makers)],
     }
+    if experiment.table:
+        result["table"] = experiment.table(rows)._asdict()
     folder = effort.folder(results)
     folder.mkdir(parents=True, exist_ok=True)
     experiment.plot(rows).savefig(folder / f"{name}.png", dpi=120)

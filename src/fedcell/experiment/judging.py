@@ -26,7 +26,19 @@ import numpy as np
 
 from ..report.paired import estimate
 from ..types import Floats
-from .measures import Measure, accuracies, area, early, final, first_hit, last_tenth, stays, wobble
+from .measures import (
+    Measure,
+    accuracies,
+    area,
+    early,
+    final,
+    first_hit,
+    is_accuracy,
+    last_tenth,
+    of_accuracy,
+    stays,
+    wobble,
+)
 from .over_seeds import (
     LEARNED,
     LEARNS,
@@ -77,6 +89,7 @@ __all__ = [
     "more",
     "near",
     "not_behind",
+    "of_accuracy",
     "on_every_seed",
     "printed_margin",
     "ratio",
@@ -101,17 +114,17 @@ SMALLEST, LARGEST = 0.5, 2.0  # times a printed margin, between which a gain rep
 # ---------------------------------------------------------------- what is asked of numbers
 
 
-def inside(name: str, values: Floats, low: float = -np.inf, high: float = np.inf) -> Part:
+def inside(name: str, values: Floats, low: float = -np.inf, high: float = np.inf, unit: str = "") -> Part:
     """The interval of the values lies inside (low, high)."""
-    part = _measured(name, values)
+    part = _measured(name, values, unit)
     return _decided(part, "reproduced" if low < part.low and part.high < high else "not reproduced")
 
 
-def printed_margin(name: str, values: Floats, printed: float) -> Part:
+def printed_margin(name: str, values: Floats, printed: float, unit: str = "difference") -> Part:
     """The values, differences or shares, are as large as a printed margin."""
     if printed <= 0:
         raise ValueError(f"a printed margin of {printed:g} has no sign to hold: swap the sides")
-    part = _measured(name, values)
+    part = _measured(name, values, unit)
     if part.low <= 0:
         return _decided(part, "not reproduced")
     if part.low > LARGEST * printed:
@@ -120,9 +133,9 @@ def printed_margin(name: str, values: Floats, printed: float) -> Part:
     return _decided(part, "reproduced" if fits else "partly")
 
 
-def within(name: str, values: Floats, printed: float, tolerance: float) -> Part:
+def within(name: str, values: Floats, printed: float, tolerance: float, unit: str = "") -> Part:
     """The mean of the values is a printed number, up to a tolerance."""
-    part = _measured(name, values)
+    part = _measured(name, values, unit)
     return _decided(part, "reproduced" if abs(part.mean - printed) <= tolerance else "not reproduced")
 
 
@@ -138,11 +151,21 @@ def exact(name: str, holds: bool) -> Part:
     return Part(name, "reproduced" if holds else "not reproduced", None)
 
 
-def _measured(name: str, values: Floats) -> Part:
+def _measured(name: str, values: Floats, unit: str = "") -> Part:
     values = values[np.isfinite(values)]
     found = estimate(values)
     ends = (found.low, found.high) if found.n >= LEAST_SEEDS else (values.min(), values.max()) if found.n else (0, 0)
-    return Part(name, "not run", found.n, found.mean if found.n else 0.0, float(ends[0]), float(ends[1]))
+    return Part(name, "not run", found.n, found.mean if found.n else 0.0, float(ends[0]), float(ends[1]), unit)
+
+
+def _apart(value: Measure) -> str:
+    """The unit of a difference of a measure."""
+    return "points" if is_accuracy(value) else "difference"
+
+
+def _itself(value: Measure) -> str:
+    """The unit of a measure."""
+    return "%" if is_accuracy(value) else ""
 
 
 def _decided(part: Part, verdict: str) -> Part:
@@ -162,7 +185,7 @@ def ahead(
     by: float = 0.0,
 ) -> Part:
     """One case is more accurate than another, by more than `by`; `more` and `below` are for other numbers."""
-    part = inside(name or f"{high} > {low}", gap(rows, high, low, value), low=by)
+    part = inside(name or f"{high} > {low}", gap(rows, high, low, value), low=by, unit=_apart(value))
     return _guarded(part, learned(rows, high, chance) or learned(rows, low, chance))
 
 
@@ -174,7 +197,7 @@ def more(rows: Sequence[Row], high: str, low: str, value: Measure, name: str = "
 def times(rows: Sequence[Row], high: str, low: str, factor: float, value: Measure, name: str = "") -> Part:
     """One case has more than `factor` times as much of something as another, which may have none."""
     apart = gap(rows, high, low, value, lambda row: factor * value(row))
-    return inside(name or f"{high} > {factor:g} x {low}", apart, low=0.0)
+    return inside(name or f"{high} > {factor:g} x {low}", apart, low=0.0, unit=_apart(value))
 
 
 def below(rows: Sequence[Row], low: str, high: str, value: Measure, name: str = "") -> Part:
@@ -206,6 +229,7 @@ def wider(
         name or f"lead {' over '.join(lead)} > {' over '.join(other)}",
         np.array([leads[0][seed] - leads[1][seed] for seed in common]),
         low=0.0,
+        unit=_apart(value),
     )
 
 
@@ -219,7 +243,7 @@ def gain(
     name: str = "",
 ) -> Part:
     """One case is ahead of another by a printed margin."""
-    part = printed_margin(name or f"{high} over {low}", gap(rows, high, low, value), printed)
+    part = printed_margin(name or f"{high} over {low}", gap(rows, high, low, value), printed, _apart(value))
     return _guarded(part, learned(rows, high, chance) or learned(rows, low, chance))
 
 
@@ -233,7 +257,7 @@ def level(
     name: str = "",
 ) -> Part:
     """Two cases are equal up to a margin."""
-    part = inside(name or f"{one} ~ {other}", gap(rows, one, other, value), -margin, margin)
+    part = inside(name or f"{one} ~ {other}", gap(rows, one, other, value), -margin, margin, _apart(value))
     return _guarded(part, learned(rows, one, chance) or learned(rows, other, chance))
 
 
@@ -252,19 +276,19 @@ def not_behind(
 
 def above(rows: Sequence[Row], key: str, bound: float, value: Measure = final, name: str = "") -> Part:
     """The number of a case is above a bound."""
-    return inside(name or f"{key} > {bound:g}", values_of(rows, key, value), low=bound)
+    return inside(name or f"{key} > {bound:g}", values_of(rows, key, value), low=bound, unit=_itself(value))
 
 
 def under(rows: Sequence[Row], key: str, bound: float, value: Measure = final, name: str = "") -> Part:
     """The number of a case is below a bound."""
-    return inside(name or f"{key} < {bound:g}", values_of(rows, key, value), high=bound)
+    return inside(name or f"{key} < {bound:g}", values_of(rows, key, value), high=bound, unit=_itself(value))
 
 
 def near(
     rows: Sequence[Row], key: str, printed: float, tolerance: float, value: Measure = final, name: str = ""
 ) -> Part:
     """The number of a case is a printed one, up to a tolerance."""
-    return within(name or key, values_of(rows, key, value), printed, tolerance)
+    return within(name or key, values_of(rows, key, value), printed, tolerance, _itself(value))
 
 
 def steadier(rows: Sequence[Row], calm: str, other: str, chance: Chance = TEN_CLASSES, name: str = "") -> Part:
@@ -292,6 +316,7 @@ def sooner(
     share = saved(rows, first, other, when, by)
     name = name or f"{first} before {other}"
     part = inside(name, share, low=0.0) if printed_share is None else printed_margin(name, share, printed_share)
+    part = part._replace(unit="% saved")
     reached = [value for key in (first, other) for value in by_seed(rows, key, when).values()]
     arrives = bool(np.isfinite(reached).any())
     return _guarded(part if arrives else part._replace(name=f"{name} (neither gets there)"), arrives)

@@ -44,6 +44,7 @@ class Paper(NamedTuple):
     title: str
     reference: str = ""
     summary: str = ""  # what it claims, in five sentences
+    found: str = ""  # what of it shows here, the answer first, in about as many
     readings: tuple[str, ...] = ()  # what was read into it, or chosen because it is silent
     changed: tuple[str, ...] = ()  # thresholds that changed, with the reason
     beyond: tuple[str, ...] = ()  # patterns of experiment or experiment/claim

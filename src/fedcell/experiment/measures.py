@@ -1,10 +1,11 @@
 """Numbers of one run: where its accuracy ends, how soon it rises, when it reaches a target, how much it swings.
 
 A measure takes the row of a run and gives a number; `judging` compares measures over seeds. Accuracy is 0 once a
-run has diverged.
+run has diverged. Measures marked with `of_accuracy` are written in percent, and their differences in points.
 """
 
 from collections.abc import Callable
+from weakref import WeakSet
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -14,6 +15,18 @@ from .stores import Row
 
 Measure = Callable[[Row], float]
 TAIL, HEAD = 0.1, 1 / 3  # shares of the rounds: those that make a final accuracy, and the early ones
+_ACCURACIES: WeakSet[Measure] = WeakSet()
+
+
+def of_accuracy(measure: Measure) -> Measure:
+    """Mark a measure whose numbers are accuracies between 0 and 1."""
+    _ACCURACIES.add(measure)
+    return measure
+
+
+def is_accuracy(measure: Measure) -> bool:
+    """Whether the numbers of a measure are accuracies."""
+    return measure in _ACCURACIES
 
 
 def accuracies(row: Row) -> Floats:
@@ -21,6 +34,7 @@ def accuracies(row: Row) -> Floats:
     return np.nan_to_num(np.array(row["accuracy"], dtype=np.float64))
 
 
+@of_accuracy
 def final(row: Row) -> float:
     """Mean accuracy in the last tenth of the rounds."""
     return last_tenth(row, accuracies(row))
@@ -32,17 +46,20 @@ def last_tenth(row: Row, values: Floats) -> float:
     return float(np.mean(values[at > at[-1] * (1 - TAIL)]))
 
 
+@of_accuracy
 def early(row: Row) -> float:
     """Mean accuracy in the first third of the rounds: how soon it is learned."""
     at = np.array(row["rounds"])
     return float(np.mean(accuracies(row)[at <= max(at[-1] * HEAD, at[0])]))
 
 
+@of_accuracy
 def best(row: Row) -> float:
     """The highest accuracy of all evaluations."""
     return float(accuracies(row).max())
 
 
+@of_accuracy
 def area(row: Row) -> float:
     """Mean accuracy over the whole run; the paired difference of two runs is the area under the lead, per round."""
     return float(accuracies(row).mean())
@@ -56,7 +73,7 @@ def window(first: float, last: float) -> Measure:
         inside = (at >= first) & (at <= last)
         return float(accuracies(row)[inside].mean()) if inside.any() else np.nan
 
-    return measure
+    return of_accuracy(measure)
 
 
 def at_round(number: int) -> Measure:
@@ -71,7 +88,7 @@ def at_seconds(clock_s: float, smooth: int = 3) -> Measure:
         before = int(np.searchsorted(row["seconds"], clock_s, side="right"))
         return float(np.mean(accuracies(row)[max(before - smooth, 0) : max(before, 1)]))
 
-    return measure
+    return of_accuracy(measure)
 
 
 def smoothed(values: Floats, n: int) -> Floats:
@@ -109,6 +126,7 @@ def stays(target: float, by: str = "rounds", smooth: int = 1) -> Measure:
     return measure
 
 
+@of_accuracy
 def wobble(row: Row) -> float:
     """Standard deviation of the change between evaluations in the last third of the run; NaN if it has fewer than 2."""
     changes = np.diff(np.array_split(accuracies(row), 3)[2])

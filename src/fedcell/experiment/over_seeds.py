@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from ..types import Floats
-from .measures import Measure, final
+from .measures import Measure, final, is_accuracy
 from .stores import Row
 
 Chance = float | Callable[[Row], float] | None  # accuracy of guessing, by the row if splits differ; None: no guard
@@ -55,10 +55,12 @@ def learned(rows: Sequence[Row], key: str, chance: Chance = TEN_CLASSES) -> bool
 
 
 def told(rows: Sequence[Row], key: str, value: Measure = final, digits: int = 3) -> str:
-    """Mean and standard deviation over seeds; an infinite number stands for never."""
+    """Mean and standard deviation over seeds, of an accuracy in percent; an infinite number stands for never."""
     values = np.array(list(by_seed(rows, key, value).values()))
     if np.isinf(values).any():
         return "never" if np.isinf(values).all() else "not on every seed"
+    if is_accuracy(value) and len(values):
+        return f"{spread(100 * values, max(digits - 2, 0))} %"
     return spread(values, digits)
 
 

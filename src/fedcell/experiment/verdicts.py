@@ -19,6 +19,13 @@ LEAST_SEEDS = 3  # below that a claim is indicated at most
 HALF = 0.5  # share of the parts that must hold for `partly`
 UNDECIDED = "no run decides it yet"  # why a claim is "not run"
 WEIGHTS = {"reproduced": 1.0, "far larger": 1.0, "partly": 0.5}  # what a part counts
+UNITS = {  # of a part: what its numbers are multiplied by, the sign in front, and the words behind
+    "": (1, "", ""),
+    "difference": (1, "+", ""),
+    "points": (100, "+", " points"),  # a difference of accuracies
+    "%": (100, "", " %"),  # an accuracy
+    "% saved": (100, "+", " % saved"),  # of time or rounds
+}
 DIRECTIONS = {
     "reproduced": "holds",
     "far larger": "holds, far larger",
@@ -40,6 +47,7 @@ class Part(NamedTuple):
     """One comparison of a claim; true if it holds.
 
     `low` and `high` are the ends of the 95 % interval; with fewer than `LEAST_SEEDS` seeds the least and largest value.
+    Accuracies are fractions; `unit`, one of `UNITS`, says how a reader sees the numbers.
     """
 
     name: str
@@ -48,6 +56,7 @@ class Part(NamedTuple):
     mean: float = 0.0
     low: float = 0.0
     high: float = 0.0
+    unit: str = ""
 
     def __bool__(self) -> bool:
         return self.verdict in ("reproduced", "far larger")
@@ -55,9 +64,25 @@ class Part(NamedTuple):
     def __str__(self) -> str:
         if self.n is None or self.verdict == "not run":
             return f"{self.name}: {self.verdict if self.n is not None else 'yes' if self else 'no'}"
-        interval = f" [{self.low:+.3g}, {self.high:+.3g}]" if self.n >= LEAST_SEEDS else ""
         idle = ", undecided" if self.verdict == "cannot decide" else ""
-        return f"{self.name}: {self.mean:+.3g}{interval}, n = {self.n}{idle}"
+        return f"{self.name}: {self.measured}, n = {self.n}{idle}"
+
+    @property
+    def measured(self) -> str:
+        """The mean and its interval in the unit of the part.
+
+        >>> Part("a > b", "reproduced", 5, 0.062, -0.0065, 0.1306, "points").measured
+        '+6.2 points [-0.7, +13.1]'
+        >>> Part("a > 0.4", "reproduced", 3, 0.4842, 0.4395, 0.529, "%").measured
+        '48.4 % [44.0, 52.9]'
+        >>> Part("rounds", "reproduced", 1, 8.4, 8.4, 8.4).measured
+        '8.4'
+        """
+        factor, sign, word = UNITS[self.unit]
+        few = factor == 1 or max(abs(self.mean), self.high - self.low) * factor < 1
+        digits = ".3g" if factor == 1 else ".2f" if few else ".1f"
+        mean, low, high = (f"{factor * value:{sign}{digits}}" for value in (self.mean, self.low, self.high))
+        return f"{mean}{word}" + (f" [{low}, {high}]" if (self.n or 0) >= LEAST_SEEDS else "")
 
 
 class Finding(NamedTuple):
