@@ -135,7 +135,7 @@ def test_every_failing_claim_says_why(name):
 def test_the_front_page_has_an_answer_per_paper():
     page = front.front_page([PAPER], [row("x", "partly"), row("y", "reproduced")])
     assert "- [The paper](cafe.md): Half of it holds.\n" in page
-    assert "| [The paper](cafe.md) | 2 | 1 | 0 | 1 |" in page
+    assert "| [cafe](cafe.md) | 2 | 1 | . | 1 |" in page
     assert f"({front.CHANGES})" in page
 
 

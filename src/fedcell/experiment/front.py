@@ -11,6 +11,7 @@ from .pages import line, why
 from .verdicts import VERDICTS
 
 COLOURS = ("#1b7837", "#5aae61", "#a6dba0", "#d9d9d9", "#d6604d", "#f4a582", "#f7f7f7")  # of VERDICTS
+DARK = (COLOURS[0], COLOURS[4])  # that black letters are hard to read on
 RANK = {
     "reproduced": 3.0,
     "far larger": 2.5,
@@ -46,9 +47,7 @@ were taken out of the count since (checks of our own settings, second readings) 
 def front_page(papers: Sequence[Paper], rows: Sequence[LedgerRow]) -> str:
     """A bar, a line of counts and an answer per paper."""
     answers = [f"- [{paper.title}]({paper.name}.md): {first_sentence(paper.found)}" for paper in papers if paper.found]
-    parts = [_FRONT, _table(papers, rows)]
-    if answers:
-        parts.append("\n".join(["## In a sentence each\n", *answers, ""]))
+    parts = [_FRONT, "\n".join([*answers, ""]), "## Claims by verdict\n", _table(papers, rows)]
     parts.append(
         f"[Verdicts before and after the present rules]({CHANGES}) names every claim whose verdict got worse.\n"
     )
@@ -76,14 +75,15 @@ def _table(papers: Sequence[Paper], rows: Sequence[LedgerRow]) -> str:
     lines = ["| paper | claims | " + " | ".join(VERDICTS) + " | not counted |", "|---" * (len(VERDICTS) + 3) + "|"]
     for paper in papers:
         own = [row for row in rows if row.paper == paper.name]
-        lines.append(line(f"[{paper.title}]({paper.name}.md)", *_numbers(own)))
+        lines.append(line(f"[{paper.name}]({paper.name}.md)", *_numbers(own)))
     lines.append(line("all", *_numbers(rows)))
     return "\n".join([*lines, ""])
 
 
 def _numbers(rows: Sequence[LedgerRow]) -> list[str]:
     found = totals(rows)
-    return [str(n) for n in (found.total(), *(found[word] for word in VERDICTS), sum(not row.counted for row in rows))]
+    numbers = (found.total(), *(found[word] for word in VERDICTS), sum(not row.counted for row in rows))
+    return [str(n) if n else "." for n in numbers]
 
 
 def _before_and_after(papers: Sequence[Paper], rows: Sequence[LedgerRow], earlier: Earlier) -> str:
@@ -147,7 +147,9 @@ def bars(papers: Sequence[Paper], rows: Sequence[LedgerRow]) -> str:
 
 
 def _box(x: float, y: float, width: float, height: float, colour: str, text: str, title: str) -> str:
-    inside = f'<text x="{x + width / 2:.1f}" y="{y + 14:.1f}" text-anchor="middle">{text}</text>' if width > 14 else ""
+    ink = "white" if colour in DARK else "black"
+    label = f'<text x="{x + width / 2:.1f}" y="{y + 14:.1f}" text-anchor="middle" fill="{ink}">{text}</text>'
+    inside = label if width > 14 else ""
     box = f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height}" fill="{colour}" stroke="#888888">'
     return f"{box}<title>{title}{f': {text}' if text else ''}</title></rect>{inside}"
 
