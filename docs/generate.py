@@ -82,10 +82,12 @@ the experiment ([reproduce.md](reproduce.md)), then the script. Every figure and
 here, whether or not it was run. `experiments/<paper>/<experiment>.py` says what is compared for a claim, and
 [the rules](reproduce.md#the-rules), the same for all, make the verdict.
 
-- **here**: what was measured; a spread is the standard deviation over seeds.
+- **here**: what was measured; a spread is the standard deviation over seeds. Accuracies are in percent or fractions,
+  their differences in points of a percent.
 - **seeds**: how many are behind this claim, those of its thinnest comparison; a dash if nothing random is behind it, or
   nothing was run.
 - **interval**: the mean of every comparison with its 95 % interval over those seeds, if not already under **here**.
+- **what is asked** of the comparisons, how many of them hold, and which do not.
 - **check**: of our own settings or code. **beyond the paper**: a question of ours, or a second reading of a claim that
   is counted already. Sums leave both out, and quick runs never count.
 """
@@ -102,7 +104,8 @@ def claims() -> str:
     parts = [CLAIMS, _sums(papers, rows)]
     for paper in papers:
         own = [row for row in rows if row.paper == paper.name]
-        parts.append(f"## {paper.name}\n\n{paper.title}. Source: {paper.reference}.\n")
+        page = f"[figures, and why claims fail](papers/{paper.name}.md)"
+        parts.append(f"## {paper.name}\n\n{paper.title}; {page}. Source: {paper.reference}.\n")
         parts += [_experiment(list(group)) for _, group in groupby(own, lambda row: row.experiment)]
     return "\n".join(parts)
 
@@ -131,7 +134,7 @@ def _experiment(rows: list[LedgerRow]) -> str:
     lines = [
         f"### {first.title}\n",
         f"{how}\n",
-        "| claim | paper | here | seeds | interval | verdict | why |",
+        "| claim | paper | here | seeds | interval | verdict | what is asked |",
         "|---|---|---|---|---|---|---|",
     ]
     for row in rows:
@@ -139,8 +142,7 @@ def _experiment(rows: list[LedgerRow]) -> str:
         seeds = "-" if row.n is None else str(row.n)
         measured = [part for part in row.parts if part.n and str(part) not in row.ours]
         intervals = "; ".join(map(str, measured[:MOST_INTERVALS])) + (" ..." if len(measured) > MOST_INTERVALS else "")
-        why = f"{row.why} Asked: {row.reason}" if row.why else row.reason
-        cells = (claim, row.printed, row.ours, seeds, intervals, f"**{row.verdict}**", why)
+        cells = (claim, row.printed, row.ours, seeds, intervals, f"**{row.verdict}**", row.reason)
         lines.append("| " + " | ".join(map(_cell, cells)) + " |")
     return "\n".join(lines) + "\n"
 
