@@ -86,6 +86,22 @@ def test_columns_nobody_reads_are_left_out(clone, capsys):
     assert set(stores.read_packed(packed(clone))[0]["row"]) - set(thin) == {"loss"}
 
 
+def test_columns_that_only_a_table_reads_are_kept_and_the_table_is_written(clone, capsys):
+    """A paper's table is made in the clone from what was packed."""
+    whole(clone)
+    setting = clone / "first" / "setting.py"
+    table = "lambda rows: beside('run', {'bits': {row['case']: ('', f\"{row['uplink_bit']:g}\") for row in rows}})"
+    text = setting.read_text().replace("        check,\n    )", f"        check,\n        table={table},\n    )")
+    setting.write_text(text.replace("import Case, Claim", "import beside, Case, Claim"))
+    assert main(["reproduce", "first/fig1", "--seeds", "1"]) == 0
+    assert main(["reproduce", "first", "--pack"]) == 0
+    wipe(clone)
+    assert main(["reproduce", "first/fig1", "--stored"]) == 0
+    rows = json.loads((clone / "first" / "results" / "fig1.json").read_text())["table"]["rows"]
+    assert [name for name, _, _ in rows] == ["first fedavg", "first fedprox"]
+    assert all(float(bits) > 0 for _, _, bits in rows)
+
+
 def test_stores_of_other_machines_are_merged(clone, capsys, tmp_path):
     whole(clone)
     away = tmp_path / "away"

@@ -1,7 +1,7 @@
 """Pack the runs of a paper into the one file that travels with the repository.
 
 Kept are the runs that the experiments of the paper ask for with their present settings, and of each run the columns
-that verdicts and figures read: `pack` judges and draws every experiment and watches which columns are looked at. Stores
+that verdicts, figures and tables read: `pack` makes all three and watches which columns are looked at. Stores
 that come from other machines are merged; of two runs with the same settings and seed the later file counts.
 """
 
@@ -98,6 +98,8 @@ def _seen(entry: ExperimentFile, experiment: Experiment, rows: Sequence[Row]) ->
     try:
         judge(experiment, watched)
         experiment.plot(watched)
+        if experiment.table:
+            experiment.table(watched)
     except Exception as error:
         raise FedcellError(f"{entry} cannot be judged from its runs: {type(error).__name__}: {error}") from error
     return seen

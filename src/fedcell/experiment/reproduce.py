@@ -52,7 +52,7 @@ def reproduce(chosen: Sequence[ExperimentFile], effort: Effort, out: Path | None
         chosen: what to run, the experiments of a paper side by side.
         effort: how much.
         out: write to `out/<paper>`; None: to the results of the clone, where a result of more seeds or runs stays.
-        say: told of every run that ends.
+        say: gets a line for every run that ends.
     """
     groups = [list(group) for _, group in groupby(chosen, lambda entry: entry.path.parent)]
     if effort.only:
@@ -73,10 +73,10 @@ def results_of(entry: ExperimentFile, out: Path | None) -> Path:
 
 
 class _Counted:
-    """Says every run with its number among all of them and the time that is left.
+    """Reports every finished run with its number among all of them and the time that is left.
 
-    Runs like one that ended here are expected to take as long per round; others what times on file say, at the pace of
-    those that ended. Runs of which nothing is known are counted, not guessed.
+    A run is expected to take as long per round as runs like it that ended here. Without any, times on file count, at
+    the pace of the runs that ended here. Runs of which nothing is known are counted, not guessed.
     """
 
     def __init__(self, todo: Workload, say: Say) -> None:

@@ -116,7 +116,7 @@ def run_cases(
         cases: what to run.
         seeds: seeds of every case, as far as the case allows; a case with seeds of its own runs on as many of those.
         store: file that runs are read from and added to.
-        say: told of every finished run.
+        say: gets a line for every finished run.
         workers: processes side by side; 0: as many as there are cores.
         only: run nothing but cases with this text in their key.
         until_s: when to stop, as `time.time()` counts; runs under way then leave their state.

@@ -1,9 +1,12 @@
-"""How long runs take: from the seconds of runs on file, on a CPU and on a GPU.
+"""How long runs take on a CPU and on a GPU, estimated from the seconds of runs on file.
 
-A run is expected to take what runs of the same case took on that kind of device, else as long per round as runs of its
-store that are like it (trained or computed, the same data set and network), else what it took on the other kind, times
-the ratio of rounds with this data set and kind of network that were timed on both. What is computed without training
-takes as long on both. Runs of which none of this is known are counted apart.
+The estimate of a run is the first of these that is known:
+
+1. the mean time of runs of the same case on that kind of device;
+2. the time per round of runs like it in its store (trained or computed, the same data set and network);
+3. its time on the other kind of device, times the ratio of both for rounds with this data set and kind of network.
+
+What is computed without training takes as long on both kinds. Runs without any estimate are counted apart.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The missing runs of several experiments in one pool of processes, those of experiments named first beginning first.
+"""Do the missing runs of several experiments in one pool of processes, those of experiments named first first.
 
 Papers have helper modules of the same names, so that a process finds a run by the name of its experiment, case and
 seed, with that paper alone opened.
@@ -32,7 +32,7 @@ def run_together(
         chosen: experiments, in the order of their runs.
         effort: how much of each.
         results_of: the folder of the results of an experiment.
-        say: told of every finished run.
+        say: gets a line for every finished run.
     """
     jobs: dict[Key, Job] = {}
     stores: dict[Key, Path] = {}

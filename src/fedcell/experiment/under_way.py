@@ -1,4 +1,4 @@
-"""Runs that take long: their rows and newest state lie beside the store until they end.
+"""Long runs: their rows and newest state lie beside the store until they end.
 
 A run that was killed, or that stopped because its time was up, resumes from there if it is asked for again with the
 same versions on the same kind of device, and ends as if nothing had happened.
