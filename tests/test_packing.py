@@ -282,6 +282,25 @@ def test_the_list_says_what_all_runs_take(clone, capsys):
     assert "on a CPU and 15 runs of unknown length" in last
 
 
+def test_missing_runs_are_listed_with_their_time_and_the_claims_that_wait(clone, capsys):
+    whole(clone)
+    assert main(["reproduce", "first/fig1", "--seeds", "2"]) == 0
+    capsys.readouterr()
+    assert main(["reproduce", "first", "--missing", "--seeds", "3"]) == 0
+    lines = {
+        line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("first/")
+    }
+    assert lines["first/fig1"][1] == "2", "of two cases one seed each"
+    assert lines["first/fig1"][-4:] == ["first", "fedavg;", "first", "fedprox"]
+    assert lines["first/fig1"][2] != "2", "the time that the first two seeds took"
+    assert lines["first/fig10"][1] == "3"
+    assert lines["first/fig10"][2:6] == ["3", "?", "3", "?"], "nothing of its store was timed"
+    assert main(["reproduce", "first/fig1", "--missing", "--seeds", "2"]) == 0
+    assert capsys.readouterr().out == "No run is missing.\n"
+    assert main(["reproduce", "--missing", "--stored"]) == 2
+    assert "drop --pack, --stored and --json" in capsys.readouterr().err
+
+
 def test_runs_to_do_are_announced_when_times_are_known(clone, capsys):
     whole(clone)
     assert main(["reproduce", "second/fig1", "--seeds", "1"]) == 0

@@ -16,7 +16,10 @@ if TYPE_CHECKING:  # PyTorch and Matplotlib are imported by the command alone
     from ..experiment.catalogue import ExperimentFile
     from ..experiment.ledger import LedgerRow
     from ..experiment.reproduce import Reproduction
+    from ..experiment.times import Workload
 
+SHOWN = 60  # characters of the names of missing cases
+UNDECIDED = ("not run", "indicated", "cannot decide")
 WORDS = ("reproduced", "far larger", "partly", "indicated", "not reproduced", "cannot decide", "not run")
 
 
@@ -44,6 +47,9 @@ def flags(sub: ArgumentParser) -> None:
         default=[],
         help="with --pack: more runs, a *.runs.jsonl or runs.jsonl.gz or a folder of them; may be given again",
     )
+    sub.add_argument(
+        "--missing", action="store_true", help="run nothing: list the runs that are missing, how long, and for what"
+    )
     sub.add_argument("--json", action="store_true", help="the result as JSON on stdout")
     sub.set_defaults(command=run)
 
@@ -59,6 +65,8 @@ def run(args: Namespace) -> int:
     if args.all and args.names:
         raise BadInput(f"--all means every experiment: drop it, or drop {' '.join(args.names)}")
     _check_pack(args, effort)
+    if args.missing:
+        return _missing(root, args, effort)
     if args.all or args.names:
         chosen = catalogue.choose(root, args.names) if args.names else catalogue.entries(root)
         if args.pack:
@@ -155,6 +163,41 @@ def aligned(table: Sequence[tuple[str, ...]]) -> list[str]:
 
     sides = f"<{'>' * (len(table[0]) - 2)}<"
     return [line.rstrip() for line in columns(table, sides)]
+
+
+# ---------------------------------------------------------------- what is missing
+
+
+def _missing(root: Path, args: Namespace, effort: "Effort") -> int:
+    """What the full grids lack, by experiment; of all papers unless some are named."""
+    from ..experiment import catalogue, times
+    from ..experiment.ledger import ledger
+
+    if args.pack or effort.stored or args.json:
+        raise BadInput("--missing is a list by itself: drop --pack, --stored and --json")
+    whole = times.work(catalogue.entries(root), effort, args.out)
+    if args.names:  # times come from the runs of all papers
+        whole = times.work(catalogue.choose(root, args.names), effort, args.out)._replace(clock=whole.clock)
+    print(lacks(whole, ledger(root, args.out)))
+    return 0
+
+
+def lacks(whole: "Workload", rows: Sequence["LedgerRow"]) -> str:
+    """Experiments with missing runs, how long they take one by one, and how many claims are open."""
+    from ..experiment import times
+    from ..experiment.pages import cut
+
+    undecided = Counter(row.name for row in rows if row.verdict in UNDECIDED)
+    table: list[tuple[str, ...]] = [("experiment", "runs", "on a CPU", "on a GPU", "open claims", "cases")]
+    for entry, runs in whole.lacking().items():
+        took = [times.about(*whole.seconds(device, runs)) for device in (times.CPU, times.GPU)]
+        cases = "; ".join(dict.fromkeys(run.case for run in runs))
+        table.append((str(entry), str(len(runs)), *took, str(undecided[str(entry)] or "."), cut(cases, SHOWN)))
+    if len(table) == 1:
+        return "No run is missing."
+    return "\n".join(
+        [*aligned(table), "", "A ? stands for runs of unknown length. Runs that experiments share count once."]
+    )
 
 
 # ---------------------------------------------------------------- running

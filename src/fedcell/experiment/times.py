@@ -72,10 +72,17 @@ class Workload(NamedTuple):
     missing: dict[Run, ExperimentFile]
     clock: Clock
 
-    def seconds(self, device: str) -> tuple[float, int]:
-        """(seconds of all runs that something is known of, runs of which nothing is)."""
-        every = [self.clock.expected_s(device, run) for run in self.wanted]
+    def seconds(self, device: str, runs: Iterable[Run] | None = None) -> tuple[float, int]:
+        """(seconds of the runs that something is known of, runs of which nothing is); of all wanted ones if None."""
+        every = [self.clock.expected_s(device, run) for run in (self.wanted if runs is None else runs)]
         return sum(one for one in every if one is not None), every.count(None)
+
+    def lacking(self) -> dict[ExperimentFile, list[Run]]:
+        """The missing runs by experiment."""
+        found: dict[ExperimentFile, list[Run]] = defaultdict(list)
+        for run, entry in self.missing.items():
+            found[entry].append(run)
+        return found
 
 
 def work(chosen: Sequence[ExperimentFile], effort: Effort, out: Path | None = None) -> Workload:
@@ -145,6 +152,16 @@ def clock(timed: Iterable[tuple[Path, dict[str, Any]]]) -> Clock:
             both[kind(like)].append(seconds / per_round[GPU, store, like])
     ratios = {name: median(values) for name, values in both.items()} | {COMPUTED: 1.0}
     return Clock({key: fmean(values) for key, values in cases.items()}, per_round, ratios)
+
+
+def about(seconds: float, unknown: int) -> str:
+    """A time of some runs, and how many of them it leaves out.
+
+    >>> about(90.0, 0), about(90.0, 2), about(0.0, 3), about(0.0, 0)
+    ('1.50 min', '1.50 min + 2 ?', '3 ?', '0')
+    """
+    left_out = f"{unknown} ?" if unknown else ""
+    return " + ".join(text for text in (human(seconds, TIMES) if seconds or not unknown else "", left_out) if text)
 
 
 def told(whole: Workload) -> str:
