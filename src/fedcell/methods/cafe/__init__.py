@@ -110,7 +110,7 @@ def init(config: Config, problem: Problem, params: Tensor) -> State:
 
 
 def _waiting(config: Config, problem: Problem) -> Problem:
-    """The problem with the deadline of this server."""
+    """The problem with this server's deadline, if that is shorter than the world's."""
     settings = problem.world.settings
     if config.deadline_s is None or config.deadline_s >= settings.deadline_s:
         return problem
@@ -122,7 +122,7 @@ def _deadline_s(config: Config, problem: Problem) -> float:
 
 
 def _check_edges(config: Config, problem: Problem) -> None:
-    """An edge cannot foresee draws that are made for the whole network."""
+    """Refuse edge models with outage, whose draws a base station cannot foresee, and with `decay=theory`."""
     settings = problem.world.settings
     if settings.edge_rounds and settings.outage_threshold_db is not None:
         raise BadInput(
@@ -160,7 +160,7 @@ def broadcast(
 def local(
     config: Config, problem: Problem, state: State, start: Start, observation: Observation, decision: Decision
 ) -> Updates:
-    """One gradient of every device whose gradient will be used."""
+    """Train the devices whose gradients will be used."""
     needed = _needed(config, problem, observation, decision)
     return defaults.local(config, problem, state, start, observation, decision._replace(selected=needed))
 
@@ -172,7 +172,7 @@ def _needed(config: Config, problem: Problem, observation: Observation, decision
 
 
 def _columns(config: Config, state: State, decision: Decision, uplink: Uplink) -> dict[str, float]:
-    """What a round brings: whether it counts, who answers, time wasted (cafe Eq. (3)) and the mean age in it."""
+    """Columns of a row: whether the round counts, how many answer, time wasted (cafe Eq. (3)) and the mean age."""
     here = uplink.delivered
     counts = bool(here.sum() >= config.quorum)
     used = float(here.sum())
@@ -190,7 +190,7 @@ def _columns(config: Config, state: State, decision: Decision, uplink: Uplink) -
 
 
 def aggregate(config: Config, problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
-    """Step if the quorum holds, cafe Eq. (2), (19), (20); ages in both cases."""
+    """Step if the quorum holds, cafe Eq. (2), (19), (20); ages change in any case."""
     device = played.heard()
     factor = _step_factor(config, problem, state, played.observation)[device]
     counts = len(device) >= config.quorum
@@ -273,7 +273,7 @@ def _scaled(rows: Tensor, factor: Floats) -> Tensor:
 
 
 def _expected_success(config: Config, problem: Problem) -> float:
-    """`1 - q` of the world's answer times, everyone being there, for the theorem's step size."""
+    """`1 - q` with the world's answer times if everyone is available, for the theorem's step size."""
     world, settings = problem.world, problem.world.settings
     if settings.response == "computed":
         raise BadInput("cafe.decay = 'theory' needs drawn answers: set world.response = 'exponential' or 'trace'")

@@ -58,7 +58,7 @@ def metrics(n_clients: ArrayLike, quorum: ArrayLike, deadline_s: ArrayLike, p: A
     """Wastage, communication and age of an MCU round.
 
     `E[C_w] = T ((1 - p) N + sum_{n<M} n p_n) / (1 - q)`, `E[C_b] = 1 / (1 - q)`, `E[age] = T/2 + T/s`.
-    What can hardly succeed costs without limit (`inf`).
+    If a round can hardly succeed, its costs are infinite (`inf`).
 
     Args:
         n_clients: `N`.

@@ -6,12 +6,12 @@ steps lower
     F_k(w_k) + (lambda / D_k) sum_(x, y) ||h_k(x) - Omega_y||^2 / p
 
 or, as printed, the same with 1/2 for 1/p (`pull_scale=sum`). A device uploads its own class means, whatever its
-network; the server averages them by samples of the class. Who trains trades samples now for energy later: a queue per
-device holds what it spent beyond its mean budget, and each round
+network; the server averages them by samples of the class. The scheduler trades samples now against energy later. A
+queue per device holds the energy that it spent beyond its mean budget, and each round makes
 
     -V gamma_t sum_S D_k + sum_S q_k E_k
 
-is made small over sets of devices, with band and power to match.
+small over sets of devices, each with the band and power that it needs.
 
 Reference: chen-ch4 (Chen, Efficient Federated Learning over Wireless Networks, chapter 4), Algorithms 4 to 6
 """
@@ -168,7 +168,7 @@ def broadcast(problem: Problem, params: Tensor, state: State, observation: Obser
 def local(
     config: Config, problem: Problem, state: State, start: Start, observation: Observation, decision: Decision
 ) -> Updates:
-    """Class means are sent, `[n_rows, n_classes n_features]`; devices keep their models."""
+    """Train the selected devices. They send class means, `[n_rows, n_classes n_features]`, and keep their models."""
     knowledge, known = targets(config, problem, state, observation)
     objective = None
     if config.pull > 0 and known.any():
@@ -192,7 +192,7 @@ def targets(config: Config, problem: Problem, state: State, observation: Observa
 
 
 def aggregate(config: Config, problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
-    """Average the class means that arrived; devices keep their models, heard or not; queues take what was spent."""
+    """Average the class means that arrived; devices keep their models, heard or not; queues grow by what was spent."""
     counts = held_classes(problem, played.observation.store)
     knowledge, known = targets(config, problem, state, played.observation)
     device, rows = played.received()

@@ -26,7 +26,7 @@ STARTS = (0.25, 0.5, 0.75, 0.9, 1.0)  # shares of a cell's devices that have com
 
 
 class Offer(NamedTuple):
-    """What the devices of one band have to do and may spend; `[n]` each but the last."""
+    """What the devices of one band have to do and may spend; `[n]` each, except the two flags."""
 
     compute_joule: Floats
     send_s: Floats  # what the deadline leaves, T_k
@@ -168,7 +168,7 @@ def _shares(offer: Offer, weight: Floats, device: Ints) -> Floats:
 
 
 def within_limits(offer: Offer, weight: Floats, device: Ints, zero: str = "shared") -> Grant:
-    """The allocation of those of a set who can pay for it; with fewer devices nobody pays more."""
+    """Allocate, dropping devices that cannot pay until all can; with fewer devices nobody pays more."""
     while True:
         grant = allocate(offer, weight, device, zero)
         assert grant is not None, "a part of a set that fits the band fits, too"
@@ -250,7 +250,7 @@ def value(offer: Offer, queue: Floats, reward: Floats, device: Ints, zero: str =
 
 
 def in_turns(offer: Offer, times: Ints, n_selected: int) -> Grant:
-    """Those who were chosen least often, in order, who can pay for an equal share.
+    """Choose the devices chosen least often so far, among those that can pay for an equal share.
 
     Reference: chen-ch4, section 5 (Round Robin)
     """
@@ -261,7 +261,7 @@ def in_turns(offer: Offer, times: Ints, n_selected: int) -> Grant:
 
 
 def by_allowance(offer: Offer, allowance_joule: Floats) -> Grant:
-    """Everyone whose estimated cost is within the allowance of the round, the cheapest first, while the band lasts.
+    """Choose all whose estimated cost is within the allowance of the round, the cheapest first, while the band lasts.
 
     Reference: chen-ch4, section 5 (Adaptive Myopic)
     """

@@ -33,7 +33,7 @@ def payload_bit(problem: Problem) -> float:
 
 
 def pull_strength(pull: float, scale: str, n_features: int) -> float:
-    """`lambda` of `pulled_loss` for a pull that is meant with some scale.
+    """Convert a pull given on some scale to the `lambda` of `pulled_loss`.
 
     Eq. (4.6) is `(1 / D_k) sum ||h - Omega||^2 / 2` over samples, while `nn.MSELoss` is the mean over samples and
     features, `(1 / (D_k p)) sum ||h - Omega||^2`: the second with `lambda` is the first with `2 lambda / p`.
@@ -57,7 +57,7 @@ def class_means(module: nn.Module, x: Tensor, y: Tensor, n_classes: int) -> tupl
     `Omega_c = (1 / D_c) sum h(x)` over the samples of class `c`; zero for a class without samples.
 
     Args:
-        module: a network that `split` takes.
+        module: a network that `learn.features.split` accepts.
         x, y: samples and their labels, `[n_samples, ...]` and `[n_samples]`.
         n_classes: labels are below it.
 
@@ -92,7 +92,7 @@ def pulled_loss(
 
 
 def class_mean_report(problem: Problem) -> Report:
-    """What a device says of its model: the class means on what it holds, flat."""
+    """What a device reports of its model: the class means of the samples it holds, flat."""
     return partial(flat_class_means, n_classes_of(problem))
 
 

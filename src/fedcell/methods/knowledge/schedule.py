@@ -69,7 +69,7 @@ def _decided(config: "Config", problem: Problem, state: "State", observation: Ob
 
 
 def _draft(config: "Config", problem: Problem, observation: Observation) -> Decision:
-    """Everybody's work at full speed: `tau` passes over the store, in whatever batches, and one upload."""
+    """Draft the work of every device at full speed: its local training, and one upload of class means."""
     batch = setting(config, problem, "batch_size")
     steps = 1 if config.epochs else steps_of(config, problem, observation.store)
     nobody, world_s = np.zeros(problem.world.n_devices, dtype=np.bool_), problem.world.settings.deadline_s
@@ -95,7 +95,7 @@ def _granted(
     spendable_joule: Floats,
     at: Ints,
 ) -> tuple[energy.Offer, energy.Grant]:
-    """What the devices `at` of one band offer, and who of them is chosen; in turn with the best start of the slots."""
+    """The offer of the devices `at` of one band, and who is chosen; with `tdma`, for the best start of the slots."""
     starts: list[float | None] = [None]
     if problem.world.settings.access == "tdma":
         starts = list(energy.starts_s(problem, observation, draft, at))
@@ -121,7 +121,7 @@ def _reward(config: "Config", problem: Problem, observation: Observation, at: In
 def _chosen(
     config: "Config", problem: Problem, state: "State", observation: Observation, offer: energy.Offer, at: Ints
 ) -> energy.Grant:
-    """The rule of the settings for the devices `at` of one band."""
+    """Choose among the devices `at` of one band, by the scheduler of the settings."""
     t, n_rounds = observation.round, problem.n_rounds
     if config.scheduler == "lyapunov":
         reward = _reward(config, problem, observation, at)
@@ -136,7 +136,7 @@ def _chosen(
 def _unlimited(
     config: "Config", problem: Problem, state: "State", observation: Observation, draft: Decision, budget: Floats
 ) -> Decision:
-    """A simple scheduler, equal shares and full power; budgets play no part."""
+    """Decide by a simple scheduler, with equal shares and full power, regardless of energy budgets."""
     n = COUNTS[config.pattern](observation.round, problem.n_rounds, config.n_selected)
     selected = schedule(config.scheduler, n, problem, observation)
     full = plan(problem, observation, selected, draft.steps, draft.samples_per_step, config.blocks)
@@ -150,7 +150,7 @@ def _unlimited(
 
 
 def budget_joule(config: "Config", problem: Problem) -> Floats:
-    """`E_k`, `[n_devices]`, of the whole run."""
+    """Energy budget of every device for the whole run: `E_k`, `[n_devices]`."""
     if config.mean_energy_joule is None:
         return problem.world.devices.battery_joule
     return np.full(problem.world.n_devices, config.mean_energy_joule * problem.n_rounds)

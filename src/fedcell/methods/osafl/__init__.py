@@ -1,7 +1,8 @@
 """OSAFL: clients plan their own round, the server scores their last normalised gradients by similarity.
 
-A client that finds a plan runs `kappa_u` steps and sends `d_u = (w - w_u) / (lr kappa_u)`; of one that does not, the
-last `d_u` is used again. With `d` their mean, `lambda_u = (chi + cos(d, d_u)) / (chi + 1)` and scores `Delta_u`,
+A client that finds a plan runs `kappa_u` steps and sends `d_u = (w - w_u) / (lr kappa_u)`. If a client finds none, the
+server uses its last `d_u` again. With `d` the mean of all `d_u`, `lambda_u = (chi + cos(d, d_u)) / (chi + 1)` and
+scores `Delta_u`,
 
     w <- w - server_lr * lr * (1/U) sum_u Delta_u d_u
 
@@ -60,7 +61,7 @@ class Config(ClientConfig):
 
 
 class State(NamedTuple):
-    """What the server remembers, and what the last round's scores were."""
+    """The last gradient of every client, and the similarities and scores of the last round."""
 
     kept: Contributions
     similarity: Floats  # [n_devices], lambda
@@ -101,7 +102,7 @@ def aggregate(config: Config, problem: Problem, params: Tensor, state: State, pl
 
 
 def normalised(kept: Contributions, lr: float, played: Round) -> Contributions:
-    """The buffer with `d_u = (w - w_u) / (lr kappa_u)` of every client heard. Reference: osafl, Eq. (16)"""
+    """Return the buffer with `d_u = (w - w_u) / (lr kappa_u)` of every client heard. Reference: osafl, Eq. (16)"""
     device, rows = played.received()
     steps = played.decision.steps[device]
     return remember(kept, device, rows, steps, scale=-1.0 / (lr * steps.astype(np.float64)))
@@ -125,7 +126,7 @@ def similarities(kept: Contributions, chi: float, mean: Tensor, absent: Tensor |
 def scores(
     config: Config, problem: Problem, observation: Observation, kept: Contributions, similarity: Floats
 ) -> Floats:
-    """`Delta_u`, `[n_devices]`. Reference: osafl, Eqs. (33)-(35)"""
+    """Score of every client by the rule `config.score`: `Delta_u`, `[n_devices]`. Reference: osafl, Eqs. (33)-(35)"""
     if config.score == "lambda":
         return similarity
     if config.score == "one":
@@ -139,7 +140,7 @@ def scores(
 
 
 def label_distance(problem: Problem, observation: Observation) -> Floats:
-    """`delta_u` of the present stores, `[n_devices]`."""
+    """Distance of each client's label shares from those of all, in the present stores: `delta_u`, `[n_devices]`."""
     return theory.label_distance(held_classes(problem, observation.store))
 
 

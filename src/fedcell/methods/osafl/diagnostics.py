@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Memory(NamedTuple):
-    """What the next round's estimates need, and the columns of this one."""
+    """What the estimates of the next round need, and the columns of this round."""
 
     params: Tensor  # w^{t-1}
     store: Store  # D^{t-1}
@@ -39,7 +39,7 @@ class Memory(NamedTuple):
 
 
 class OsaflEstimates(NamedTuple):
-    """What the gradients of one round say."""
+    """Constants of the bound, estimated from the gradients of one round."""
 
     squared_norm: Floats  # [n_devices], |grad f_u|^2
     overall: float  # |grad f|^2
@@ -49,7 +49,7 @@ class OsaflEstimates(NamedTuple):
 
 
 def begin(n_devices: int, params: Tensor) -> Memory:
-    """Before the first round: no former data."""
+    """Make the memory before the first round, which has no former data."""
     return Memory(params, Store(np.zeros((n_devices, 1), dtype=np.int64), np.zeros(n_devices, np.int64)), None, 0.0, {})
 
 
@@ -97,7 +97,7 @@ def measure(
 def bound_columns(
     constants: theory.Constants, terms: theory.Bound, found: OsaflEstimates, holds: bool
 ) -> dict[str, float]:
-    """Columns of a row; `bound_loss_change` is that from the round before, `bound` is left out if it is void."""
+    """Make the columns of a row: `bound_loss_change` is since the round before, a void `bound` is left out."""
     columns = {f"bound_{name}": float(value[0]) for name, value in terms._asdict().items()}
     columns |= {
         "bound_void": float(terms.void),
@@ -113,7 +113,10 @@ def bound_columns(
 def estimate(
     config: Config, problem: Problem, memory: Memory, params: Tensor, observation: Observation, weights: Floats
 ) -> OsaflEstimates:
-    """Full and mini-batch gradients of every client that holds data, a few clients at a time."""
+    """Estimate from full and mini-batch gradients of every client that holds data, a few clients at a time.
+
+    `weights`, `[n_devices]`, are those of the clients in the overall gradient.
+    """
     now, former, n = observation.store, memory.store, len(weights)
     squared_norm, shift, noise = np.zeros(n), np.zeros(n), np.zeros(n)
     overall, steepest = torch.zeros_like(params), memory.smoothness

@@ -19,7 +19,7 @@ from ...types import Floats, Ints
 
 
 class Constants(NamedTuple):
-    """Rates, and what the assumptions bound."""
+    """Learning rates, and the constants of the theorem's assumptions."""
 
     lr: float  # eta
     server_lr: float  # eta tilde
@@ -45,7 +45,7 @@ class Bound(NamedTuple):
 
     @property
     def void(self) -> bool:
-        """Whether the bound says nothing, some `A^t` not being positive."""
+        """Whether the bound is meaningless because some `A^t` is not positive."""
         return bool((self.slack <= 0).any())
 
     @property

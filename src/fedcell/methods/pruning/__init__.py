@@ -1,15 +1,16 @@
 """AMP-FL: devices train parts of the model that fit the deadline, and old gradients stand for what is left out.
 
-The server cuts a sub-model for every scheduled device: in each layer the share `psi` of its units (filters, neurons)
-with which computing and sending end in time, those first that the device has not trained for longest. With `G_k` the
-last gradient of every entry, zero before the first,
+The server cuts a sub-model for every scheduled device. In each layer it keeps the share `psi` of the units (filters,
+neurons) with which the device computes and sends in time, and takes those first that the device has not trained for
+longest. With `G_k` the last gradient of every entry, zero before the first,
 
     w <- w - lr (1/K) sum_k G_k
 
 over all `K` devices. A unit's age is the number of rounds since the device trained it; bands go to the devices whose
 kept units have the largest sum of `(age + 1)^2`, which lets the mean squared age fall most.
 
-Other rules for units, schedulers and ratios, and no compensation, are settings; all share channels, draws and batches.
+Settings choose other rules for units, other schedulers, a fixed ratio, or no compensation. All of them share channels,
+draws and batches.
 
 Reference: chen-ch6 (Chen, Efficient Federated Learning over Wireless Networks, chapter 6), Eqs. (6.1)-(6.20)
 """
@@ -98,7 +99,7 @@ class Config(TrainingConfig):
 
 
 class State(NamedTuple):
-    """What is remembered between rounds; None if the settings have no use for it."""
+    """What is kept between rounds; a field is None if the settings do not need it."""
 
     age: Ints  # [n_devices, n_regions], rounds since a device trained a unit; one region if nothing can be cut
     kept: Contributions | None  # last gradients, entry by entry
@@ -144,7 +145,7 @@ def _refuse(config: Config, problem: Problem) -> None:
 
 
 def waits(config: Config) -> bool:
-    """Whether deadlines are put off for layers that would lose all; a fixed ratio is in time or left out."""
+    """Whether the deadline is extended for devices that would lose a whole layer; never with a fixed keep ratio."""
     return config.min_one_unit and config.keep is None
 
 
@@ -169,7 +170,7 @@ def scores(config: Config, units: Units, params: Tensor) -> Floats | None:
 
 
 def decide(config: Config, problem: Problem, state: State, observation: Observation) -> Decision:
-    """Keep ratios, units, weights, bands. Reference: chen-ch6, Algorithms 9 and 10"""
+    """Find keep ratios, kept units and weights, then match bands. Reference: chen-ch6, Algorithms 9 and 10"""
     units = network(problem)
     plan = full_model(config, problem, observation)
     found = offers(problem, observation, plan, regions(units), config.keep, config.min_one_unit)
@@ -193,7 +194,7 @@ def decide(config: Config, problem: Problem, state: State, observation: Observat
 
 
 def full_model(config: Config, problem: Problem, observation: Observation) -> Decision:
-    """Everyone with the full model, at full clock and power."""
+    """Draft a decision in which everyone trains the full model at full clock and power."""
     plan = draft(
         problem,
         observation,
@@ -221,7 +222,7 @@ def priority(config: Config, problem: Problem, state: State, observation: Observ
 
 
 def in_time(config: Config, decision: Decision, found: BandOffers, band: Ints) -> Decision:
-    """Wait for those that keep a unit in every layer though it is late (`min_one_unit`)."""
+    """Extend the deadline for devices that are late because they keep a unit in every layer (`min_one_unit`)."""
     if not waits(config) or not decision.selected.any():
         return decision
     device = np.flatnonzero(decision.selected)
@@ -262,7 +263,7 @@ def local(
 
 
 def aggregate(config: Config, problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
-    """Step with the newest gradient of every entry of every device; ages. Reference: chen-ch6, Eqs. (6.2), (6.9)"""
+    """Step with the newest gradient of every entry and device; update ages. Reference: chen-ch6, Eqs. (6.2), (6.9)"""
     units, lr = network(problem), rate(config, problem, played.observation.round)
     device, rows = played.received()
     masks = heard_masks(played)
@@ -279,7 +280,9 @@ def aggregate(config: Config, problem: Problem, params: Tensor, state: State, pl
 
 
 def compensated(lr: float, params: Tensor, state: State, played: Round, masks: Tensor | None) -> tuple[Tensor, State]:
-    """`w - lr (1/K) sum_k G_k`, with the mean of the `G_k` at the server or made of those of all devices.
+    """Step to `w - lr (1/K) sum_k G_k`.
+
+    With `memory=device` the server updates its mean of the `G_k`; else it computes the mean from all `G_k`.
 
     Reference: chen-ch6, section 3.1, Algorithm 11
     """

@@ -29,7 +29,7 @@ class BandOffers(NamedTuple):
     counts: Ints  # [n_devices, n_bands, n_layers], units kept of each layer
     share: Floats  # kept units over all units; its square is the share of the load
     rate_bps: Floats
-    feasible: Bools  # there, in time, and with a unit in every layer
+    feasible: Bools  # available, in time, and with a unit in every layer
 
 
 # ---------------------------------------------------------------- keep ratios
@@ -56,7 +56,7 @@ def offers(
     rate_bps = bands.rate_bps(problem.world, observation, draft.power_watt, draft.bandwidth_hz)
     full_s = times(problem.world, observation, draft)[0][:, None] + cost.upload_s(draft.payload_bit[:, None], rate_bps)
     left_s = room(problem.world, observation, draft).deadline_s
-    # drawn answers: work has no part
+    # if answer times are drawn, the work does not count against the deadline
     deadline_s = np.reshape(np.maximum(left_s, 0.0), (-1, 1)) if observation.response_s is None else np.inf
     psi = keep_ratio(full_s, deadline_s) if keep is None else np.full(full_s.shape, keep)
     counts = kept_counts(psi, sizes)
@@ -133,7 +133,7 @@ def _layers(per_unit: Floats | Ints, sizes: Sequence[int]) -> list[Floats]:
 
 
 class Bands(NamedTuple):
-    """All that a scheduler has to go by."""
+    """What a scheduler chooses from."""
 
     problem: Problem
     observation: Observation
@@ -142,23 +142,23 @@ class Bands(NamedTuple):
     n_selected: int  # per cell, if bands are no resource blocks
 
     def match(self, weight: Floats) -> Ints:
-        """The band of every device, -1 for none, by the largest sum of weights over feasible pairs."""
+        """Match feasible pairs for the largest sum of weights; returns the band of every device, -1 for none."""
         worth = np.where(self.offers.feasible, weight, 0.0)
         return match(self.problem, self.observation, worth, self.n_selected)
 
 
 def by_age(choice: Bands) -> Ints:
-    """The largest sum of `Omega`. Reference: chen-ch6, Algorithm 10"""
+    """Match for the largest sum of `Omega`. Reference: chen-ch6, Algorithm 10"""
     return choice.match(choice.omega)
 
 
 def by_keep(choice: Bands) -> Ints:
-    """The largest sum of keep ratios. Reference: chen-ch6, section 5.2 (PR-scheduling)"""
+    """Match for the largest sum of keep ratios. Reference: chen-ch6, section 5.2 (PR-scheduling)"""
     return choice.match(choice.offers.keep)
 
 
 def by_channel(choice: Bands) -> Ints:
-    """The strongest channels; among them bands go by the largest sum of rates.
+    """Pick the devices with the strongest channels, then match them with bands for the largest sum of rates.
 
     Reference: chen-ch6, section 5.2 (C-scheduling)
     """
@@ -167,7 +167,7 @@ def by_channel(choice: Bands) -> Ints:
 
 
 def at_random(choice: Bands) -> Ints:
-    """A lot for every device, the highest first; far smaller lots deal out the bands."""
+    """Draw a number for every device and pick the highest; far smaller draws decide who gets which band."""
     seed, round, shape = choice.problem.seed, choice.observation.round, choice.omega.shape
     lot = stream(seed, round, "schedule").random((shape[0], 1))
     return choice.match(lot + 1e-9 * stream(seed, round, "schedule blocks").random(shape))

@@ -1,8 +1,8 @@
 """Local training of width-pruned sub-models, in two forms that give the same updates up to rounding.
 
-- `extract`: the kept entries become a small dense network, which is trained and put back. Costs what it keeps. A GPU
-  pads the networks of a round to one of few shapes, so that it trains them together and replays recorded steps;
-  if little is dropped it takes masks.
+- `extract`: the kept entries become a small dense network, which is trained and put back. It costs what it keeps. A
+  GPU pads the networks of a round to one of few shapes, so that it can train them together and replay recorded steps.
+  If little is dropped, it uses masks instead.
 - `mask`: the full network with its dropped entries zeroed, which stay as they are. All devices have one shape.
 """
 
@@ -19,7 +19,7 @@ from ...machine import for_each, precision
 from ...types import Bools, Ints, Start, Updates
 from .units import Units, cut, entry_masks, kept_units, load
 
-SHARES = 16  # of its units that a layer is padded to: sixteenths, the same for all layers, so that shapes are few
+SHARES = 16  # layers are padded to sixteenths of their units, the same share in all layers, so that shapes are few
 WORTH = 1 / 3  # of the FLOPs, up to which a GPU trains padded networks at least as fast as full ones with masks (H200)
 
 
@@ -31,7 +31,7 @@ def train(learner: Learner, units: Units, start: Start, work: Work, form: str = 
         units: of the learner's network.
         start: full vectors; entries that a row drops count as zero while it trains.
         work: its `mask` `[n_rows, n_params]` is that of `entry_masks`; None trains full models.
-        form: `extract` or `mask`; a learner whose training is done elsewhere has the second alone.
+        form: `extract` or `mask`; a learner whose devices train elsewhere always uses `mask`.
 
     Returns: full rows, zero for entries that were dropped.
     """
@@ -45,9 +45,9 @@ def train(learner: Learner, units: Units, start: Start, work: Work, form: str = 
 
 
 def train_padded(learner: Learner, units: Units, start: Start, work: Work, worth: float = WORTH) -> Updates:
-    """Sub-models of one shape, wide enough for each; units that only fill them up are zero and stay so.
+    """Train sub-models padded to one shape, wide enough for every row; padding units are zero and stay zero.
 
-    If that shape has more than the share `worth` of all FLOPs, the full network with masks is as good.
+    If that shape has more than the share `worth` of the full network's FLOPs, train the full network with masks.
     """
     assert work.mask is not None
     masks = work.mask
@@ -69,7 +69,7 @@ def train_padded(learner: Learner, units: Units, start: Start, work: Work, worth
 
 
 def _widened(units: Units, keep: Bools) -> tuple[tuple[int, ...], Bools]:
-    """Widths of the layers, and for every row as many units: its kept ones, then others."""
+    """Common widths of the layers, and for every row a mask of so many units: its kept ones, padded with others."""
     kept = units.split(keep)
     most = [int(part.sum(axis=1).max()) for part in kept]
     share = max((-(-n * SHARES // size) for n, size in zip(most, units.sizes, strict=True)), default=0)
@@ -87,7 +87,7 @@ def _network(units: Units, widths: tuple[int, ...], device: torch.device) -> Arc
 
 
 def _taken(rows: Tensor, place: Tensor) -> Tensor:
-    """The entries at some places of the flattened matrix, of which all rows have as many."""
+    """The entries at `place` in the flattened matrix, as rows; every row must have equally many."""
     return rows.reshape(-1)[place].view(len(rows), -1)
 
 
@@ -95,7 +95,7 @@ def _taken(rows: Tensor, place: Tensor) -> Tensor:
 
 
 def train_one_by_one(learner: Learner, units: Units, start: Start, work: Work) -> Updates:
-    """Sub-models as small as they are; rows of one shape together, the others one per core."""
+    """Train sub-models without padding: all rows together if they have one shape, else row by row, one per core."""
     assert work.mask is not None
     masks = work.mask
     delta = torch.zeros(masks.shape, device=masks.device)

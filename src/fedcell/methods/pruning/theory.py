@@ -1,8 +1,8 @@
 """AMP-FL: the ages of units, which its scheduler keeps low, and the outputs of thin networks.
 
 The convergence bound (chen-ch6, Eqs. (6.12) and (6.13)) grows with `A_t`, the squared ages after round `t`. Its proof
-moves region by region and passes over what pruning does to the gradient of the regions that are kept; with the hundreds
-of regions of a network its constants say nothing. A scheduler can change `A_t` alone, so rows record that.
+goes region by region and ignores what pruning does to the gradient of the regions that are kept. With the hundreds of
+regions of a network its constants are meaningless. A scheduler can change only `A_t`, so rows record that.
 
 Reference: chen-ch6, Eq. (6.9)
 """
@@ -31,11 +31,11 @@ def age_cost(age: Ints) -> float:
 
 
 def output_scale(keep: ArrayLike) -> Floats:
-    """Outputs of a new sub-model over those of the new full network, as a standard deviation.
+    """Standard deviation of the outputs of an untrained sub-model, relative to those of the untrained full network.
 
     A unit adds up inputs of independent weights, so with the share `psi_l` of the units of layer `l` kept its variance
     falls to `psi_l`, and after all layers to their product: `sqrt(prod_l psi_l)`. Weights that make up for it in the
-    sub-models are too large for the full network by as much. Biases, which start at 0 or small, are passed over.
+    sub-models are too large for the full network by as much. Biases, which start at 0 or small, are ignored.
 
     Args:
         keep: `[..., n_layers]`, share of units kept in every layer that is cut.

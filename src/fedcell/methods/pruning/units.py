@@ -60,12 +60,12 @@ class Units:
 
     @property
     def n_units(self) -> int:
-        """Units of all these layers."""
+        """Units of all layers that can be cut."""
         return sum(self.sizes)
 
     @property
     def last_norm(self) -> int:
-        """The last layer with a norm, 0 without any: how far layers before it are cut does not show in the outputs."""
+        """The last layer with a norm, by number, or 0: its norm hides how far the layers before it are cut."""
         return max((number for number, layer in enumerate(self.layers) if layer.norm is not None), default=0)
 
     def split(self, per_unit: np.ndarray) -> list[np.ndarray]:
@@ -73,7 +73,7 @@ class Units:
         return np.split(per_unit, np.cumsum(self.sizes)[:-1], axis=-1) if self.sizes else []
 
     def counts(self, keep: Bools) -> Ints:
-        """Kept units of every layer, `[n_rows, n_layers]`, of unit masks `[n_rows, n_units]`."""
+        """Kept units of every layer, `[n_rows, n_layers]`, from unit masks `[n_rows, n_units]`."""
         parts = [part.sum(axis=-1) for part in self.split(keep)]
         return np.stack(parts, axis=-1) if parts else np.zeros((len(keep), 0), dtype=np.int64)
 
@@ -111,14 +111,14 @@ def units_of(architecture: Architecture, input_shape: tuple[int, ...]) -> Units:
 
 
 def _normed(layers: list[Layer], norm: BatchNorm, place: int, vectors: tuple[int, ...]) -> Layer:
-    """The last layer with the norm behind it."""
+    """The last layer with the norm added; raises BadInput if the norm does not scale the units of that layer."""
     if not layers or layers[-1].norm is not None or norm.num_features != layers[-1].n_out or not vectors:
         raise _cannot_cut("has a BatchNorm that does not scale the units of the one layer before it")
     return layers[-1]._replace(vectors=layers[-1].vectors + vectors, norm=place)
 
 
 def _sequence(architecture: Architecture) -> list[Any]:
-    """The parts of the network in the order of their use, or the reason why it cannot be cut."""
+    """The parts of the network in the order of their use; raises BadInput if it cannot be cut."""
     module = architecture.module
     if not isinstance(module, nn.Sequential):
         raise _cannot_cut(f"is a {type(module).__name__}")
@@ -231,7 +231,7 @@ def importance(units: Units, params: Tensor, absolute: bool = True) -> Floats:
 
 
 def cut(units: Units, counts: Sequence[int], device: torch.device | None = None) -> Architecture:
-    """The small dense network with so many units in each layer; its weights are not set.
+    """Build the small dense network with `counts` units in its layers; its weights are not set.
 
     Args:
         units: of the full network.

@@ -1,13 +1,13 @@
 """RawHFL: each cell trains its best few clients, with steps, clock and power from one allocation problem.
 
-In every round a cell chooses `z` clients, at most `psi` of them again, so that local steps weigh against joules as
-`theta` says while all meet deadline and energy budget. With `d_u = w_u - w` what a chosen client moved and `ok_u`
-whether that arrived,
+In every round a cell chooses `z` clients, at most `psi` of which it also chose in the round before. The choice weighs
+local steps against joules by `theta`, and every client chosen meets its deadline and its energy budget. With
+`d_u = w_u - w` the update of a chosen client and `ok_u` whether it arrived,
 
     w <- w + (1 / |chosen|) sum_u ok_u d_u
 
 so that a lost upload shortens the step. With `world.edge_rounds` every base station does this with an edge model of
-its own, which is the paper's hierarchy; without, one server averages over all cells.
+its own, which is the paper's hierarchy. Without it, one server averages over all cells.
 
 Deviation: `allocation=exact`, the default, is the true optimum of the paper's problem and spends a few percent of what
 the paper reports; its energies fit `allocation=max`, the best clients at full clock and power.
@@ -114,7 +114,7 @@ def init(config: Config, problem: Problem, params: Tensor) -> State:
 
 
 def slots(config: Config, problem: Problem) -> tuple[int, int]:
-    """`z` and `psi` in this world."""
+    """Return `z` and `psi` in this world; raise BadInput if the settings do not go with it."""
     refuse_air(problem, "the allocation of rawhfl")
     settings = problem.world.settings
     if settings.access == "tdma" and config.allocation == "sca":
@@ -137,7 +137,7 @@ def decide(config: Config, problem: Problem, state: State, observation: Observat
     z, psi = slots(config, problem)
     world, topology = problem.world, observation.topology
     draft = full_speed(config, problem, observation, np.ones(world.n_devices, dtype=np.bool_))
-    if world.settings.access == "fdma":  # as many bands as clients, so that each is known before the choice
+    if world.settings.access == "fdma":  # z equal bands, so that each is known before the choice
         draft = draft._replace(bandwidth_hz=np.full(world.n_devices, world.settings.bandwidth_hz / z))
     cells = Cells(topology.cell, world.n_cells, observation.available, state.previous, z, psi)
     found, extra = solve(config, problem, observation, client_problem(problem, observation, draft), cells)
@@ -154,7 +154,7 @@ def decide(config: Config, problem: Problem, state: State, observation: Observat
 def solve(
     config: Config, problem: Problem, observation: Observation, client: Client, cells: Cells
 ) -> tuple[Allocation, dict[str, float]]:
-    """The allocation as the settings say, and columns of its solver."""
+    """Allocate with the solver that the settings name; also return the columns of that solver."""
     # Deviation: the problem knows no outage, so if there is any nobody saves power.
     lossy = problem.world.settings.outage_threshold_db is not None
     least_power = 1.0 if lossy else config.least_power
@@ -183,7 +183,17 @@ def _on_bands(problem: Problem, observation: Observation, client: Client) -> Flo
 def on_blocks(
     problem: Problem, observation: Observation, client: Client, interference_watt: Floats, which: int | slice
 ) -> Client:
-    """Clients as they are on resource blocks with so much interference, `[n_blocks, n]`, or `[n]` on one of them."""
+    """Give clients the SNR that they have on resource blocks.
+
+    Args:
+        problem: the world with its noise.
+        observation: this round's channels.
+        client: limits and prices, `[n]`.
+        interference_watt: of every block, `[n_blocks, 1]` or `[n_blocks, n]`.
+        which: one block, or a slice of them.
+
+    Returns: the clients, `[n]` for one block, `[n_blocks, n]` for a slice of all.
+    """
     noise = rate.noise_watt(client.bandwidth_hz, problem.world.noise_watt_per_hz, problem.world.settings.noise_watt)
     snr = rate.sinr(1.0, observation.gain, noise, interference_watt)
     wide = (np.broadcast_to(part, snr.shape)[which] for part in client._replace(snr_per_watt=snr))
@@ -209,11 +219,12 @@ def columns(found: Allocation, cells: Cells, theta: float) -> dict[str, float]:
 
 
 def aggregate(config: Config, problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
-    """The mean over the chosen, a lost upload counting as none. Reference: rawhfl, Eq. (15)"""
+    """Step by the mean over the chosen clients; a lost upload counts as zero. Reference: rawhfl, Eq. (15)"""
     device = played.heard()
     chosen = played.decision.selected
     weight = np.full(len(device), 1 / max(int(chosen.sum()), 1))
-    success = success_probability(problem.world, played.observation, played.decision)  # `q_u`: the plan is in time
+    # `q_u`: plans are in time, so only outage loses uploads
+    success = success_probability(problem.world, played.observation, played.decision)
     if config.reweigh:
         weight = weight / success[device]
     following, memory = mean_update(params, weight, played), state.memory

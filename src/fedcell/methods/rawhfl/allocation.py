@@ -22,7 +22,7 @@ from .selection import Cells, select, select_blocks
 
 
 class Allocation(NamedTuple):
-    """What every client would do, and who does. `[n]` but the last two."""
+    """The plan of every client and its costs, and who is chosen. All but the last two are `[n]`."""
 
     selected: Bools
     steps: Ints  # 0 if there is no plan
@@ -38,7 +38,7 @@ class Allocation(NamedTuple):
     joule_term: float  # mean joules of a slot
 
     def objective(self, theta: float) -> float:
-        """What is minimised. Reference: rawhfl, Eq. (29)"""
+        """The objective, which is minimised. Reference: rawhfl, Eq. (29)"""
         return -theta * self.steps_term + (1 - theta) * self.joule_term
 
 
@@ -112,7 +112,7 @@ def allocate(
 def allocate_blocks(
     client: Client, cells: Cells, theta: float, mode: str = "exact", least_power: float = 0.0
 ) -> Allocation:
-    """The same if blocks differ: `client` is `[n_blocks, n]`, every client as it would be on every block."""
+    """Like `allocate`, if blocks differ: `client` is `[n_blocks, n]`, every client as it would be on every block."""
     found = offers(client, _plan(client, theta, mode, least_power), theta)
     block = select_blocks(found.value, cells)
     taken = np.where(block >= 0, block, found.value.argmax(axis=0)), np.arange(len(block))
@@ -121,7 +121,7 @@ def allocate_blocks(
 
 
 def settle(found: Offers, selected: Bools, cells: Cells) -> Allocation:
-    """The allocation of a choice; every client chosen gets a block of its own."""
+    """Make the allocation of a given choice; every client chosen gets a block of its own."""
     chosen = Allocation(
         selected,
         found.plan.steps,
@@ -137,7 +137,7 @@ def settle(found: Offers, selected: Bools, cells: Cells) -> Allocation:
 
 
 def _priced(found: Allocation, cells: Cells) -> Allocation:
-    """The allocation with the terms of its objective."""
+    """Fill in the two terms of the objective."""
     share, on = 1 / (cells.n_cells * cells.z), found.selected
     spent = found.compute_joule + found.upload_joule
     steps_term, joule_term = (share * float(part[on].sum()) for part in (found.steps, spent))
@@ -147,7 +147,7 @@ def _priced(found: Allocation, cells: Cells) -> Allocation:
 def allocate_in_turn(
     client: Client, cells: Cells, theta: float, mode: str = "exact", least_power: float = 0.0
 ) -> Allocation:
-    """The same if the clients chosen in a cell send in turn, in the equal slots with which the cell does best."""
+    """Like `allocate`, if the clients chosen in a cell send in turn: in equal slots, as long as suits the cell best."""
     available = np.bincount(cells.cell[cells.available], minlength=cells.n_cells)[cells.cell]
     tried = [slotted(client, cells.cell, np.minimum(available, cells.z), share) for share in SHARES]
     found = [allocate(some, cells, theta, mode, np.maximum(least, least_power)) for some, least in tried]

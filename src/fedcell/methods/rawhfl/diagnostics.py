@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Memory(NamedTuple):
-    """What the next round's estimates need, and the columns of this one."""
+    """What the estimates of the next round need, and the columns of this round."""
 
     params: Tensor  # w^{k-1}
     loss: float | None  # f(w^{k-1}); None before the first round
@@ -39,7 +39,7 @@ class Memory(NamedTuple):
 
 
 class RawhflEstimates(NamedTuple):
-    """What the gradients of one round say; rows are the clients that train."""
+    """Gradients of one round, and constants estimated from them; rows are the clients that train."""
 
     device: Ints
     full: Tensor  # [n_rows, n_params], grad f_u
@@ -49,7 +49,7 @@ class RawhflEstimates(NamedTuple):
 
 
 def begin(params: Tensor) -> Memory:
-    """Before the first round."""
+    """Make the memory before the first round."""
     return Memory(params, None, 0.0, {})
 
 
@@ -99,7 +99,7 @@ def measure(config: Config, problem: Problem, memory: Memory, params: Tensor, pl
 
 
 def shares(cell: Ints) -> tuple[Floats, Floats]:
-    """`alpha_u` and the `alpha_b` of its cell for every client that trains, as the mean over all of them has it."""
+    """`alpha_u` and the `alpha_b` of its cell for every client that trains; the product is the same for all."""
     in_cell = np.bincount(cell)[cell]
     return 1 / in_cell, in_cell / len(cell)
 
@@ -119,7 +119,7 @@ def divergences(full: Tensor, cell: Ints, steps: Ints) -> tuple[float, float]:
 def _estimate(
     config: Config, problem: Problem, memory: Memory, params: Tensor, played: Round, device: Ints
 ) -> RawhflEstimates:
-    """Full and sampled gradients of the clients that train, here and at the model before."""
+    """Estimate from full and sampled gradients of the clients that train, at this model and at the one before."""
     store, round = played.observation.store, played.observation.round
     full = gradients(problem, params, store, device, round, 0)
     sampled = gradients(problem, params, store, device, round, samples_per_step(config, problem))

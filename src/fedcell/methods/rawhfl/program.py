@@ -38,11 +38,11 @@ class Linear(NamedTuple):
     slope: Point
 
     def at(self, point: Point) -> Floats:
-        """Its value."""
+        """The value at a point."""
         return np.asarray(self.constant + sum(s * p for s, p in zip(self.slope, point, strict=True)))
 
     def plus(self, other: "Linear") -> "Linear":
-        """The sum of two."""
+        """The sum of this function and another."""
         slope = Point(*(a + b for a, b in zip(self.slope, other.slope, strict=True)))
         return Linear(self.constant + other.constant, slope)
 
@@ -89,7 +89,7 @@ def program(
 
     Args:
         client: limits and prices.
-        cells: who is where; the point keeps to its limits.
+        cells: the cell of every client, and the limits of the choice.
         theta: weight of steps against joules.
         penalty: `rho`, on fractional shares.
         at: the point.

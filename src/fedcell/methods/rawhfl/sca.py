@@ -31,12 +31,12 @@ from .program import Point, program
 from .selection import Cells, select
 
 FLOOR = 1e-12  # of the highest clock and power: what is not above it counts as 0
-LEAST_SHARE = 1e-6  # a smaller `x` is no choice
-TIE = 1e-6  # how much the value of a client counts if the shares `x` of two are alike
+LEAST_SHARE = 1e-6  # a client with a smaller `x` counts as not chosen
+TIE = 1e-6  # weight of a client's value, which decides between clients with equal shares `x`
 
 
 class Settings(NamedTuple):
-    """Of Algorithm 2."""
+    """Settings of Algorithm 2."""
 
     iterations: int = 50  # I
     penalty: float = 1.0  # rho
@@ -67,7 +67,7 @@ class Iterate(NamedTuple):
 
 
 def allocate_sca(client: Client, cells: Cells, theta: float, settings: Settings | None = None) -> ScaResult:
-    """Iterate from full speed, round, check.
+    """Allocate by Algorithm 2: iterate from full speed, round, and check the result.
 
     Clients that cannot take part at full speed stay out. Whole steps are the real ones rounded down, and the choice is
     that of the largest shares within the overlap limit.
@@ -94,7 +94,10 @@ def allocate_sca(client: Client, cells: Cells, theta: float, settings: Settings 
 
 
 def iterate(client: Client, cells: Cells, theta: float, settings: Settings, now: Iterate) -> tuple[Iterate, int, Bools]:
-    """Solve and move until nothing moves; also the number of programs, and who was given clock or power 0."""
+    """Solve programs and move to their solutions until nothing changes.
+
+    Returns: the last iterate, the number of programs, and the clients `[n]` that a program gave clock or power 0.
+    """
     n, checked = len(now.x), settings.step is not None
     step, lost = np.full(n, settings.step if checked else np.inf), np.zeros(n, dtype=np.bool_)
     for count in range(1, settings.iterations + 1) if n else ():
@@ -115,7 +118,12 @@ def iterate(client: Client, cells: Cells, theta: float, settings: Settings, now:
 
 
 def _move(client: Client, theta: float, now: Iterate, found: Point, checked: bool) -> tuple[Iterate, Bools]:
-    """Where the solution of a program leads, and who stays where it was since the truth is worse than the promise."""
+    """Move to the solution of a program.
+
+    If `checked`, a client stays where it was if the true formulas make the new point worse or infeasible.
+
+    Returns: the new iterate, and the clients `[n]` that stayed.
+    """
     on = found.x > LEAST_SHARE
     steps = np.clip(np.where(on, found.load / np.where(on, found.x, 1.0), now.steps), 1, client.most_steps)
     cpu_hz, power_watt = found.cpu_hz, found.power_watt
@@ -130,7 +138,7 @@ def _move(client: Client, theta: float, now: Iterate, found: Point, checked: boo
 
 
 def _in_time(client: Client, steps: Floats, cpu_hz: Floats, power_watt: Floats) -> tuple[Floats, Floats]:
-    """Clock, and if that is not enough power, raised until the deadline holds."""
+    """Raise the clock, and if that is not enough the power, until the deadline holds."""
     upload_s = upload(client, power_watt)[0]
     cpu_hz = np.clip(np.where(np.isfinite(client.deadline_s), least_clock_hz(client, steps, upload_s), 0), cpu_hz, None)
     cpu_hz = np.minimum(cpu_hz, client.cpu_hz)
@@ -140,7 +148,7 @@ def _in_time(client: Client, steps: Floats, cpu_hz: Floats, power_watt: Floats) 
 
 
 def _value(client: Client, theta: float, steps: Floats, cpu_hz: Floats, power_watt: Floats) -> Floats:
-    """`theta L - (1 - theta) e`."""
+    """What a plan is worth in the objective: `theta L - (1 - theta) e`, `[n]`."""
     spent = compute_joule(client, steps, cpu_hz) + upload(client, power_watt)[1]
     return np.asarray(theta * steps - (1 - theta) * spent)
 
@@ -155,7 +163,7 @@ def _keeps(client: Client, steps: Floats | Ints, cpu_hz: Floats, power_watt: Flo
 
 
 def _rounded(client: Client, found: Iterate, start: ClientPlan, who: Ints) -> ClientPlan:
-    """The plan with whole steps, at full speed for whoever's does not hold."""
+    """Round the plan to whole steps; a client whose rounded plan breaks a limit gets its plan at full speed."""
     steps = np.maximum(np.floor(found.steps + ROUNDING), 1).astype(np.int64)
     cpu_hz, power_watt = found.cpu_hz, found.power_watt
     kept = _keeps(client, steps, cpu_hz, power_watt)

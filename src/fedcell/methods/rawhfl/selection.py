@@ -1,7 +1,7 @@
-"""Who of every cell trains: the best `z`, of whom at most `psi` were chosen the last time.
+"""Which clients of every cell train: the best `z`, at most `psi` of whom were chosen in the round before.
 
-Given how many stay from the last time, the best of those and the best of the others are optimal; so all numbers are
-tried. If resource blocks differ it is a matching of clients and blocks. Not a method itself: it has no `build`.
+For a given number of repeated clients it is optimal to take the best of those and the best of the others, so every
+number is tried. If resource blocks differ, clients and blocks are matched. Not a method itself: it has no `build`.
 
 Reference: rawhfl, Eqs. (28b), (28c); section 4.4
 """
@@ -15,7 +15,7 @@ from ...types import Bools, Floats, Ints
 
 
 class Cells(NamedTuple):
-    """Who is where, and what a selection has to keep to."""
+    """The cell of every client, and the limits that a selection keeps to."""
 
     cell: Ints  # [n]
     n_cells: int
@@ -28,11 +28,11 @@ class Cells(NamedTuple):
 def select(value: Floats, cells: Cells) -> Bools:
     """The selection of the largest total value, `[n]`: `z` per cell, or all that are eligible if they are fewer.
 
-    A cell that cannot have `z` within the overlap limit is freed from it. Ties go to fewer repetitions, then to the
-    lower index.
+    A cell that cannot fill `z` places within the overlap limit ignores the limit. Ties go to fewer repetitions, then to
+    the lower index.
 
     Args:
-        value: `[n]`, minus infinity for whoever is not eligible.
+        value: `[n]`, minus infinity for clients that are not eligible.
         cells: who is where, and the limits.
     """
     eligible = np.isfinite(value) & cells.available
@@ -50,7 +50,7 @@ def select(value: Floats, cells: Cells) -> Bools:
 class _Ranking(NamedTuple):
     """Members of every cell, best first."""
 
-    place: Ints  # [n], from 0 in every cell; beyond all others for whoever is no member
+    place: Ints  # [n], from 0 in every cell; the largest integer for clients that are no members
     sums: Floats  # [n_cells, z + 1], total value of the best so many; minus infinity if there are fewer
 
     @staticmethod
@@ -93,8 +93,8 @@ def select_blocks(value: Floats, cells: Cells) -> Ints:
 def _match(value: Floats, z: int, previous: Bools, psi: int) -> Ints:
     """The block of each of `[m]` clients, -1 for none: as many as possible up to `z`, then the best.
 
-    Two kinds of strangers take part, and are worth so much that all of them are matched: idlers, who keep all but `z`
-    blocks busy, and benches, which all but `psi` of the clients of the last time sit on.
+    Two kinds of dummies take part, worth so much that all of them are matched: idlers occupy all but `z` of the blocks,
+    and benches take all but `psi` of the clients chosen in the round before.
     """
     m, n_blocks = value.shape
     usable = np.isfinite(value)

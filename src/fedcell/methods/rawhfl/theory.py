@@ -18,7 +18,7 @@ from ...types import Floats
 
 
 class Constants(NamedTuple):
-    """The rate, and what the assumptions bound."""
+    """The learning rate, and the constants of the theorem's assumptions."""
 
     lr: float  # eta
     smoothness: float  # beta
@@ -42,7 +42,7 @@ class Bound(NamedTuple):
 
     @property
     def void(self) -> bool:
-        """Whether the bound says nothing: in some round nobody trains, or somebody is never heard."""
+        """Whether the bound is meaningless: in some round nobody trains, or some upload cannot arrive."""
         return not bool(np.isfinite(self).all())
 
     @property

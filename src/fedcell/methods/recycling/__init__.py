@@ -8,7 +8,8 @@ over all `K` devices. Who trains is the matching of devices and resource blocks 
 the staleness `tau_k`, rounds since a device was heard, fall most: a pair weighs `(tau_k + 1)^2` times the probability
 that its upload survives, at the highest power its energy allows.
 
-Other rules for what was not received, and other schedulers, are settings; all share the pairs, powers and draws.
+Settings choose other rules for gradients that were not received, and other schedulers. All of them share the pairs,
+powers and draws.
 
 Reference: chen-ch5 (Chen, Efficient Federated Learning over Wireless Networks, chapter 5), Eqs. (5.3)-(5.34)
 """
@@ -68,7 +69,7 @@ class Config(LocalConfig):
 
 
 class State(NamedTuple):
-    """What is remembered between rounds; None if the settings have no use for it."""
+    """What is kept between rounds; a field is None if the settings do not need it."""
 
     staleness: Ints  # [n_devices], rounds since a device was heard
     norm: Floats  # [n_devices], of the last gradient received, 0 before the first
@@ -126,17 +127,17 @@ def decide(config: Config, problem: Problem, state: State, observation: Observat
 
 
 def by_staleness(config: Config, problem: Problem, state: State, observation: Observation, found: Pairs) -> Floats:
-    """`(tau + 1)^2 P`. Reference: chen-ch5, Eq. (5.32)"""
+    """Squared staleness times the chance to be heard: `(tau + 1)^2 P`. Reference: chen-ch5, Eq. (5.32)"""
     return (state.staleness[:, None] + 1.0) ** 2 * found.success
 
 
 def by_success(config: Config, problem: Problem, state: State, observation: Observation, found: Pairs) -> Floats:
-    """`P`. Reference: chen-ch5, section 5.2 (STP)"""
+    """The chance to be heard: `P`. Reference: chen-ch5, section 5.2 (STP)"""
     return found.success
 
 
 def by_gradient(config: Config, problem: Problem, state: State, observation: Observation, found: Pairs) -> Floats:
-    """`|g| P`. Reference: chen-ch5, section 5.2 (GI) and A-8"""
+    """The norm of the gradient times the chance to be heard: `|g| P`. Reference: chen-ch5, section 5.2 (GI) and A-8"""
     if state.model is None:
         norm = np.where(state.norm > 0, state.norm, state.norm.max() or 1.0)
     else:
@@ -147,7 +148,7 @@ def by_gradient(config: Config, problem: Problem, state: State, observation: Obs
 
 
 def at_random(config: Config, problem: Problem, state: State, observation: Observation, found: Pairs) -> Floats:
-    """A lot for every device, the highest first; far smaller lots deal out the blocks.
+    """Draw a number for every device, so that the highest are matched; far smaller draws decide who gets which block.
 
     Reference: chen-ch5, section 5.2 (Random)
     """
@@ -166,7 +167,7 @@ WEIGHTS: dict[str, Callable[[Config, Problem, State, Observation, Pairs], Floats
 def columns(
     problem: Problem, state: State, observation: Observation, decision: Decision, found: Pairs, band: Ints
 ) -> dict[str, float]:
-    """Columns of a row: devices with a feasible pair, mean square staleness expected, and what is met if foreseen."""
+    """Columns of a row: devices with a feasible pair; mean square staleness, expected and, if foreseeable, real."""
     chance = np.take_along_axis(found.success, np.maximum(band, 0)[:, None], axis=1)[:, 0]
     told = {
         "n_feasible": float(found.feasible.any(axis=1).sum()),
@@ -180,7 +181,7 @@ def columns(
 
 
 def levels(staleness: Ints) -> dict[str, float]:
-    """Columns of a row: mean square staleness met, mean staleness."""
+    """Columns of a row: real mean square staleness, mean staleness."""
     return {"asgs_real": float(np.mean(staleness.astype(np.float64) ** 2)), "stale_mean": float(staleness.mean())}
 
 
@@ -188,7 +189,7 @@ def levels(staleness: Ints) -> dict[str, float]:
 
 
 def aggregate(config: Config, problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
-    """Step as the rule says; staleness and norms in any case."""
+    """Step by the rule of the settings, and update staleness and norms."""
     device, rows = played.received()
     lr = rate(config, problem, played.observation.round)
     staleness, norm = next_staleness(state.staleness, played.uplink.delivered), state.norm.copy()
@@ -227,13 +228,13 @@ def zero(lr: float, params: Tensor, state: State, played: Round) -> tuple[Tensor
 
 
 def received(lr: float, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
-    """The mean over the devices heard. Reference: chen-ch5, section 3.3 (W/GR)"""
+    """Step by the mean over the devices heard. Reference: chen-ch5, section 3.3 (W/GR)"""
     device, rows = played.received()
     return mean_update(params, np.full(len(device), 1 / max(len(device), 1)), rows), state
 
 
 def models(lr: float, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
-    """The mean of the last model of every device, the first of all before. Reference: chen-ch5, section 5.1 (MC)"""
+    """Average the last models; the start model stands for devices not heard. Reference: chen-ch5, section 5.1 (MC)"""
     assert state.kept is not None
     assert state.origin is not None
     kept = with_models(state.kept, params, played)
@@ -250,7 +251,7 @@ RULES: dict[str, Callable[[float, Tensor, State, Round], tuple[Tensor, State]]] 
 
 
 def with_gradients(kept: Contributions, lr: float, played: Round) -> Contributions:
-    """The buffer with `(w - w_k) / lr` of every device heard. Reference: chen-ch5, Eqs. (5.5), (5.6)"""
+    """Return the buffer with `(w - w_k) / lr` of every device heard. Reference: chen-ch5, Eqs. (5.5), (5.6)"""
     device, rows = played.received()
     return remember(kept, device, rows, played.decision.steps[device], scale=np.full(len(device), -1.0 / lr))
 

@@ -31,7 +31,7 @@ class Memory(NamedTuple):
 
 
 def begin(n_devices: int, params: Tensor) -> Memory:
-    """Before the first round."""
+    """Make the memory before the first round."""
     empty = nothing(n_devices, len(params))
     return Memory(empty, empty, params, 0.0, 0.0)
 
@@ -40,7 +40,7 @@ def measure(config: Any, problem: Problem, memory: Memory, params: Tensor, playe
     """How far the steps that reuse gradients, and models, are from the step with everyone's present gradient.
 
     `|(1/K) sum_k (lr G_k - lr g_k)|^2` and `|(1/K) sum_k (w + d_k - W_k)|^2` over the devices not heard, with
-    `d_k = -lr g_k` what training would move, `G_k` the last gradient and `W_k` the last model of device `k`.
+    `d_k = -lr g_k` the update that training gives now, `G_k` the last gradient and `W_k` the last model of device `k`.
 
     Deviation: the source claims the second is never smaller; there are counter-examples, so both are recorded.
 
@@ -65,7 +65,7 @@ def measure(config: Any, problem: Problem, memory: Memory, params: Tensor, playe
 
 
 def everyone(config: Any, problem: Problem, params: Tensor, played: Round) -> Updates:
-    """What local training would move on every device that holds data."""
+    """Train every device that holds data, scheduled or not, and return the updates."""
     holds = played.observation.store.size > 0
     start = Start(params[None], np.zeros(int(holds.sum()), dtype=np.int64))
     decision = played.decision._replace(selected=holds)
@@ -73,7 +73,7 @@ def everyone(config: Any, problem: Problem, params: Tensor, played: Round) -> Up
 
 
 def gradient_norms(config: Any, problem: Problem, params: Tensor, observation: Observation) -> Floats:
-    """Norm of one mini-batch gradient of every device that is there, `[n_devices]`; 0 for the others."""
+    """Norm of one mini-batch gradient of every available device, `[n_devices]`; 0 for the others."""
     norm, batch = np.zeros(problem.world.n_devices), setting(config, problem, "batch_size")
     there = np.flatnonzero(observation.available)
     for first in range(0, len(there), COHORT):

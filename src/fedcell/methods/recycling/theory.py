@@ -1,4 +1,4 @@
-"""FL-GR: staleness, and the steps that recycled gradients bear under a schedule.
+"""FL-GR: staleness, and the largest steps with which recycled gradients stay stable under a schedule.
 
 The convergence bound (chen-ch5, Theorem 4 and Corollary 2) depends on a schedule through `A_t` alone, the expected mean
 square staleness after round `t`, which enters with a positive factor: the scheduler makes `A_t` small. The printed
@@ -12,7 +12,7 @@ import numpy as np
 
 from ...types import Bools, Floats, Ints
 
-GROWS = 1e-3  # rise of a logarithm in one round from which on a recursion is not stable; a few are still settling
+GROWS = 1e-3  # a recursion whose logarithm rises by more per round is unstable; smaller rises are those of settling
 
 
 def next_staleness(staleness: Ints, heard: Bools) -> Ints:
@@ -47,10 +47,10 @@ def steps_in_turn(period: float) -> float:
 
 
 def steps_of(heard: Bools) -> float:
-    """As `steps_in_turn`, of a schedule as it was played.
+    """Like `steps_in_turn`, for a schedule that was recorded.
 
-    `w_{t+1} = w_t - (a / K) sum_k G_k` is followed, with `G_k` the `w` at which device `k` was last heard and 0 before
-    the first time; `a` is the largest with which it does not grow over the second half of the rounds.
+    Follow `w_{t+1} = w_t - (a / K) sum_k G_k`, with `G_k` the `w` at which device `k` was last heard, 0 before it was.
+    Return the largest `a` with which `w` and the `G_k` do not grow over the second half of the rounds.
 
     Args:
         heard: `[n_rounds, n_devices]`, who was heard; long enough that most are heard again in the second half.

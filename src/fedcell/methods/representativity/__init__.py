@@ -100,7 +100,7 @@ class Config(TrainingConfig):
 
     @property
     def rule(self) -> str:
-        """The weights that are meant."""
+        """The rule for weights, with `policy` resolved."""
         if self.weights != "policy":
             return self.weights
         return "gamma" if self.policy in ("representativity", "both") else "mean"
@@ -113,12 +113,12 @@ class Config(TrainingConfig):
 
     @property
     def asks(self) -> bool:
-        """Whether every device is asked something about the present model."""
+        """Whether every device must evaluate the present model in every round."""
         return self.policy == "power_of_choice" or self.estimate == "mini_batch"
 
 
 class State(NamedTuple):
-    """What is remembered between rounds; None if the settings have no use for it."""
+    """What is kept between rounds; a field is None if the settings do not need it."""
 
     memory: Memory | None
     model: Tensor | None  # [n_params], the present one
@@ -137,7 +137,7 @@ def build(config: Config) -> Method:
 
 
 def init(config: Config, problem: Problem, params: Tensor) -> State:
-    """Before the first round; the first gradients are taken here if they cost nothing."""
+    """Make the state before the first round; with `start=free` this takes the first gradient of every device."""
     refuse_air(problem, "the band rule of representativity")
     if config.remembers or config.asks:
         needs_sgd(config, problem)
@@ -165,7 +165,7 @@ def decide(config: Config, problem: Problem, state: State, observation: Observat
 
 
 def _known(config: Config, problem: Problem, state: State, observation: Observation) -> Memory | None:
-    """The gradients that a policy goes by. Reference: chen-ch3, section 3.3"""
+    """The gradients that the policy uses. Reference: chen-ch3, section 3.3"""
     if config.estimate == "previous":
         return state.memory
     assert state.model is not None
@@ -177,7 +177,7 @@ def _known(config: Config, problem: Problem, state: State, observation: Observat
 
 
 def _begins(config: Config, state: State, observation: Observation) -> bool:
-    """Whether this is a first round of everyone."""
+    """Whether this is a first round in which everyone trains."""
     return config.start != "free" and state.memory is not None and observation.round == 0
 
 
@@ -217,7 +217,7 @@ def _selected(
 
 
 def _scores(config: Config, problem: Problem, state: State, observation: Observation, known: Memory | None) -> Floats:
-    """What policies that pick the highest go by, `[n_devices]`. Reference: chen-ch3, section 5"""
+    """Scores for the policies that pick the highest, `[n_devices]`. Reference: chen-ch3, section 5"""
     if config.policy == "random":
         return stream(problem.seed, observation.round, "schedule").random(problem.world.n_devices)
     if config.policy == "power_of_choice":
@@ -255,7 +255,7 @@ def aggregate(config: Config, problem: Problem, params: Tensor, state: State, pl
 
 
 def _weighing(config: Config, problem: Problem, state: State, memory: Memory | None, played: Round) -> Memory | None:
-    """The gradients that weights are taken from: as before the round, or with those heard in it; None: equal ones."""
+    """The gradients that define the weights: known before the round, or with those just heard; None: equal weights."""
     if config.rule == "mean":
         return None
     if config.estimate == "previous":

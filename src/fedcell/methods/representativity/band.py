@@ -25,16 +25,15 @@ class Alone(NamedTuple):
 
     compute_s: Floats  # T^L
     upload_s: Floats  # T^{C,min}; 0 if bands are not shared, its time being in compute_s
-    usable: Bools  # there, and with a rate
+    usable: Bools  # available, and with a rate
 
 
 def alone(problem: Problem, observation: Observation, work: Decision) -> Alone:
     """Times of everyone for the work given with the whole band.
 
-    If devices do not share a band (`own_band`, `block`), nothing that one gets is missed by another: their whole
-    time is fixed. In turns (`tdma`) each sends with the whole band. Deviation: if noise grows with the band, a
-    narrower band has a better SINR than reckoned here; policies see the upper bound, and the division of the band is
-    exact.
+    If devices do not share a band (`own_band`, `block`), none takes bandwidth from another, so their whole time is
+    fixed. In turns (`tdma`) each sends with the whole band. Deviation: if noise grows with the band, a narrower band
+    has a better SINR than reckoned here; policies see the upper bound, and the division of the band is exact.
 
     Reference: chen-ch3, Eqs. (3.6), (3.7)
     """
@@ -49,7 +48,7 @@ def alone(problem: Problem, observation: Observation, work: Decision) -> Alone:
 
 
 def left_s(problem: Problem, observation: Observation) -> float:
-    """What the way down to all available devices leaves of the round for the slowest of them."""
+    """Seconds left of the round for the slowest available device, once the model was sent to all of them."""
     settings = problem.world.settings
     if settings.downlink == "none":
         return settings.deadline_s

@@ -18,12 +18,12 @@ from ..parts.defaults import mean_update, rate, setting, steps_of
 from .memory import Memory, blank, heard, shares
 
 WATCHED = 0  # the device whose estimates are judged
-BATCHES = (4, 8, 16)  # of its estimates by small batches
+BATCHES = (4, 8, 16)  # sizes of the batches of its estimates
 APART = 10**9  # estimates draw their batches in rounds of their own
 
 
 class Errors(NamedTuple):
-    """Of the last round; what was not asked for stays 0."""
+    """Errors of the last round; those that the settings do not ask for stay 0."""
 
     previous: float = 0.0  # |last heard - present| of the watched device
     batches: tuple[float, ...] = (0.0,) * len(BATCHES)  # |gradient of small batches - present|
@@ -49,7 +49,7 @@ def everyone(
     device: Ints | None = None,
     batch_size: int | None = None,
 ) -> Updates:
-    """What local training would move on all devices that hold data, or on some."""
+    """Train all devices that hold data, or those of `device` that do, and return the updates."""
     device = np.flatnonzero(store.size > 0) if device is None else device[store.size[device] > 0]
     work = Work(
         device=device,
@@ -68,14 +68,14 @@ def everyone(
 
 
 def local_steps(config: Any, problem: Problem, store: Store, device: Ints) -> Ints:
-    """Local steps of some devices that hold these stores."""
+    """Local steps of some devices, `[n_rows]`; `store` is that of all devices."""
     return np.full(len(store.size), steps_of(config, problem, store), dtype=np.int64)[device]
 
 
 def estimates(
     config: Any, problem: Problem, params: Tensor, observation: Observation, batch: int, device: Ints | None = None
 ) -> Updates:
-    """The same with small batches of other samples. Reference: chen-ch3, section 3.3 (E-MBG)"""
+    """Like `everyone`, with small batches drawn anew. Reference: chen-ch3, section 3.3 (E-MBG)"""
     return everyone(config, problem, params, observation.store, APART + observation.round, device, batch)
 
 

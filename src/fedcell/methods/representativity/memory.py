@@ -1,7 +1,7 @@
 """The last gradient of every device, and how far these are from each other.
 
-A round changes the rows of the devices it heard, so their distances alone are computed anew. Not a method itself: it
-has no `build`.
+A round changes only the rows of the devices it heard, so only their distances are computed anew. Not a method itself:
+it has no `build`.
 
 Reference: chen-ch3, sections 3.2 and 3.3
 """
@@ -18,8 +18,8 @@ from ...solve import facility
 from ...types import Floats, Ints, Observation
 from ..parts.contributions import Contributions, nothing, remember, rows_of
 
-CANCELS = 0.01  # of the squared norms: a square distance below it is taken from the difference itself
-NUMBERS = {"cpu": 2**21, "cuda": 2**28}  # held in one piece while products are taken
+CANCELS = 0.01  # share of the squared norms below which a squared distance is computed from the difference itself
+NUMBERS = {"cpu": 2**21, "cuda": 2**28}  # numbers in memory for one piece of a product
 
 
 class Memory(NamedTuple):
@@ -34,13 +34,13 @@ class Memory(NamedTuple):
 
 
 def blank(n_devices: int, n_params: int) -> Memory:
-    """Before anything was heard."""
+    """Make the memory before anything was heard."""
     require(8 * n_devices**2, f"the distances of {n_devices} gradients from each other")
     return Memory(nothing(n_devices, n_params), np.zeros((n_devices, n_devices)))
 
 
 def heard(memory: Memory, device: Ints, delta: Tensor, steps: Ints, lr: float) -> Memory:
-    """The memory with `g_k = -delta_k / lr` of some devices.
+    """Return the memory with `g_k = -delta_k / lr` of some devices.
 
     Args:
         memory: left as it is.
@@ -63,8 +63,8 @@ def heard(memory: Memory, device: Ints, delta: Tensor, steps: Ints, lr: float) -
 def shares(known: Memory | None, observation: Observation, device: Ints) -> Floats:
     """Weights of the devices heard, `[n_rows]`, summing to one: `gamma_h / K`, or equal without a memory.
 
-    Every device that holds data is represented by the nearest one that was heard, and who was heard by itself: rows of
-    devices never heard before are all alike.
+    The nearest device heard represents every device that holds data. A device heard always represents itself; distances
+    do not ensure that, because rows of devices never heard before are all alike.
     """
     points = np.flatnonzero(observation.store.size > 0)
     if known is None or not len(device) or not len(points):
@@ -83,7 +83,7 @@ def distances(kept: Contributions, device: Ints, rows: Tensor, scale: float = 1.
     Args:
         kept: all rows.
         device: `[n_rows]`, the devices whose rows are looked at.
-        rows: `[n_rows, n_params]`, with `scale * rows` what is kept of them.
+        rows: `[n_rows, n_params]`; `scale * rows` are the rows that are kept of them.
         scale: see `rows`.
     """
     size = kept.norm[device, None] ** 2 + kept.norm**2

@@ -1,6 +1,6 @@
 """Who trains: the set functions of representativity and latency, the policies that search them, and their baselines.
 
-Every cell is scheduled by itself, from its devices that are there and have a rate. Not a method itself: it has no
+Every cell is scheduled on its own, from its available devices that have a rate. Not a method itself: it has no
 `build`.
 
 Reference: chen-ch3, sections 4 and 5
@@ -24,7 +24,7 @@ class Candidates(NamedTuple):
     n_selected: int
     compute_s: Floats  # [n_sites]
     upload_s: Floats  # [n_sites], with the whole band; 0 if a device has a band of its own
-    ends: Ends | None  # when a set ends that shares its band by another rule than ending together
+    ends: Ends | None  # when a set ends; None: by sharing the band so that all end together
     distance: Floats  # [n_points, n_sites], from every device of the cell that holds data; empty without a memory
     score: Floats  # [n_sites], of policies that pick the highest
     error_weight: float  # rho1, with its scale
@@ -49,7 +49,7 @@ def by_representativity(asked: Candidates) -> Ints:
 
 
 def by_both(asked: Candidates) -> Ints:
-    """Double greedy on `rho1 H + rho2 T*`, in a new random order each round; never nobody.
+    """Double greedy on `rho1 H + rho2 T*`, in a new random order each round; picks at least one device.
 
     Reference: chen-ch3, Algorithm 3, sections 4.7 and 4.8
     """
@@ -88,9 +88,9 @@ def error_scale(kind: str, distance: Floats) -> float:
 def within(
     chosen: Ints, compute_s: Floats, upload_s: Floats, deadline_s: float, most: int, ends: Ends | None = None
 ) -> Ints:
-    """The chosen devices, less those without which the others are at most `most` and all in time, ascending.
+    """Drop chosen devices until at most `most` are left and all of them are in time; returns those left, ascending.
 
-    A set is late if its last device is. While it is, the device leaves without which it ends soonest.
+    A set is late if its last device is. Each step drops the device without which the set ends soonest.
 
     Reference: chen-ch3, section 4.3 (a latency limit)
     """

@@ -1,8 +1,8 @@
 """Streaming FL: full-batch gradient descent on every device's cache, then the mean with a global step.
 
 `w <- w + server_lr * mean_k (w_k - w)` with `w_k` the end of `steps` gradient steps on all that device `k`
-holds. What it holds is the world's affair (`stream.cache`); this file trains on it and measures how far its label
-shares are from the long-term ones.
+holds. The world decides what it holds (`stream.cache`); this file trains on it and measures how far its label shares
+are from the long-term ones.
 
 Deviation: the printed update divides local changes by the local rate and does not multiply it back; the proof does.
 
@@ -40,7 +40,7 @@ def build(config: Config) -> Method:
 
 
 def decide(config: Config, problem: Problem, state: Any, observation: Observation) -> Decision:
-    """Everyone trains; the row gets the discrepancy of this round's caches if the long-term law is known."""
+    """Decide as FedAvg does; the row gets the discrepancy of this round's caches if the long-term law is known."""
     decision = defaults.decide(config, problem, state, observation)
     return decision._replace(info=label_columns(problem, observation))
 

@@ -57,7 +57,7 @@ def label_trace(settings: StreamConfig, law: LabelLaw, n_rounds: int, seed: int)
 
 
 def _keep(rule: str, keeper: Keeper, cache: Cache, held: Ints, new: Store) -> tuple[Cache, Ints]:
-    """One arrival: the ratio rules need counts alone, the others the order of arrival."""
+    """Process the arrivals of one round: the ratio rules need only counts, the others the order of arrival."""
     if rule not in ("srsr", "drsr"):
         cache = RULES[rule](keeper, cache, new, 0, 0)
         return cache, histogram(cache.store, keeper.labels, keeper.n_classes)
