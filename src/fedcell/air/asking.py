@@ -18,7 +18,7 @@ from . import refuse_rows
 
 
 class AskedSum(NamedTuple):
-    """A sum that a method takes."""
+    """A sum that a method asks for."""
 
     rows: Ints  # [n], of which updates
     weights: Floats  # [n]
@@ -28,7 +28,7 @@ class AskedSum(NamedTuple):
 
 
 class SumsAlone:
-    """Updates that nobody has, of which sums are heard.
+    """Updates of which nobody gets more than sums.
 
     Args:
         hear: gives a sum, `[n_entries]`.

@@ -20,7 +20,7 @@ from .asking import AskedSum, SumsAlone, questions_of
 
 
 class Heard(NamedTuple):
-    """What the stations make of a sum."""
+    """A sum as the stations hear it."""
 
     answer: Tensor  # [n_entries]
     power_watt: Floats  # [n], of each device that is part of it

@@ -38,10 +38,10 @@ class Extra(NamedTuple):
 
 
 class AtSum(NamedTuple):
-    """The seam at the sum: what a coding does whose server gets one sum of a round, of everyone it heard.
+    """The seam at the sum, for a coding whose server gets one sum per round, over all devices heard.
 
-    `memory` is what its server remembers, any tree. `start` refuses what the coding does not go with. `mean` makes what
-    the method gets in the place of all rows, or None: nothing is released in this round.
+    `memory` is what its server remembers, any tree. `start` raises BadInput for a problem that the coding does not go
+    with. `mean` returns what the method gets in place of all rows, or None if nothing is released in this round.
     """
 
     start: Callable[[Problem, Sampling], Any]  # memory before the first round
@@ -55,7 +55,7 @@ class AtSum(NamedTuple):
 
 
 class Coding(NamedTuple):
-    """How the row of one device goes on the air, and what becomes of what does not.
+    """How the row of one device is sent, and what becomes of what is not sent.
 
     `encode(row, rng)` makes a payload of a row `[n]`; `rng` is a stream of its own for every device and round.
     `decode(payload, n)` is the row `[n]` as the server gets it; it raises ValueError with the reason if a payload makes
@@ -63,9 +63,9 @@ class Coding(NamedTuple):
     the bits of one number in this world. `most_bit(n, value_bit)` is the most that a payload can take, known before
     anybody trains: decisions are planned with it.
 
-    On a real wire a payload goes as `pack(payload, n)`, whose arrays have as many bits as `bits` counts for numbers of
-    32, up to the end of a byte, and `unpack` is the payload again, or raises ValueError. Payloads whose arrays are as
-    short as that by themselves go as they are.
+    On a real wire a device sends `pack(payload, n)`, whose arrays have as many bits as `bits` counts for numbers of 32
+    bits, rounded up to bytes. `unpack` gives the payload again, or raises ValueError. Without `pack` the arrays of the
+    payload are that short already.
 
     A coding that looks at layers has `shaped(shapes)`, which gives it for a network. If a device is to remember a part
     of what it sent last, `memory(payload)` is that, `[n_memory]`, and `encode(row, rng, memory)` gets it the next time;

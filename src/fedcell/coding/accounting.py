@@ -32,7 +32,7 @@ TOLERANCE = 1e-4  # of a calibrated noise
 
 
 def library() -> Any:
-    """The package; raises BadInput if it is missing or from before it had accountants."""
+    """Import the package; raises BadInput if it is missing or too old to have accountants."""
     try:
         import dp_accounting
         from dp_accounting import pld, rdp  # noqa: F401 (submodules that the package does not import by itself)
@@ -43,7 +43,7 @@ def library() -> Any:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Without a warning for each order that does not converge: such an order is left out, which is safe."""
+    """Silence the warnings about orders that do not converge: these orders are left out, which is safe."""
     from absl import logging
 
     before = logging.get_verbosity()
@@ -55,7 +55,7 @@ def quietly() -> Iterator[None]:
 
 
 def event(rule: str, rate: float, noise: float) -> Any:
-    """One round of a rule with `noise` clipping norms of noise."""
+    """The event of one round that draws devices by a rule, with `noise` clipping norms of noise."""
     package = library()
     if rule in ("random", "local"):
         noise = noise / 2
@@ -69,7 +69,7 @@ def event(rule: str, rate: float, noise: float) -> Any:
 
 
 def accountant(name: str, rule: str) -> Any:
-    """A fresh accountant for the neighbours of a rule; without sampling, `event` has their distance in its noise."""
+    """A fresh accountant for the neighbours of a rule; without sampling, the noise of `event` has their distance."""
     package = library()
     relation = package.NeighboringRelation
     made = package.rdp.RdpAccountant if name == "rdp" else package.pld.PLDAccountant
@@ -107,7 +107,7 @@ def _divergences(rule: str, rate: float, noise: float) -> Floats:
 
 @lru_cache(maxsize=64)
 def noise_for(name: str, rule: str, rate: float, n_rounds: int, target: float, delta: float) -> float:
-    """The least noise, in clipping norms, with which so many rounds stay within a target epsilon."""
+    """The least noise, in clipping norms, with which `n_rounds` rounds stay within a target epsilon."""
     package = library()
 
     def rounds(noise: float) -> Any:

@@ -37,7 +37,7 @@ def elias_bit(numbers: Tensor) -> int:
 
 @cache
 def _elias_table(device: torch.device) -> Tensor:
-    """Bits of the numbers below `TABLE_END`; nobody asks for 0."""
+    """Bits of the numbers below `TABLE_END`; the entry of 0 means nothing."""
     length = [0, 1] + [0] * (TABLE_END - 2)
     for number in range(2, TABLE_END):
         length[number] = number.bit_length() + length[number.bit_length() - 1]
@@ -69,7 +69,7 @@ def golomb_bit(places: Tensor, b: int) -> int:
 
 
 def gaps(places: Tensor) -> Tensor:
-    """From one place to the next, the first counted from before the row."""
+    """Distances from one place to the next; the first is counted from place -1."""
     return torch.diff(places.long(), prepend=places.new_full((1,), -1, dtype=torch.int64))
 
 

@@ -90,14 +90,14 @@ def start(config: Config, problem: Problem, sampling: Sampling) -> Memory:
 
 
 def coding(config: Config, memory: Memory | None) -> Coding:
-    """What devices do, with the clipping norm of a memory or the first one."""
+    """The coding of the devices, with clipping norm and noise of a memory, or of the settings before there is one."""
     norm, noise = (config.clip_norm, config.noise_multiplier) if memory is None else (memory.clip_norm, memory.noise)
     local_noise, counts = noise * norm if config.dp == "local" else 0.0, config.clipping == "adaptive"
     return Coding("private", partial(encode, norm, local_noise, counts), decode, bits, partial(most_bit, counts))
 
 
 def noted(memory: Memory, sampling: Sampling, selected: Bools) -> Memory:
-    """One more round; one with nobody to draw from releases nothing."""
+    """The memory with one more round; its rate is 0, so that it costs nothing, if there is nobody to draw from."""
     rates = np.append(memory.rates, sampling.rate if sampling.n_expected else 0.0)
     return memory._replace(rates=rates, counts=memory.counts + selected)
 

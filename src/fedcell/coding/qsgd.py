@@ -74,7 +74,7 @@ def decode(s: int, bucket: int, payload: Payload, n: int) -> Tensor:
 
 
 def pack(s: int, payload: Payload, n: int) -> Payload:
-    """Levels in the shorter code, behind the bit that says which."""
+    """Write the levels in the shorter of both codes, behind the bit that says which."""
     levels = payload["levels"]
     places = levels.nonzero()[:, 0]
     there = zip(gaps(places).tolist(), levels[places].tolist(), strict=True)
@@ -118,7 +118,7 @@ def in_buckets(row: Tensor, bucket: int) -> Tensor:
 
 
 def spread(norms: Tensor, bucket: int, n: int) -> Tensor:
-    """The norm of its bucket for each of `n` entries."""
+    """For each of `n` entries the norm of its bucket."""
     return norms.repeat_interleave(bucket_size(bucket, n))[:n]
 
 

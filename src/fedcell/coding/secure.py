@@ -27,7 +27,7 @@ NOTHING = Extra(0.0, 0.0, 0.0)
 
 
 def neighbours(kind: str, degree: float, n_devices: int) -> int:
-    """`k`.
+    """`k`, the devices with which each one shares keys.
 
     >>> neighbours("pairwise", 2, 100), neighbours("graph", 2, 100), neighbours("graph", 2, 3)
     (99, 14, 2)
@@ -38,7 +38,7 @@ def neighbours(kind: str, degree: float, n_devices: int) -> int:
 
 
 def secure_cost(kind: str, degree: float, mask_cycles: float, n_devices: int, n_numbers: int) -> Extra:
-    """What a device of a round pays beside its update as it is; nothing without secure aggregation."""
+    """What each of the `n_devices` of a round pays beside its plain update; nothing without secure aggregation."""
     if kind == "none" or not n_devices:
         return NOTHING
     k = neighbours(kind, degree, n_devices)

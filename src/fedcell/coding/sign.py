@@ -54,7 +54,7 @@ def decode(payload: Payload, n: int) -> Tensor:
 
 
 def to_votes(row: Tensor, rng: np.random.Generator) -> Payload:
-    """The signs; none of a row that is not finite, which has no vote."""
+    """The signs of a row; a row that is not finite has no vote and sends none."""
     return {"signs": packed(row[: len(row) if bool(row.isfinite().all()) else 0] >= 0)}
 
 

@@ -17,38 +17,38 @@ ZERO, ONE = b"01"
 
 
 def closed(text: str) -> Tensor:
-    """Bytes that hold a string, filled up with ones."""
+    """Pack a string into bytes, the last one filled up with ones."""
     filled = (text + "1" * (-len(text) % 8)).encode()
     return torch.from_numpy(np.packbits(np.frombuffer(filled, dtype=np.uint8) - ZERO))
 
 
 def opened(octets: Tensor) -> bytes:
-    """The string in bytes, with what fills the last one up."""
+    """Read the string from bytes, with the ones that fill up the last byte."""
     if octets.dtype != torch.uint8 or not len(octets):
         raise ValueError(f"a string of bits in {len(octets)} entries of {octets.dtype}, not in bytes")
     return bytes(np.unpackbits(octets.numpy()) + np.uint8(ZERO))
 
 
 def is_over(text: bytes, at: int) -> bool:
-    """Whether there is nothing but filling from a place on."""
+    """Whether there is nothing but filling from bit `at` on."""
     left = len(text) - at
     return left < 8 and text.count(b"1", at) == left
 
 
 def end(text: bytes, at: int) -> None:
-    """Raise ValueError unless the string is over."""
+    """Raise ValueError unless the string is over at bit `at`."""
     if at > len(text) or not is_over(text, at):
         raise ValueError(f"a string of {len(text)} bits that should end with bit {at}")
 
 
 def fixed(numbers: Tensor, width: int) -> str:
-    """Numbers of `width` bits each."""
+    """Write numbers with `width` bits each."""
     bits = (numbers.numpy().astype(np.int64)[:, None] >> np.arange(width)[::-1]) & 1
     return bytes((bits + ZERO).astype(np.uint8)).decode()
 
 
 def read_fixed(text: bytes, at: int, count: int, width: int) -> tuple[Tensor, int]:
-    """So many numbers, and where they end."""
+    """Read `count` numbers of `width` bits from bit `at` on: (numbers, the bit behind them)."""
     after = at + count * width
     if after > len(text):
         raise ValueError(f"a string of {len(text)} bits with {count} numbers of {width}")
@@ -57,13 +57,13 @@ def read_fixed(text: bytes, at: int, count: int, width: int) -> tuple[Tensor, in
 
 
 def golomb(places: Tensor, b: int) -> str:
-    """Ascending places, by gaps; see `bits.golomb_bit`."""
+    """Write ascending places by their gaps; see `bits.golomb_bit`."""
     pairs = (divmod(gap - 1, 1 << b) for gap in gaps(places).tolist())
     return "".join("1" * many + "0" + (f"{rest:0{b}b}" if b else "") for many, rest in pairs)
 
 
 def read_golomb(text: bytes, at: int, count: int, b: int) -> tuple[Tensor, int]:
-    """So many places, and where they end."""
+    """Read `count` places from bit `at` on: (places, the bit behind them)."""
     found, place = list[int](), -1
     for _ in range(count):
         zero = text.find(b"0", at)
@@ -77,7 +77,7 @@ def read_golomb(text: bytes, at: int, count: int, b: int) -> tuple[Tensor, int]:
 
 @lru_cache(maxsize=4096)
 def elias(number: int) -> str:
-    """A positive number; see `bits.elias_bit`.
+    """Write a positive number; see `bits.elias_bit`.
 
     >>> [elias(number) for number in (1, 2, 4, 16)]
     ['0', '100', '101000', '10100100000']
@@ -89,7 +89,7 @@ def elias(number: int) -> str:
 
 
 def read_elias(text: bytes, at: int) -> tuple[int, int]:
-    """A number, and where it ends."""
+    """Read a number from bit `at` on: (number, the bit behind it)."""
     number = 1
     while at < len(text) and text[at] == ONE:
         after = at + number + 1

@@ -89,7 +89,7 @@ def largest(row: Tensor, k: int) -> Tensor:
 
 
 def count(fraction: float, n: int) -> int:
-    """`k`."""
+    """`k`, the entries that are sent: `fraction n` rounded, one at least."""
     return min(max(round(fraction * n), 1), n)
 
 

@@ -34,17 +34,17 @@ _SPRITE_LABELS = {"train": "train_lables.json", "test": "test_lables.json"}  # s
 
 
 def official_gzip(name: str, content: bytes) -> bytes:
-    """The makers' gzip file from one whose header alone differs (no name, another time).
+    """Rebuild the makers' gzip file from one that differs only in its header (no name, another time).
 
     Debian's header is 10 bytes without a name; the compressed stream after it is the same. With the
-    official header in front, the official checksum applies whatever the way the file came.
+    official header in front, the official checksum applies to either source.
     """
     header = b"\x1f\x8b\x08\x08" + _FASHION_GZIP_TIME[name.split("-")[0]] + b"\x00\x03"
     return header + name.removesuffix(".gz").encode() + b"\x00" + content[10:]
 
 
 def cifar_batches(files: Files) -> Files:
-    """The official binary batches from lossless sprites (one row of 32 x 32 pixels per image) and label lists.
+    """Rebuild the official binary batches from lossless sprites (one row of 32 x 32 pixels per image) and label lists.
 
     A record of a batch is the label (1 byte), then the red, green and blue planes (1024 bytes each).
     """
@@ -68,7 +68,7 @@ def _batch(sprite: bytes, labels: list[int]) -> bytes:
 
 
 def _inside(folders: Mapping[str, str]) -> dict[str, str]:
-    """Where each idx file stands in an archive, by the folder of its half (`train` or `t10k`)."""
+    """The path of each idx file in an archive, given the folder of its half (`train` or `t10k`)."""
     return {name: f"{folders[name.split('-')[0]]}/{name}" for name in IDX_FILES}
 
 

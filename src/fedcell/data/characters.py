@@ -51,7 +51,7 @@ class CharactersConfig:
 
 
 class Corpus(NamedTuple):
-    """Characters as numbers of `LETTERS`, and whose they are."""
+    """Characters as positions in `LETTERS`, and the samples of each author."""
 
     x_train: Ints  # [n_train, length]
     y_train: Ints  # [n_train, length], what follows each
@@ -77,7 +77,7 @@ def draw_corpus(settings: CharactersConfig, n_authors: int, seed: int) -> Corpus
 
 
 def write(alpha: float, n_letters: int, seed: int, author: int) -> str:
-    """So many characters of one author.
+    """Write `n_letters` characters of one author.
 
     >>> write(0.5, 20, 1, 0) == write(0.5, 20, 1, 0), set(write(0.5, 500, 1, 3)) <= set(LETTERS)
     (True, True)

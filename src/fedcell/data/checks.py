@@ -10,7 +10,7 @@ from ..errors import BadInput, Notice
 from ..types import Ints
 
 CHANNELS = (1, 3, 4)
-BLOCK = 1 << 18  # numbers that are looked at together: they stay in the cache of a core
+BLOCK = 1 << 18  # numbers that are processed together, so that they stay in the cache of a core
 
 
 def as_array(values: Any, what: str) -> NDArray[Any]:
@@ -77,7 +77,7 @@ def _channels_last(x: NDArray[Any]) -> bool:
 
 
 def owners(values: Any, n_samples: int, what: str) -> Ints:
-    """Whose each sample is, as int64 `[n_samples]`: texts are numbered in their order, numbers count from 0.
+    """The owner of each sample, int64 `[n_samples]`: texts are numbered in sorted order, numbers count from 0.
 
     >>> owners(["eve", "ada", "eve"], 3, "owners").tolist()
     [1, 0, 1]

@@ -29,11 +29,11 @@ class Dataset(NamedTuple):
     n_classes: int  # or labels, targets or tokens: outputs of a network
     scaling: Scaling = UNIT  # of all samples
     task: str = CLASSIFICATION
-    owners: Ints | None = None  # [n_train], whose each sample is, 0 .. n_owners - 1; None: nobody's
+    owners: Ints | None = None  # [n_train], owner of each sample, 0 .. n_owners - 1; None: samples have none
     test_owners: Ints | None = None  # [n_test], numbered alike
 
     def __repr__(self) -> str:
-        """One line: what there is, not the numbers themselves."""
+        """One line with name, sizes and task, without the arrays."""
         shape = "x".join(map(str, self.x_train.shape[1:]))
         sizes = f"{len(self.x_train)} train and {len(self.x_test)} test samples of {shape}"
         whose = "" if self.owners is None else f", {int(self.owners.max()) + 1} owners"
@@ -42,7 +42,7 @@ class Dataset(NamedTuple):
 
 
 def retasked(dataset: Dataset, task: str) -> Dataset:
-    """The same samples for another task; as it is for its own one, and for `auto`."""
+    """The data set with its targets checked for another task; unchanged for its own task and for `auto`."""
     if task in ("auto", dataset.task):
         return dataset
     parts = dataset.x_train, dataset.y_train, dataset.x_test, dataset.y_test
@@ -75,8 +75,8 @@ def from_arrays(
         task: `classification`, `multi-label` (0 or 1 per label, `[n, n_labels]`), `regression` (numbers, `[n]` or
             `[n, n_targets]`), `next-token` (whole-number tokens, x and y `[n, length]`); `auto`: whichever the arrays
             are, labels if they may be.
-        owners: Whose each training sample is, for `data.partition=given`: texts, or whole numbers from 0, `[n_train]`.
-        test_owners: Whose each test sample is, `[n_test]`, each of which also owns training samples.
+        owners: Owner of each training sample, for `data.partition=given`: texts, or whole numbers from 0, `[n_train]`.
+        test_owners: Owner of each test sample, `[n_test]`; all of them also own training samples.
 
     >>> data = from_arrays(np.zeros((4, 8, 8), np.uint8), [0, 1, 0, 1], np.ones((1, 8, 8), np.uint8), [1])
     >>> data.x_train.shape, data.n_classes

@@ -1,7 +1,7 @@
 """Devices that see the same world differently: turned images, other colours, noise, each to a degree that it draws.
 
-Training samples are changed as their device sees them. Test samples are dealt to devices, or belong to the devices
-that their owners are, and are changed alike. Numbers stay within the range that the training samples had.
+Training samples are changed as their device sees them. Test samples are dealt to devices, or belong to the device
+of their owner, and are changed in the same way. Numbers stay within the range that the training samples had.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ Images = NDArray[np.float32]
 
 
 def devices_of_test(settings: DataConfig, dataset: Dataset, n_devices: int, seed: int) -> Ints | None:
-    """The device that each test sample belongs to, `[n_test]`; -1 for owners that no device is; None: to nobody."""
+    """The device of each test sample, `[n_test]`, -1 if no device has its owner; None if no device has test samples."""
     if settings.partition == "given" and dataset.owners is not None and dataset.test_owners is not None:
         return device_of_owner(int(dataset.owners.max()) + 1, n_devices, seed)[dataset.test_owners]
     if not _changes(settings):
@@ -28,7 +28,7 @@ def devices_of_test(settings: DataConfig, dataset: Dataset, n_devices: int, seed
 
 
 def skewed(settings: DataConfig, dataset: Dataset, n_devices: int, seed: int) -> Dataset:
-    """The data set as devices see it; itself if nothing is to be changed."""
+    """The data set as devices see it; unchanged if the settings ask for no feature skew."""
     if not _changes(settings):
         return dataset
     if dataset.x_train.ndim != 4 and (settings.rotation_deg or settings.colour):
@@ -54,7 +54,7 @@ def skewed(settings: DataConfig, dataset: Dataset, n_devices: int, seed: int) ->
 
 
 def seen(settings: DataConfig, x: Images, device: int, seed: int, part: str) -> Images:
-    """Samples as one device sees them; a device draws how, once."""
+    """Samples as one device sees them, by the angle, colour gains and noise level that it draws once."""
     rng = stream(seed, SETUP, f"feature skew {device}")
     angle, deviation = rng.uniform(-1, 1) * settings.rotation_deg, rng.uniform() * settings.noise
     gains = np.asarray(1 + settings.colour * rng.uniform(-1, 1, x.shape[1]), dtype=np.float32)

@@ -17,7 +17,7 @@ EMBEDDED = {
     "tags": "word counts of made-up documents and their topics, multi-label, 8 labels, 1,600 train / 400 test",
 }
 
-BY_HAND = {  # files that a user has; see `datasets`
+BY_HAND = {  # data sets whose files the user brings
     "cifar100": "photographs, 32 x 32 colour, 100 classes, 50,000 train / 10,000 test (184 MB)",
     "cifar100-coarse": "the same with its 20 coarse labels",
 }

@@ -1,4 +1,4 @@
-"""Data sets of one's own as a file, so that other processes and machines can load them."""
+"""Save a user's own data set as a file, so that other processes and machines can load it."""
 
 import os
 import re
@@ -15,7 +15,7 @@ SHORT = 8  # characters of a checksum in a file's name
 
 
 def file_name(dataset: Dataset) -> str:
-    """A name that equal samples have alike and no others."""
+    """The file name of a data set: its name and a checksum of its arrays."""
     if dataset.scaling.kind != "unit":
         raise BadInput(
             f"data set {dataset.name!r} is scaled already ({dataset.scaling.kind}): give it as it was loaded"
@@ -29,7 +29,7 @@ def file_name(dataset: Dataset) -> str:
 
 
 def placeless_name(name: str) -> str:
-    """A file of ours without its folder, since its name says what is in it; any other name as it is.
+    """Drop the folder of a file that `file_name` named, since its checksum identifies it; keep any other name.
 
     >>> placeless_name("/home/ada/study/wines-0123abcd.npz"), placeless_name("data/wines.npz")
     ('wines-0123abcd.npz', 'data/wines.npz')
@@ -38,7 +38,7 @@ def placeless_name(name: str) -> str:
 
 
 def save(dataset: Dataset, path: Path) -> None:
-    """Write a data set as `load` reads it, unless it is there already; it is whole or it is absent."""
+    """Write a data set in the format that `load` reads, unless the file exists; it is never left half written."""
     if path.exists():
         return
     partial = path.with_suffix(".tmp")

@@ -1,4 +1,4 @@
-"""Data that are drawn instead of loaded: worlds that bring their own samples and the stream that they come in."""
+"""Data that are drawn instead of loaded: generators of samples and of the stream that brings them to devices."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -28,13 +28,13 @@ class Drawn(NamedTuple):
 
 
 def video(settings: VideoConfig, n_devices: int, n_rounds: int, seed: int, device: torch.device) -> Drawn:
-    """Video requests."""
+    """Draw the samples of video requests, and their stream."""
     parts = video_problem_parts(settings, n_devices, n_rounds, seed, device)
     return Drawn(parts.train, parts.test, parts.stream, parts.n_classes, parts.catalogue.scaling)
 
 
 def characters(settings: CharactersConfig, n_devices: int, n_rounds: int, seed: int, device: torch.device) -> Drawn:
-    """Texts of authors."""
+    """Draw texts of authors, one per device."""
     found = draw_corpus(settings, n_devices, seed)
     train = Samples(found.x_train.astype(np.float32), found.y_train, device)
     test = Samples(found.x_test.astype(np.float32), found.y_test, device)

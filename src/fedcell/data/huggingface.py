@@ -19,13 +19,13 @@ from ..types import Ints
 from .datasets import Dataset, from_arrays
 
 LABELS, INPUTS = ("label", "labels", "fine_label", "target"), ("image", "img", "pixel_values", "x", "input", "features")
-ROW = "__fedcell_row__"  # a column that says which sample is which
+ROW = "__fedcell_row__"  # a column that numbers the samples
 NOBODY = -1
 KEYS = ("input", "label", "owner", "config", "train", "test")
 
 
 class Partitioner(Protocol):
-    """What `flwr_datasets.partitioner` has: it is given a data set, and says which samples belong to whom."""
+    """The interface of `flwr_datasets.partitioner`: set its `dataset`, then load the samples of each partition."""
 
     dataset: Any
 
@@ -36,7 +36,7 @@ class Partitioner(Protocol):
 
 
 def load(name: str) -> Dataset:
-    """The data set of `hf:NAME#label[,key=column...]`, as `data.name` has it."""
+    """Load the data set that `data.name` writes as `hf:NAME#label[,key=column...]`."""
     place, _, columns = name.removeprefix("hf:").partition("#")
     given: dict[str, str] = {}
     for n, part in enumerate(filter(None, (one.strip() for one in columns.split(",")))):
@@ -74,7 +74,7 @@ def from_huggingface(
         dataset: a `datasets.DatasetDict`, or a name of one in the local cache, as after `hf:`.
         inputs: column of the samples, images or lists of numbers; empty: the usual names are tried.
         labels: column of the labels; empty: the usual names are tried.
-        owners: column that says whose each sample is, for `data.partition=given`.
+        owners: column with the owner of each sample, for `data.partition=given`.
         train: split to train on.
         test: split to test on.
         partitioner: one of `flwr_datasets.partitioner`, which gives training samples their owners; samples that it
@@ -124,7 +124,7 @@ def _samples(part: Any, column: str, name: str) -> np.ndarray:
 
 
 def _labels(known: Iterable[Any], asked: Iterable[Any], name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Labels of both splits; texts are numbered in their order."""
+    """Labels of both splits; texts are numbered in sorted order."""
     train, test = np.asarray(list(known)), np.asarray(list(asked))
     if train.dtype.kind != "U":
         return train, test
@@ -135,7 +135,7 @@ def _labels(known: Iterable[Any], asked: Iterable[Any], name: str) -> tuple[np.n
 
 
 def _owned(known: Any, asked: Any, column: str, name: str) -> dict[str, Any]:
-    """Owners of the training samples, and of test samples if all of them own training samples, too."""
+    """Owners of the training samples, and of the test samples if all of these own training samples, too."""
     if not column:
         return {}
     mine = _texts(known[_column(known, column, (), "owners", name)])
@@ -165,7 +165,7 @@ def _partitioned(partitioner: Partitioner, known: Any, name: str) -> Ints:
 
 
 def _found(place: str, config: str | None, name: str) -> Any:
-    """A data set of the local cache, or of a folder."""
+    """Load a data set from a folder or from the local cache; raise BadInput if there is none."""
     if find_spec("datasets") is None:
         raise BadInput(f"{name!r} needs datasets, which is not installed: python3 -m pip install 'fedcell[hf]'")
     folder = Path(place).expanduser()
@@ -183,7 +183,7 @@ def _found(place: str, config: str | None, name: str) -> Any:
 
 @contextmanager
 def _offline() -> Iterator[Any]:
-    """The library without its network and its progress bars, for as long as the context lasts."""
+    """The `datasets` library, with its network and progress bars off for as long as the context lasts."""
     import datasets
     from huggingface_hub import constants
 

@@ -86,7 +86,7 @@ def _table(name: str, delimiter: str | None) -> NDArray[np.float64] | None:
     """A table of scikit-learn, read from its file: importing scikit-learn takes longer than a short run.
 
     It is read once, since reading takes longer than building all else of a small problem, and cannot be written to.
-    None if the file does not lie as usual.
+    None if the file is not at its usual place.
     """
     package = find_spec("sklearn")
     for folder in (package and package.submodule_search_locations) or ():
@@ -99,7 +99,7 @@ def _table(name: str, delimiter: str | None) -> NDArray[np.float64] | None:
 
 
 def _diabetes() -> Dataset:
-    """Ten measurements of patients, and how far the disease went a year later, in its own units."""
+    """Ten measurements of patients, and how far the disease had progressed a year later, in its own units."""
     x, y = (_table(file, None) for file in DIABETES)
     if x is None or y is None:
         from sklearn.datasets import load_diabetes
@@ -173,7 +173,7 @@ def _cifar100(name: str) -> Dataset:
 
 
 def adapter(name: str) -> Callable[[str], Dataset] | None:
-    """What reads a data set of another format, by the prefix of its name; None for any other."""
+    """The function that loads a name with the prefix `hf:` or `leaf:`; None for any other name."""
     prefix = name.partition(":")[0]
     if prefix not in ("hf", "leaf") or ":" not in name:
         return None
@@ -189,7 +189,7 @@ def _npz(name: str, task: str) -> Dataset:
 
 
 def _refuse_junk(path: Path, begin: bytes) -> None:
-    """NumPy takes any other file for a pickle, and its message would be about pickles."""
+    """Raise BadInput for files that NumPy did not write, since NumPy would complain about pickles."""
     if not begin.startswith((b"PK", b"\x93NUMPY")):
         held = "is empty" if not begin else f"begins with {begin!r} and is no NumPy archive"
         raise BadInput(f"{str(path)!r} {held}: save the four arrays with np.savez(path, x_train=..., ...)")

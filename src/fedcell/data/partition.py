@@ -35,7 +35,7 @@ def partition(
     - `dirichlet-device`: near-equal random sizes; each device draws the shares of its labels from a Dirichlet law
       around those of the data, with concentration `alpha`; all samples.
     - `quantity`: sizes by the law `sizes`, labels at random; all samples.
-    - `given`: all samples of an owner on a device of its own; owners are drawn if there are more of them.
+    - `given`: all samples of an owner on a device of its own; if there are more owners than devices, owners are drawn.
 
     Args:
         settings: The rule and its numbers.
@@ -43,7 +43,7 @@ def partition(
         n_devices: Devices to serve.
         n_classes: Number of classes.
         seed: Of the run.
-        owners: Whose each sample is, `[n_samples]`, for `given`.
+        owners: Owner of each sample, `[n_samples]`, for `given`.
 
     Returns:
         The store of each device, in random order.

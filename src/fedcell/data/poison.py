@@ -1,4 +1,4 @@
-"""Labels of attackers, who train on wrong ones."""
+"""Flip the labels that attackers train on."""
 
 import numpy as np
 

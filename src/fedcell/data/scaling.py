@@ -140,7 +140,7 @@ def _wide(values: Floats, x: NDArray[np.float32]) -> Floats:
 
 
 def _blocks(x: NDArray[np.float32]) -> Iterator[slice]:
-    """Samples that are worked on together: a float64 copy of a whole data set can be more than the memory holds."""
+    """Slices of samples to process one by one: a float64 copy of a whole data set may not fit in memory."""
     size = max(1, BLOCK * len(x) // max(x.size, 1))
     return (slice(start, start + size) for start in range(0, len(x), size))
 

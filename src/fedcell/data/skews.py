@@ -11,9 +11,9 @@ NOBODY = -1
 
 
 def given(owners: Ints | None, n_devices: int, seed: int) -> Ints:
-    """The device of each sample, `[n_samples]`, as their owners say; -1 for owners that no device is.
+    """The device of each sample, `[n_samples]`, by its owner; -1 if no device has that owner.
 
-    With as many devices as owners, device `k` is owner `k`; with fewer, owners are drawn.
+    With as many devices as owners, device `k` has owner `k`; with fewer, owners are drawn.
     """
     if owners is None:
         raise BadInput(
@@ -24,7 +24,7 @@ def given(owners: Ints | None, n_devices: int, seed: int) -> Ints:
 
 
 def device_of_owner(n_owners: int, n_devices: int, seed: int) -> Ints:
-    """The device that each owner is, `[n_owners]`; -1 for those that were not drawn."""
+    """The device of each owner, `[n_owners]`; -1 for owners that were not drawn."""
     if n_devices > n_owners:
         raise BadInput(
             f"world.n_devices = {n_devices} but the data has {n_owners} owners: lower it to at most {n_owners}"
@@ -44,7 +44,7 @@ def quantity(settings: DataConfig, labels: Ints, n_devices: int, n_classes: int,
 
 
 def law(settings: DataConfig, n_devices: int, rng: np.random.Generator) -> Floats:
-    """What the sizes of devices are in proportion to, `[n_devices]`.
+    """Relative sizes of the devices, `[n_devices]`.
 
     `lognormal`: `exp(skew * z)` with standard normal `z`; `power`: `rank ** -skew`, ranks dealt at random; `dirichlet`:
     shares of a symmetric Dirichlet law with concentration `alpha`.
@@ -102,7 +102,7 @@ def take(share: Floats, left: Ints, wanted: int, rng: np.random.Generator) -> In
     taken = np.zeros(len(left), dtype=np.int64)
     while (missing := wanted - int(taken.sum())) > 0:
         weight = np.where(taken < left, share, 0.0)
-        if weight.sum() <= 0:  # of the classes that it would like, nothing is left
+        if weight.sum() <= 0:  # nothing is left of the classes that it has shares of
             weight = (left - taken).astype(np.float64)
         taken = np.minimum(left, taken + rng.multinomial(missing, weight / weight.sum()))
     return taken

@@ -81,7 +81,7 @@ def npm(package: str, members: Members, mend: Callable[[Files], Files]) -> Downl
 
 
 def download(url: str, say: Say) -> bytes:
-    """The whole content of an address, or SourceError when it cannot be had to its last byte."""
+    """Download the whole content of an address; raise SourceError if any byte of it is missing."""
     content = bytearray()
     try:
         with urlopen(Request(url, headers={"User-Agent": "fedcell"}), timeout=WEB_TIMEOUT_S) as reply:
@@ -131,7 +131,7 @@ def tool(name: str) -> str:
 
 
 def run(command: list[str], folder: Path) -> bytes:
-    """What a program writes, or SourceError with the last thing it complained about."""
+    """Run a program and return its output; raise SourceError with its last error message if it fails."""
     try:
         done = subprocess.run(
             command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=TOOL_TIMEOUT_S, check=False

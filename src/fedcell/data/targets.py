@@ -1,4 +1,4 @@
-"""What is learned of samples, as a user gives it: which task it is, and arrays that fit the task."""
+"""Targets as a user gives them: recognise the task, and turn the arrays into targets of that task."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ def resolve_task(task: str, x: Any, y_train: Any, y_test: Any) -> str:
 
 
 def targets(task: str, values: Any, what: str) -> Targets:
-    """Targets as a task has them: labels `[n]`, tokens `[n, length]`, or float32 rows."""
+    """Convert targets to the form of their task: labels `[n]`, tokens `[n, length]`, or float32 rows."""
     if task == CLASSIFICATION:
         return labels(values, what)
     if task == "next-token":
@@ -81,7 +81,7 @@ def tokens(values: Any, what: str) -> Ints:
 
 
 def _n_tokens(train: NDArray[Any], known: Targets, test: NDArray[Any], asked: Targets, name: str) -> int:
-    """The number of tokens; refuses targets that are not one token for each of a sample."""
+    """The number of tokens, the largest one plus 1; raises BadInput unless targets have the shape of samples."""
     for x, y, part in ((train, known, "train"), (test, asked, "test")):
         if x.shape != y.shape:
             raise BadInput(

@@ -63,7 +63,7 @@ def parse(text: str, defaults: Mapping[str, Mapping[str, Any]] | None = None) ->
 
 
 def word(name: str) -> str:
-    """What keys of a method begin with: its name, of a file without folder and ending.
+    """Return the prefix of a method's keys: its name; for a file, the file name without folder and ending.
 
     >>> word("fedavg+topk"), word("./mine.py"), word("./mine.py+topk")
     ('fedavg+topk', 'mine', 'mine+topk')
@@ -72,9 +72,9 @@ def word(name: str) -> str:
 
 
 def owns(name: str, section: str, key: str) -> bool:
-    """Whether `section.key` is meant for a method: by its name, or by one part of a pair, as `topk.fraction` is.
+    """Whether `section.key` belongs to a method: by its whole name, or by one part of a pair, as `topk.fraction` does.
 
-    A key by the whole name is taken as it is; parsing tells if there is none of that name.
+    A key with the whole name counts without a look at the settings; parsing refuses it if there is no such setting.
     """
     if word(name) == section:
         return True
@@ -86,7 +86,7 @@ def owns(name: str, section: str, key: str) -> bool:
 
 
 def pairs(text: str) -> list[tuple[str, str]]:
-    """Keys and values behind the name; a comma that no key follows belongs to a list.
+    """Read the keys and values behind the name; a comma that no key follows belongs to a list.
 
     >>> pairs("central:lr_cuts=10,20,lr=0.1")
     [('lr_cuts', '10,20'), ('lr', '0.1')]
@@ -112,7 +112,7 @@ def pairs(text: str) -> list[tuple[str, str]]:
 
 
 def without_effect(choice: Choice, given: Iterable[str] = ()) -> dict[str, str]:
-    """`unused_settings` of the settings in a method's text, each text by itself, and of those given for the method."""
+    """Apply `unused_settings` to the settings in a method's text, which are keyed by text, and to those in `given`."""
     where, own = f"{word(choice.source)}.", dict(pairs(choice.label))
     said = unused_settings(choice.config, [key for key in given if key not in own], where)
     return said | {f"{choice.label} {key}": text for key, text in unused_settings(choice.config, own, where).items()}

@@ -56,7 +56,7 @@ class Config(fedavg.Config):
 
 
 class State(NamedTuple):
-    """What devices keep: their own models, as distances from where all began."""
+    """What devices keep: their own models, as differences from the initial one."""
 
     own: Contributions  # v_k - v_0
     origin: Tensor  # [n_params], v_0
@@ -104,12 +104,12 @@ class Pair(nn.Module):
 
 @lru_cache(maxsize=4)
 def pair_of(architecture: Architecture) -> Architecture:
-    """The flat vector of a pair is that of the shared network, then that of the own one."""
+    """The architecture of a pair, whose flat vector is that of the shared network, then that of the own one."""
     return Architecture.of(Pair(architecture.module))
 
 
 def both_losses(mixture: float, pair: nn.Module, x: Tensor, y: Tensor, weight: Tensor | None) -> Tensor:
-    """`F(w) + F(a v + (1 - a) w)`, where the second moves `v` alone."""
+    """`F(w) + F(a v + (1 - a) w)`; the second term has no gradient in `w`."""
     assert isinstance(pair, Pair)
     shared, own = pair.shared, pair.own
     names = [name for name, _ in own.named_parameters()]
@@ -126,7 +126,7 @@ def both_losses(mixture: float, pair: nn.Module, x: Tensor, y: Tensor, weight: T
 def local(
     config: Config, problem: Problem, state: State, start: Start, observation: Observation, decision: Decision
 ) -> Updates:
-    """What moved the shared model is sent; devices keep their own, as distances from where all began."""
+    """Train both models. Devices send the update of the shared one and keep their own, as a difference from `v_0`."""
     learner, n = problem.learner, len(state.origin)
     work = work_of(config, problem, observation, decision, objective=partial(both_losses, config.mixture))
     before = rows_of(state.own, work.device, state.origin)
@@ -149,7 +149,7 @@ def aggregate(config: Config, problem: Problem, params: Tensor, state: State, pl
 
 
 def evaluate(config: Config, problem: Problem, params: Tensor, state: State) -> Mapping[str, float]:
-    """The global model; and the mean over devices of their mixtures, on labels as they hold them and on all."""
+    """Evaluate the global model, and the mixtures: their mean accuracy on each device's own class shares and on all."""
     learner, a = problem.learner, config.mixture
     if config.tests == "split":
         return _judge_split(config, problem, params, state)
@@ -176,13 +176,13 @@ def mixtures(config: Config, problem: Problem, params: Tensor, state: State, dev
 
 
 def foretell(config: Config, problem: Problem, params: Tensor, state: State, x: Tensor) -> Floats:
-    """What the mixtures say, `[n_devices, n_classes]`."""
+    """Class probabilities by the mixtures, `[n_devices, n_classes]`."""
     device = np.arange(len(x))
     return probabilities(problem.learner, Start(mixtures(config, problem, params, state, device), device), x)
 
 
 def _judge_split(config: Config, problem: Problem, params: Tensor, state: State) -> Mapping[str, float]:
-    """The mixtures on test sets of the devices' own; the global model in columns of its own."""
+    """Evaluate the mixtures on a split of the test set over devices; columns `global_...` are of the global model."""
     a, whole = config.mixture, problem.learner.evaluate(params)
 
     def model_of(device: int) -> Tensor:
@@ -194,13 +194,13 @@ def _judge_split(config: Config, problem: Problem, params: Tensor, state: State)
 
 @torch.no_grad()
 def accuracy(problem: Problem, network: nn.Module, index: Ints) -> float:
-    """Of a network on some test samples."""
+    """Accuracy of a network on the test samples `index`."""
     x, y = problem.learner.test_samples.take(index)
     return float((network(x).argmax(1) == y).double().mean())
 
 
 def judged(config: Config, problem: Problem, state: State, device: int) -> tuple[Ints, Ints]:
-    """Test samples of one device, the same in every round: drawn as its labels are, and from all."""
+    """Indices of a device's test samples, the same in every round: (drawn by its own class shares, drawn from all)."""
     rng, truth = stream(problem.seed, SETUP, f"apfl test {device}"), problem.learner.test_samples.labels
     held = state.labels[device]
     share = np.where(truth < len(held), held[np.minimum(truth, len(held) - 1)], 0) / np.bincount(truth)[truth]

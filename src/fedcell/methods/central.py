@@ -36,7 +36,7 @@ def build(config: Config) -> Method:
 
 
 def decide(problem: Problem, state: Any, observation: Observation) -> Decision:
-    """Nobody trains on a device."""
+    """Select nobody: devices do not train."""
     return plan(problem, observation, np.zeros(problem.world.n_devices, dtype=bool), 1, 1.0)
 
 

@@ -76,7 +76,7 @@ def init(problem: Problem, params: Tensor) -> State:
 def local(
     config: Config, problem: Problem, state: State, start: Start, observation: Observation, decision: Decision
 ) -> Updates:
-    """What moved the global model is sent; devices keep their own models.
+    """Train both models. Devices send the update of the global one and keep their own.
 
     Training pulls to where it starts, `mu (v - v_k)`, so a constant `mu (v_k - w)` makes it a pull to the global model.
     """
@@ -96,7 +96,7 @@ def aggregate(config: Config, problem: Problem, params: Tensor, state: State, pl
 
 
 def evaluate(config: Config, problem: Problem, params: Tensor, state: State) -> Mapping[str, float]:
-    """The global model on the test set, and the own models on test sets of the devices' own."""
+    """Evaluate the global model on the test set, and the own models on a split of it over the devices."""
     whole = problem.learner.evaluate(params)
     own = judge_own(problem, state.labels, state.own, state.origin)
     if config.judged == "own":
@@ -105,6 +105,6 @@ def evaluate(config: Config, problem: Problem, params: Tensor, state: State) -> 
 
 
 def foretell(problem: Problem, params: Tensor, state: State, x: Tensor) -> Floats:
-    """What the own models say, `[n_devices, n_classes]`."""
+    """Class probabilities by the own models, `[n_devices, n_classes]`."""
     device = np.arange(len(x))
     return probabilities(problem.learner, Start(own_models(problem, params, state, device), device), x)

@@ -1,11 +1,11 @@
 """FedAsync: every model that arrives is mixed into the server's, old ones less.
 
-With `w_k` the model of the device that answers and `tau` the server steps since it got its start,
+With `w_k` the model of the device that answers and `tau` the server steps since that device got its model,
 
     w <- (1 - a) w + a w_k,   a = alpha s(tau)
 
-and `s` constant, polynomial or hinge. Every arrival is a server step and a row of the record, so a run needs as many
-times more rounds as FedAvg has devices. Devices minimise `F_k(w) + rho/2 ||w - w_start||^2`.
+and `s` constant, polynomial or hinge. Every arrival is a server step and a row of the record, so a run needs about
+`n_devices` times as many rounds as one of FedAvg. Devices minimise `F_k(w) + rho/2 ||w - w_start||^2`.
 
 Reference: Xie, Koyejo, Gupta, Asynchronous Federated Optimization, 2019, Algorithm 1.
 """
@@ -41,5 +41,5 @@ def build(config: Config) -> Method:
 def aggregate(
     config: Config, problem: Problem, params: Tensor, state: Flights, played: Round
 ) -> tuple[Tensor, Flights]:
-    """`w + a (w_k - w)`: a row is what the model that arrived has over the server's."""
+    """`w + a (w_k - w)`; the row that arrived is `w_k - w`."""
     return mean_update(params, config.alpha * weight(config, state.staleness[played.heard()]), played), state

@@ -1,8 +1,8 @@
 """FedAvg: local SGD, then the average of the models that arrive.
 
 `w <- w + server_lr * sum_k p_k (w_k - w)` over the devices heard, `p_k` proportional to the samples
-they hold (or equal). With `weights=unbiased`, `p_k` is the share of the samples of all devices over the chance that the
-device was picked, see `methods.parts.by_lot`.
+they hold (or equal). With `weights=unbiased`, `p_k` is the device's share of the samples of all devices, divided by the
+probability that the device is picked, see `methods.parts.by_lot`.
 
 Reference: McMahan et al., Communication-Efficient Learning of Deep Networks from Decentralized Data, 2017.
 """

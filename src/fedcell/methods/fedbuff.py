@@ -28,7 +28,7 @@ from .parts.staleness import weight
 
 @dataclass(frozen=True)
 class BufferedConfig(OverTimeConfig):
-    """Settings of a server that averages updates which arrived."""
+    """Settings of a server that averages the updates that arrived."""
 
     weights: str = option("equal", "weight of a device in the average", choices=("samples", "equal"))
     server_lr: float = option(1.0, "step of the server along the averaged update", above=0)
@@ -46,7 +46,7 @@ def build(config: Config) -> Method:
 
 
 def buffered(config: BufferedConfig) -> Method:
-    """The method whose server averages what arrived."""
+    """A method whose server averages the updates that arrived."""
     return default(config)._replace(aggregate=partial(aggregate, config), shares=partial(fedavg.shares, config.weights))
 
 

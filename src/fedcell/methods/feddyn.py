@@ -39,7 +39,7 @@ class Config(LocalConfig):
 
 
 class State(NamedTuple):
-    """Gradients that are remembered."""
+    """Gradients that server and devices remember."""
 
     common: Tensor  # [n_params], h
     own: Contributions  # [n_devices, n_params], g_k

@@ -89,7 +89,7 @@ def public_samples(per_class: int, problem: Problem) -> Ints:
 
 
 def private(store: Store, public: Ints) -> Store:
-    """The stores without public samples; the order of the others stays."""
+    """The stores without public samples; the others keep their order."""
     inside = np.arange(store.items.shape[1]) < store.size[:, None]
     mine = inside & ~np.isin(store.items, public)
     order = np.argsort(~mine, axis=1, kind="stable")
@@ -97,7 +97,7 @@ def private(store: Store, public: Ints) -> Store:
 
 
 def decide(config: Config, problem: Problem, state: State, observation: Observation) -> Decision:
-    """A scheduler's choice of those who hold private samples; public ones cost computing, too, and scores are sent."""
+    """Schedule devices that hold private samples; charge training on the public ones, and the bits of the scores."""
     mine = private(observation.store, state.public)
     seen = observation._replace(store=mine, available=observation.available & (mine.size > 0))
     decision = defaults.decide(config, problem, state, seen)
@@ -124,7 +124,7 @@ def distance(target: Tensor, module: nn.Module, x: Tensor, y: Tensor, weight: Te
 def local(
     config: Config, problem: Problem, state: State, start: Start, observation: Observation, decision: Decision
 ) -> Updates:
-    """Scores of the public samples are sent, `[n_rows, n_public n_outputs]`; devices keep their models."""
+    """Train on public, then on own samples. Devices send scores, `[n_rows, n_public n_outputs]`, and keep models."""
     learner = problem.learner
     mine = observation._replace(store=private(observation.store, state.public))
     work, points = work_of(config, problem, mine, decision), start.points
@@ -147,7 +147,7 @@ def _digest(config: Config, state: State, work: Work, decision: Decision) -> Wor
 
 @torch.no_grad()
 def scores_of(problem: Problem, models: Tensor, device: Ints, public: Ints) -> Tensor:
-    """What some devices' models say of the public samples, `[n_rows, n_public, n_outputs]`."""
+    """Scores that some devices' models give the public samples, `[n_rows, n_public, n_outputs]`."""
     learner = problem.learner
     nets, x = (
         [one.replica(learner.device).eval() for one in learner.architectures],
@@ -174,5 +174,5 @@ def aggregate(problem: Problem, params: Tensor, state: State, played: Round) -> 
 
 
 def evaluate(problem: Problem, params: Tensor, state: State) -> Mapping[str, float]:
-    """Every device's own model on its own test samples."""
+    """Evaluate every device's own model on its own test samples."""
     return judge_own(problem, state.labels, state.own, state.origin)

@@ -32,7 +32,7 @@ def adagrad(second: Tensor, square: Tensor, beta2: float) -> Tensor:
 
 
 def yogi(second: Tensor, square: Tensor, beta2: float) -> Tensor:
-    """Towards the square by a step that does not grow with the distance."""
+    """Move towards the square by a step that does not grow with the distance."""
     return second - (1 - beta2) * square * torch.sign(second - square)
 
 

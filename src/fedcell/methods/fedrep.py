@@ -90,7 +90,7 @@ def personal(config: Config, problem: Problem, params: Tensor, state: State, dev
 def broadcast(
     config: Config, problem: Problem, params: Tensor, state: State, observation: Observation, decision: Decision
 ) -> Start:
-    """The shared body with the device's own head."""
+    """Start every selected device from the shared body with its own head."""
     device = np.flatnonzero(decision.selected)
     return Start(personal(config, problem, params, state, device), np.arange(len(device)))
 
@@ -98,7 +98,7 @@ def broadcast(
 def local(
     config: Config, problem: Problem, state: State, start: Start, observation: Observation, decision: Decision
 ) -> Updates:
-    """`steps` of the head, then `steps` of the body, which is sent, `[n_rows, n_body]`; devices keep their heads."""
+    """Train the head for `steps`, then the body. Devices send the body, `[n_rows, n_body]`, and keep their heads."""
     head, work = _head(config, problem), work_of(config, problem, observation, decision)
     if head.any():
         start = start._replace(points=start.points + problem.learner.train(start, work._replace(mask=head)).delta)
@@ -116,7 +116,7 @@ def aggregate(config: Config, problem: Problem, params: Tensor, state: State, pl
 
 
 def evaluate(config: Config, problem: Problem, params: Tensor, state: State) -> Mapping[str, float]:
-    """The body with every device's head, on the device's own test samples."""
+    """Evaluate the body with every device's head on the test samples of that device."""
 
     def model_of(device: int) -> Tensor:
         return personal(config, problem, params, state, np.array([device]))[0]

@@ -1,13 +1,13 @@
 """Hierarchical FedAvg: everyone trains at full clock and power; three rules for how long, and one server as a fourth.
 
 At its highest clock and power a device can do `L_u = floor(min(L, (e_bd - e_up) / e_step, (t_th - t_up) / t_step))`
-local steps, `L` being `steps`. Of all who are there,
+local steps, `L` being `steps`. Of all available devices,
 
-- `m1`: everyone does the least of these numbers; if it is 0, the whole round is left out.
+- `m1`: everyone does the least of these numbers; if it is 0, nobody trains in this round.
 - `m2`: those who can do no step stay out, the others do their least.
 - `ub`: everyone does `L` steps, whatever deadline and energy budget say: an upper bound that no network reaches.
-- `relay`: as `ub` without edge models: base stations relay to one server, and devices train and send in the last of
-  every `world.edge_rounds` rounds alone.
+- `relay`: as `ub` without edge models: base stations relay to one server, and devices train and send only in the last
+  of every `world.edge_rounds` rounds.
 
 The edge model (the server's with `relay`) moves by `(1/n) sum_u (w_u - w)` over the updates that arrive, `n` being the
 devices asked in its cell. Edge models come from `world.edge_rounds`; without it there is one server.
@@ -60,7 +60,7 @@ def init(config: Config, problem: Problem, params: Tensor) -> None:
 
 
 def decide(config: Config, problem: Problem, state: Any, observation: Observation) -> Decision:
-    """Everyone at full speed, with the steps of the mode; `eligible`, per cell, are those who can do one."""
+    """Devices at full speed, with the steps of the mode. Column `eligible`: how many can do a step, per cell."""
     most = most_steps(config, problem)
     everyone = schedule("all", 1, problem, observation, most, samples_per_step(config, problem))
     draft = full_speed(config, problem, observation, everyone)
@@ -77,18 +77,18 @@ def decide(config: Config, problem: Problem, state: Any, observation: Observatio
 
 
 def unlimited(problem: Problem, decision: Decision) -> Decision:
-    """The same work with all the time and energy it needs; a clock that ticks by the deadline still does."""
+    """Lift deadline and energy budget from a decision; with `world.clock = deadline` the round still lasts until it."""
     fixed_s = decision.deadline_s if problem.world.settings.clock == "deadline" else None
     return decision._replace(deadline_s=inf, round_s=fixed_s, budget_joule=inf)
 
 
 def sends(problem: Problem, observation: Observation) -> bool:
-    """Whether this is the round of a global round in which `relay` trains: its last, with the newest data."""
+    """Whether `relay` trains in this round: in the last of every `world.edge_rounds`, which has the newest data."""
     return (observation.round + 1) % max(problem.world.settings.edge_rounds, 1) == 0
 
 
 def common_steps(can: Ints, kept: Bools, group: Ints) -> Ints:
-    """The least of what the kept devices of a group can do, for every device of it, `[n_devices]`; 0 without any.
+    """Fewest steps that a kept device of the group can do, for every device, `[n_devices]`; 0 if none is kept.
 
     >>> common_steps(np.array([3, 0, 5, 4]), np.array([True, False, True, True]), np.array([0, 0, 1, 1])).tolist()
     [3, 3, 4, 4]
@@ -99,6 +99,6 @@ def common_steps(can: Ints, kept: Bools, group: Ints) -> Ints:
 
 
 def aggregate(problem: Problem, params: Tensor, state: Any, played: Round) -> tuple[Tensor, Any]:
-    """`w + (1/n) sum_u (w_u - w)`; an update that is lost leaves its share out. Reference: rawhfl, Eq. (15)"""
+    """`w + (1/n) sum_u (w_u - w)`; the share of a lost update is missing. Reference: rawhfl, Eq. (15)"""
     asked = max(int(played.decision.selected.sum()), 1)
     return mean_update(params, np.full(len(played.heard()), 1 / asked), played), state

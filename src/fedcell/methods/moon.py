@@ -81,7 +81,7 @@ class Trio(nn.Module):
 
 @lru_cache(maxsize=4)
 def trio_of(architecture: Architecture) -> Architecture:
-    """The flat vector of a trio is that of its networks, one after the other."""
+    """The architecture of a trio, whose flat vector is those of its networks, one after the other."""
     return Architecture.of(Trio(architecture.module))
 
 
@@ -104,7 +104,7 @@ def contrastive(mu: float, temperature: float, trio: nn.Module, x: Tensor, y: Te
 def local(
     config: Config, problem: Problem, state: State, start: Start, observation: Observation, decision: Decision
 ) -> Updates:
-    """What moved the first network is sent; devices keep where it ended."""
+    """Train the first network. Devices send its update and keep the model with which it ended."""
     learner, n = problem.learner, state.origin.shape[1]
     work = work_of(
         config, problem, observation, decision, objective=partial(contrastive, config.mu, config.temperature)
@@ -118,6 +118,6 @@ def local(
 
 
 def aggregate(config: Config, problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
-    """FedAvg's average; devices remember where they ended, heard or not."""
+    """FedAvg's average; devices remember the models with which they ended, heard or not."""
     after, _ = fedavg.aggregate(config, problem, params, None, played)
     return after, state._replace(own=remembered(state.own, played))

@@ -13,7 +13,7 @@ as FedAvg does.
 `pace_window` rounds at what the devices heard were worth: if it was less in these rounds than in as many before them,
 fast devices have given what they have, and the share grows by `pace_step`, so that slower ones lose less.
 
-What losses cost: a device that trains takes them on all that it holds, a forward pass (`loss_cost`), and sends one
+What losses cost: a device that trains computes them on all its samples, a forward pass (`loss_cost`), and sends one
 number more.
 
 Deviation: Oort draws at random among utilities near the best, has a pacer that moves `T` itself, and measures `t_k` in
@@ -93,7 +93,7 @@ def utility(config: Config, state: State, observation: Observation, seconds: Flo
     if not len(there):
         return np.zeros(len(seconds))
     suits = there[int(min(config.pace + state.grown, 1.0) * (len(there) - 1))]
-    slow = seconds > suits  # then neither time is 0
+    slow = seconds > suits  # such a time is not 0
     factor = np.divide(suits, seconds, out=np.ones_like(seconds), where=slow) ** config.penalty
     overlooked = np.sqrt(0.1 * np.log(observation.round + 1) / np.maximum(state.last, 1))
     return np.where(state.last > 0, (state.worth + overlooked) * factor, 0.0)
@@ -114,7 +114,7 @@ def choose(config: Config, problem: Problem, state: State, observation: Observat
 
 
 def aggregate(config: Config, problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
-    """FedAvg's average; the worth of devices heard is known anew."""
+    """FedAvg's average; the server notes what the devices heard are worth now."""
     worth, last, device = state.worth.copy(), state.last.copy(), played.heard()
     if len(device):
         size = played.observation.store.size[device]
@@ -126,7 +126,7 @@ def aggregate(config: Config, problem: Problem, params: Tensor, state: State, pl
 
 
 def paced(config: Config, state: State, gain: float) -> tuple[float, tuple[float, ...]]:
-    """(what the share has grown by, what recent rounds were worth) after a round."""
+    """Run the pacer after a round: (what the share has grown by so far, what the rounds still compared were worth)."""
     window, gained = config.pace_window, (*state.gained, gain)
     if len(gained) < 2 * window:
         return state.grown, gained

@@ -4,8 +4,8 @@ Of the available devices of a cell, `n_candidates` are drawn without replacement
 to the samples it holds; the `n_selected` of them with the largest loss train, and the server averages as FedAvg does. A
 device that was never heard has an infinite loss.
 
-What losses cost: this is the paper's rpow-d, which asks candidates for nothing. A device that trains takes the loss of
-the model that it gets on all that it holds, a forward pass (`loss_cost`), and sends one number more. The paper's pow-d
+What losses cost: this is the paper's rpow-d, which asks candidates for nothing. A device that trains computes the
+loss of the model it gets on all its samples, a forward pass (`loss_cost`), and sends one number more. The paper's pow-d
 asks all candidates for a fresh loss before each round; candidates that are not picked would spend energy and time that
 no round charges, so it is left out.
 
@@ -70,7 +70,7 @@ def init(problem: Problem, params: Tensor) -> State:
 
 
 def decide(config: Config, problem: Problem, state: State, observation: Observation) -> Decision:
-    """The candidates with the largest loss; those that are equal in the order in which they were drawn."""
+    """Select the candidates with the largest loss; among equal ones, those drawn first."""
     draw = lots(problem, observation)
     drawn = observation._replace(available=candidates(observation, draw, config.n_candidates))
     place = np.empty(len(draw))

@@ -4,8 +4,8 @@ With `F_k` the loss of device `k` at the model `w` that it got, `L = 1 / lr` and
 
     w <- w - sum_k F_k^q d_k / sum_k (q F_k^(q - 1) ||d_k||^2 + L F_k^q)
 
-over the devices heard; `q = 0` is FedAvg with equal weights. A device takes its loss on all that it holds, which costs
-a forward pass, and sends it along, one number more.
+over the devices heard; `q = 0` is FedAvg with equal weights. A device computes its loss on all its samples, which
+costs a forward pass, and sends it along, one number more.
 
 Reference: Li, Sanjabi, Beirami, Smith, Fair Resource Allocation in Federated Learning, 2020, Algorithm 2.
 """

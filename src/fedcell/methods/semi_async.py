@@ -5,7 +5,7 @@ missed while it trained and `p_k` its share of the samples in `A`
 
     w <- w + server_lr * sum_{k in A} p_k s(tau_k) (w_k - w_start of k)
 
-Free devices get the new model at the begin of a period; slow ones train on. A period in which nothing arrives changes
+Free devices get the new model when a period begins; slow ones keep training. A period in which nothing arrives changes
 nothing. A period longer than the slowest device is FedAvg with rounds of that length.
 
 Deviation: the paper's weights sum to one; these fall with staleness, so that a step of stale updates alone is small.

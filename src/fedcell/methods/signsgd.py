@@ -5,8 +5,8 @@ With `u_k` the update of device `k`,
     w <- w + server_lr * sign(sum_k sign(u_k))
 
 over the devices heard. A device's zero counts as positive, a draw of the votes leaves an entry as it is. An upload
-takes one bit for each of the `n` entries, and every entry moves by `server_lr` whatever the sizes of the updates: step
-sizes of the server that suit are far below one. With `weights=samples` a device has as many votes as samples.
+takes one bit for each of the `n` entries, and every entry moves by `server_lr` whatever the sizes of the updates:
+suitable values are far below one. With `weights=samples` a device has as many votes as samples.
 
 Deviation: the paper's devices take the sign of one gradient; here it is that of what local training moved, which for
 one local step is the same. The paper sends the sign of the sum down to devices; here they get the model.

@@ -27,7 +27,7 @@ class Config:
 
 
 class State(NamedTuple):
-    """What was ever there to be counted."""
+    """What the ranking counts."""
 
     met: Bools  # [n_samples], training samples that some device has held
 
@@ -50,14 +50,14 @@ def init(problem: Problem, params: Tensor) -> State:
 
 
 def aggregate(problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
-    """The model stays as it is; the samples of this round's stores are met."""
+    """Leave the model as it is and mark the samples of this round's stores as met."""
     held, met = played.observation.store, state.met.copy()
     met[held.items[np.arange(held.items.shape[1]) < held.size[:, None]]] = True
     return params, State(met)
 
 
 def evaluate(problem: Problem, params: Tensor, state: State) -> Mapping[str, float]:
-    """Accuracy, loss and what `train.top` and `train.spread` ask for, of the ranking."""
+    """Accuracy and loss of the ranking, and the columns that `train.top` and `train.spread` ask for."""
     test = problem.learner.test_samples.labels
     counts = counts_of(problem, state)
     place, share = ranking(counts)[test], shares(counts)

@@ -46,7 +46,7 @@ def combined_gain(world: World, observation: Observation, decision: Decision, se
     for number in np.unique(cell[selected]):
         here = np.flatnonzero(selected & (cell == number))
         amplitude = np.sqrt(decision.power_watt[here])[:, None] * channel[here]
-        able = amplitude.any(axis=1)  # nobody cares for a device without power
+        able = amplitude.any(axis=1)  # a device without power has no say in `f`
         found[here] = np.abs(channel[here] @ combiner(amplitude[able]).conj()) ** 2
     return found
 
@@ -68,8 +68,8 @@ def channels(world: World, observation: Observation, seed: int) -> Complexes:
 def combiner(amplitude: Complexes) -> Complexes:
     """A unit vector `f` with a large `min_k |f^H a_k|`, `[antennas]`.
 
-    The best of every antenna alone and of the points that gradient ascent of `sum_k log |f^H a_k|^2` passes through,
-    whose gradient is `sum_k a_k / (f^H a_k)`. Of one device it is `a / |a|`, which adds up the powers of all antennas.
+    The best of each single antenna and of all points of a gradient ascent on `sum_k log |f^H a_k|^2`, whose gradient
+    is `sum_k a_k / (f^H a_k)`. For one device it is `a / |a|`, which adds up the powers of all antennas.
 
     Args:
         amplitude: `a_k`, `[n_devices, antennas]`, channels times the root of the power limit; none of them 0.
@@ -93,7 +93,7 @@ def _unit(vector: Complexes) -> Complexes:
 
 
 def strong_enough(world: World, power_watt: Floats, gain: Floats, mean_gain: Floats) -> Bools:
-    """Which devices send: those whose gain passes the threshold and who can reach the level that is asked for.
+    """Which devices send: those whose gain passes the threshold and whose power reaches the received level asked for.
 
     `gain >= threshold * mean gain`, and `p gain >= snr * noise` if the world sets `air_snr_db`. Under Rayleigh fading
     and with one antenna a share `exp(-threshold)` of them sends, or `exp(-snr * noise / (p * mean gain))`.

@@ -30,7 +30,7 @@ def disturbance_watt(world: World, observation: Observation, bandwidth_hz: Float
 
 
 def sinr_per_watt(world: World, observation: Observation, bandwidth_hz: Floats | None = None) -> Floats:
-    """`h / (I + sigma^2)`, `[n_devices, n_bands]`; arguments as above."""
+    """`h / (I + sigma^2)`, `[n_devices, n_bands]`; arguments as of `disturbance_watt`."""
     return rate.sinr(1.0, observation.gain[:, None], disturbance_watt(world, observation, bandwidth_hz))
 
 

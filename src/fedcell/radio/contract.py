@@ -21,19 +21,19 @@ DTYPES = {
 }
 LEAST = {"steps": 1, "samples_per_step": 0, "cpu_hz": 1, "power_watt": 0, "bandwidth_hz": 0, "payload_bit": 0}
 LOWEST = np.array([*LEAST.values()])[:, None]
-CAPPED = ("cpu_hz", "power_watt", "bandwidth_hz")  # have a most, too, and follow each other in LEAST
+CAPPED = ("cpu_hz", "power_watt", "bandwidth_hz")  # also have an upper limit; they are neighbours in LEAST
 CAPPED_ROWS = slice([*LEAST].index(CAPPED[0]), [*LEAST].index(CAPPED[-1]) + 1)
 
 
 def as_decision(found: object) -> Decision:
-    """What decide() returned; raises ContractError if it is something else."""
+    """Return what decide() returned if it is a Decision; raise ContractError otherwise."""
     if isinstance(found, Decision):
         return found
     raise ContractError(f"decide() returned {str(found)[:50]!r}: return a fedcell.Decision")
 
 
 def as_sent(decision: Decision, updates: Updates) -> Decision:
-    """The decision with the bits that encode() counted, which are those planned at most."""
+    """The decision with the bits that encode() counted; raise ContractError if a device sends more than planned."""
     if updates.bit is None:
         return decision
     device, bit = updates.device, np.asarray(updates.bit, dtype=np.float64)

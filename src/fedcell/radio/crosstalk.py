@@ -1,8 +1,9 @@
 """Interference that devices make: what is sent in a cell disturbs the base stations of all others.
 
 With `G[k, j]` the gain from device `k` to station `j`, an upload of power `p_k` arrives at every other station `j` as
-`p_k G[k, j]`. Resource blocks meet those on the same block. A shared band meets the mean density over it, `fdma` of all
-uploads at once, `tdma` of one at a time. All uploads of a round count as if they overlapped, which is the worst case.
+`p_k G[k, j]`. An upload on a resource block meets those on the same block. On a shared band it meets their mean density
+over the band: with `fdma` that of all uploads, with `tdma` that of one per cell. All uploads of a round count as if
+they overlapped, which is the worst case.
 """
 
 import numpy as np
@@ -11,7 +12,7 @@ from ..types import Bools, Decision, Floats, Ints, Observation, World
 
 
 def disturbed(world: World, observation: Observation, decision: Decision) -> Observation:
-    """The round as stations meet it once everyone has decided; as it was in a world whose interference is drawn."""
+    """The observation with the interference that the decided uploads make; unchanged unless devices make it."""
     if observation.gains is None:
         return observation
     made = station_watt(world, observation, decision)[observation.topology.cell]
@@ -19,7 +20,7 @@ def disturbed(world: World, observation: Observation, decision: Decision) -> Obs
 
 
 def station_watt(world: World, observation: Observation, decision: Decision) -> Floats:
-    """What each station receives from other cells, `[n_cells, n_blocks]`, or `[n_cells, 1]` in all."""
+    """Power that each station receives from other cells: `[n_cells, n_blocks]`, or `[n_cells, 1]` on a shared band."""
     settings, cell = world.settings, observation.topology.cell
     sender = np.flatnonzero(decision.selected)
     power = decision.power_watt[sender]
@@ -30,10 +31,10 @@ def station_watt(world: World, observation: Observation, decision: Decision) -> 
 
 
 def foreseen(world: World, observation: Observation, last_watt: Floats | None = None) -> Observation:
-    """The round as schedulers may know it, by `world.forecast`.
+    """The observation with the interference that schedulers expect, by `world.forecast`.
 
-    Noise alone; what each station measured in the last round, `last_watt` (None: there was none); or all available
-    devices at full power.
+    Either none beside the drawn one; or what each station measured in the last round, `last_watt` (None: there was
+    none); or that of all available devices at full power.
     """
     if observation.gains is None:
         return observation
@@ -46,7 +47,7 @@ def foreseen(world: World, observation: Observation, last_watt: Floats | None = 
 
 
 def background_watt(world: World, observation: Observation) -> Floats:
-    """Interference that comes on top of what devices make, `[n_devices, n_blocks]`: the drawn one of the blocks."""
+    """Interference that devices do not make, `[n_devices, n_blocks or 1]`: the drawn one of the blocks, or zero."""
     drawn = world.interference_watt if world.settings.access == "block" else np.zeros(1)
     return np.broadcast_to(drawn, (len(observation.gain), len(drawn)))
 

@@ -1,7 +1,7 @@
 """The way down: how long the model takes to reach the devices, what listening costs, and the bits of the stations.
 
-A station sends to the devices that a round selects. `broadcast`: once for all of a cell on the whole band, as slowly
-as the weakest of them needs that it reaches at all; every one listens until the end. `unicast`: to each its own, on an
+A station sends to the devices that a round selects. `broadcast`: once for all of a cell on the whole band, at the
+rate of the weakest device that it reaches at all; each of them listens until the end. `unicast`: to each its own, on an
 equal share of band and power. Channels are those of the way up, and so is the kind of link; with `nr` the mean number
 of attempts counts.
 """
@@ -63,6 +63,6 @@ def rate_down_bps(world: World, observation: Observation, sharing: Floats) -> Fl
 
 
 def _seconds(bits: Floats, rate_bps: Floats) -> Floats:
-    """`S / r`; for ever without a rate, nothing without bits."""
+    """`S / r`; infinite without a rate, 0 without bits."""
     never = np.where(bits > 0, np.inf, 0.0)
     return np.asarray(np.divide(bits, rate_bps, out=never, where=rate_bps > 0))

@@ -1,4 +1,4 @@
-"""What a decision will cost if nothing stops it: uploads are played from it, and methods look ahead with it."""
+"""What a decision costs if nothing stops it: `uplink` simulates uploads from it, and methods plan with it."""
 
 from typing import NamedTuple
 
@@ -31,13 +31,13 @@ def times(world: World, observation: Observation, decision: Decision) -> tuple[F
 
 
 def sinr(world: World, observation: Observation, decision: Decision) -> Floats:
-    """The quality of every device's channel, a ratio."""
+    """The SINR of every device's upload, a ratio."""
     noise, interference = noise_and_interference_watt(world, observation, decision)
     return rate.sinr(decision.power_watt, observation.gain, noise, interference)
 
 
 def as_on_shannon(world: World, observation: Observation, decision: Decision) -> Decision:
-    """A decision for closed forms, which plan with Shannon's bound: payloads as large as they count on the real link.
+    """The decision with payloads that take as long at Shannon's bound, by which closed forms plan, as on the real link.
 
     With `link = shannon` it is the decision itself and closed forms are exact. With `link = nr` they assume the mean
     number of attempts, and that the link loses as much to the bound at any power or share as at those of the decision.
@@ -54,8 +54,8 @@ def compute_joule(observation: Observation, decision: Decision) -> Floats:
 def noise_and_interference_watt(world: World, observation: Observation, decision: Decision) -> tuple[Floats, Floats]:
     """Noise and interference in each device's band; only resource blocks carry interference that is drawn.
 
-    A device without a block is given the mean over the blocks. Of what others make on a shared band, a device meets
-    the part in its share.
+    A device without a block gets the mean over the blocks. On a shared band, a device meets the part of the others'
+    interference that lies in its share.
     """
     noise = rate.noise_watt(decision.bandwidth_hz, world.noise_watt_per_hz, world.settings.noise_watt)
     on_block = observation.interference_watt
@@ -68,7 +68,7 @@ def noise_and_interference_watt(world: World, observation: Observation, decision
 
 
 def _of_others(world: World, decision: Decision, on_block: Floats) -> Floats:
-    """Interference that others make, in each device's block or share of the band."""
+    """Interference from other cells in each device's block or share of the band."""
     if world.settings.access != "block":
         return np.asarray(on_block[:, 0] * decision.bandwidth_hz / world.settings.bandwidth_hz)
     block = np.clip(decision.block, 0, on_block.shape[1] - 1)
@@ -76,7 +76,7 @@ def _of_others(world: World, decision: Decision, on_block: Floats) -> Floats:
 
 
 def density_watt_per_hz(world: World, observation: Observation) -> float | Floats:
-    """Noise and what others make, per hertz of a shared band: `[n_devices]`, or one number if there is noise alone."""
+    """Noise and interference from other cells per hertz of a shared band: `[n_devices]`; one number for noise alone."""
     if observation.interference_watt.ndim < 2:
         return world.noise_watt_per_hz
     return np.asarray(world.noise_watt_per_hz + observation.interference_watt[:, 0] / world.settings.bandwidth_hz)
@@ -92,7 +92,7 @@ def success_probability(world: World, observation: Observation, decision: Decisi
 
 
 def budget_joule(observation: Observation) -> Floats:
-    """What each device can spend this round: the round's budget, or the charge that is left."""
+    """What each device can spend this round: the round's budget or the charge that is left, whichever is less."""
     return np.minimum(observation.devices.energy_per_round_joule, observation.battery_joule)
 
 
@@ -104,11 +104,11 @@ class Room(NamedTuple):
 
 
 def room(world: World, observation: Observation, decision: Decision) -> Room:
-    """Time and energy of every device after the way down, if the decision's devices are selected or some of them.
+    """Time and energy of every device after the way down, if all or some of the decision's devices are selected.
 
-    Charge that standing by will take until the deadline is left in the battery.
+    The charge that standing by will take until the deadline is set aside.
 
-    If the world draws answer times, they hold the way down as well.
+    If the world draws answer times, these include the way down.
     """
     down, budget = download(world, observation, decision), budget_joule(observation)
     idle = observation.devices.idle_watt
@@ -147,7 +147,7 @@ def most_steps(world: World, observation: Observation, decision: Decision) -> In
 
 
 def _on_air_s(world: World, observation: Observation, decision: Decision, upload_s: Floats) -> Floats:
-    """How long sending keeps a device: its own upload, or with turns those of all that its cell selects."""
+    """Seconds that sending takes: the own upload; with `tdma`, all uploads that the cell selects."""
     if world.settings.access != "tdma":
         return upload_s
     cell = observation.topology.cell

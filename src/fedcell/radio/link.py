@@ -25,8 +25,8 @@ def rate_bps(world: World, bandwidth_hz: float | Floats, sinr: Floats) -> Floats
 def over_shannon(world: World, bandwidth_hz: Floats, sinr: Floats) -> Floats | None:
     """How many times as long as Shannon's bound an upload takes; None on a link that attains it.
 
-    Closed forms plan with the bound. A payload that is so many times larger takes as long there as on the real link at
-    the SINR given, and closed forms are exact at that SINR.
+    Closed forms plan with the bound. If the payload is multiplied by this factor, it takes as long at the bound as on
+    the real link, so closed forms are exact at the given SINR.
     """
     if world.settings.link == "shannon":
         return None
@@ -37,7 +37,7 @@ def over_shannon(world: World, bandwidth_hz: Floats, sinr: Floats) -> Floats | N
 def played(
     world: World, bandwidth_hz: Floats, sinr: Floats, payload_bit: Floats, device: Ints, seed: int, round: int
 ) -> tuple[Floats, Floats, Bools]:
-    """What a round makes of uploads on a link with errors, `[n]` each.
+    """Draw the block errors and retransmissions of a round's uploads on a link with errors.
 
     Args:
         world: target and attempts.
@@ -48,7 +48,7 @@ def played(
         seed: of the run.
         round: of the draws.
 
-    Returns: seconds over their mean, how often a bit was sent, and whether everything was decoded.
+    Returns: `[n]` each: seconds over their mean, how often a bit was sent, and whether everything was decoded.
     """
     found = _blocks(world, bandwidth_hz, sinr)
     uniform = stream(seed, round, "link").random((world.settings.harq_attempts, world.n_devices))[:, device]

@@ -6,7 +6,7 @@ combining): after `i` of them it is as if it had been sent once at `i` times the
 `p_i`, takes `1 + p_1 + ... + p_(M-1)` attempts in the mean, and is lost with probability `p_M`.
 
 Error rates of code blocks are those of Sionna's physical abstraction, stored in `nr.npz` by `benchmarks/nr_tables.py`.
-It has none for MCS 0 to 2, so the link has not either.
+Sionna has none for MCS 0 to 2, so the link does without these schemes.
 One layer, one antenna; the SINR is the same over the band and for all attempts of an upload.
 
 Reference: 3GPP TS 38.214, Table 5.1.3.1-1 (MCS) and section 5.1.3.2 (size); TS 38.212, section 5.2.2 (code blocks)
@@ -55,7 +55,7 @@ class Blocks(NamedTuple):
 
     @property
     def attempts(self) -> Floats:
-        """In the mean, for one block."""
+        """Mean number of attempts for one block."""
         return 1.0 + self.fails[:-1].sum(axis=0)
 
     @property
@@ -66,7 +66,7 @@ class Blocks(NamedTuple):
 
 @cache
 def tables() -> Tables:
-    """The stored tables."""
+    """Load the stored tables."""
     with (files("fedcell.radio") / "nr.npz").open("rb") as file, np.load(file, allow_pickle=False) as found:
         return Tables(
             error=found["error"] / 65535.0,
@@ -79,14 +79,14 @@ def tables() -> Tables:
 
 
 def code_block_error(scheme: Ints, code_block_bit: Floats, sinr: Floats) -> Floats:
-    """Error rate of one code block, between the points of the tables in proportion, 1 below them; arguments broadcast.
+    """Error rate of one code block, interpolated in the tables, 1 below them; arguments broadcast.
 
     Deviation: the simulations behind the tables end at 20 dB, where the highest schemes still fail. Sionna repeats the
     last value beyond; here errors fall tenfold with every decibel, which is slower than any of the curves.
 
     Args:
         scheme: rows of the tables.
-        code_block_bit: beyond the largest simulated size that one's curve holds.
+        code_block_bit: beyond the largest simulated size, the curve of that size is used.
         sinr: a ratio.
     """
     known = tables()
@@ -102,7 +102,7 @@ def code_block_error(scheme: Ints, code_block_bit: Floats, sinr: Floats) -> Floa
 
 
 def _between(grid: Floats, value: Floats) -> tuple[Ints, Floats]:
-    """The grid point below a value, and how far it is to the next; values outside are at the border."""
+    """The grid point below a value, and how far it is to the next; values outside the grid are clipped to it."""
     place = np.clip((value - grid[0]) / (grid[1] - grid[0]), 0.0, len(grid) - 1.0)
     low = np.minimum(place.astype(np.int64), len(grid) - 2)
     return low, place - low
@@ -148,7 +148,7 @@ def blocks(bandwidth_hz: Floats, sinr: Floats, target: float, n_attempts: int) -
 
 
 def _highest(bit_each: Floats, sinr: Floats, target: float) -> Ints:
-    """The highest scheme within the target, 0 if none is: tried from the highest that can be on downwards, `[n]`.
+    """The highest scheme within the target, `[n]`, 0 if none is; tried downwards from the highest possible one.
 
     Args:
         bit_each: `[n]`, symbols of a block.
@@ -169,9 +169,10 @@ def _highest(bit_each: Floats, sinr: Floats, target: float) -> Ints:
 
 @lru_cache(maxsize=8)
 def _possible_db(target: float) -> Floats:
-    """The SINR below which neither a scheme nor a higher one is within the target, whatever the size; ascending.
+    """For each scheme, the SINR below which neither it nor a higher one meets the target at any size; ascending.
 
-    A transport block fails no less than its code blocks, and these no less than the best size at the points around.
+    A transport block fails at least as often as its code blocks, and these at least as often as those of the best size
+    at the neighbouring points of the tables.
     """
     known = tables()
     best = known.error[:, :, known.snr_db <= HIGHEST_DB].min(axis=1)
@@ -187,7 +188,7 @@ def rate_bps(found: Blocks, sinr: Floats) -> Floats:
 
 
 def play(found: Blocks, payload_bit: Floats, uniform: Floats) -> tuple[Floats, Bools]:
-    """How often the blocks of an upload were sent, in the mean over its blocks, and whether all were decoded.
+    """How often the blocks of each upload were sent on average, and whether all of them were decoded.
 
     Args:
         found: the blocks of `[n]` uploads.
@@ -204,7 +205,7 @@ def play(found: Blocks, payload_bit: Floats, uniform: Floats) -> tuple[Floats, B
 
 
 def _binomial(uniform: Floats, count: Floats, probability: Floats) -> Floats:
-    """A binomial number by the inverse of its distribution, so that each depends on its own uniform number alone."""
+    """Draw binomial numbers by inverting the distribution, so that each depends only on its own uniform number."""
     from scipy.stats import binom  # slow to import, and few runs need it
 
     drawn = np.where(probability >= 1, count, 0.0)

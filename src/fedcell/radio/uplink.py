@@ -47,12 +47,12 @@ def transmit(world: World, observation: Observation, decision: Decision, seed: i
     of the work. A device without any rate is late, or lost to outage (sending nothing) if there is no
     deadline or if `link = nr`.
 
-    With `access = air` the devices of a cell send together, as soon as the last of them is ready that is not late; the
-    last ends as if each sent for itself. A device that is silent, late or cannot pay for its full power sends nothing.
-    Joules are those of full power until the updates are known (`air.superposed`).
+    With `access = air` the devices of a cell send together, as soon as the last of those that are not late is ready, so
+    the last one ends as if each sent for itself. A device that is silent, late or cannot pay for its full power sends
+    nothing. Joules are those of full power until the updates are known (`air.superposed`).
 
-    A decision may set another budget, such as `inf`, which stops nobody; all joules are counted. Batteries pay for it
-    as far as they go, and an empty one keeps its device out of the next round.
+    A decision may set another budget; `inf` stops nobody. All joules are counted. Batteries pay for them as far as they
+    go, and an empty one keeps its device out of the next round.
 
     Args:
         world: settings and budgets.
@@ -107,14 +107,14 @@ def transmit(world: World, observation: Observation, decision: Decision, seed: i
 
 
 def _measured_watt(world: World, observation: Observation, decision: Decision) -> Floats | None:
-    """What the next round's schedulers learn of this one's interference; None if they go by something else."""
+    """This round's interference, if the next round's schedulers learn it (`forecast = last`); None otherwise."""
     if observation.gains is None or world.settings.forecast != "last":
         return None
     return station_watt(world, observation, decision)
 
 
 def standing_by(uplink: Uplink, idle_watt: Floats | None, charge_joule: Floats) -> Uplink:
-    """The round with what every device draws while it lasts, as far as its battery goes."""
+    """The uplink with `idle_joule`: what every device draws while the round lasts, as far as its battery goes."""
     if idle_watt is None:
         return uplink
     left = np.maximum(charge_joule - uplink.spent_joule, 0.0)
@@ -131,7 +131,7 @@ def mark_invalid(uplink: Uplink, devices: Ints) -> Uplink:
 
 
 def _seen_by(observation: Observation, devices: Ints) -> Observation:
-    """What is known of some devices alone, as far as uploads depend on it."""
+    """The observation of some devices only, in the parts that uploads depend on."""
     response_s = observation.response_s
     return observation._replace(
         gain=observation.gain[devices],
@@ -146,12 +146,12 @@ def _seen_by(observation: Observation, devices: Ints) -> Observation:
 
 
 def _asked_of(decision: Decision, devices: Ints) -> Decision:
-    """What was decided for some devices alone."""
+    """The decision for some devices only."""
     return decision._replace(**{name: getattr(decision, name)[devices] for name in DTYPES})
 
 
 def _for_all(part: NDArray[Number], devices: Ints, n_devices: int) -> NDArray[Number]:
-    """Values of some devices among zeros for the others, `[..., n_devices]`."""
+    """Spread the values of some devices over all, `[..., n_devices]`, with zeros for the others."""
     every = np.zeros((*part.shape[:-1], n_devices), dtype=part.dtype)
     every[..., devices] = part
     return every
@@ -173,7 +173,7 @@ def _in_vain(world: World, decision: Decision) -> bool:
 def _with_errors(
     world: World, observation: Observation, decision: Decision, plan: Unhindered, devices: Ints, seed: int
 ) -> tuple[Unhindered, float | Floats, Bools]:
-    """The work with the retransmissions that a round draws, how often each bit was sent, and which were decoded."""
+    """(The work stretched by drawn retransmissions, how often each bit was sent, which uploads were decoded)."""
     if world.settings.link == "shannon":
         return plan, 1.0, np.ones(len(devices), dtype=np.bool_)
     quality = sinr(world, observation, decision)
@@ -184,7 +184,7 @@ def _with_errors(
 
 
 class Listened(NamedTuple):
-    """What the way down left of a round; zeros and the whole round in a world without one."""
+    """What listening takes and what it leaves of the round; it takes nothing in a world without a way down."""
 
     seconds: float | Floats
     joule: float | Floats
@@ -194,7 +194,7 @@ class Listened(NamedTuple):
 
 
 def _begun(plan: Unhindered, never: Bools) -> Unhindered:
-    """The work of devices that got a model; the others have nothing to compute and no rate."""
+    """The plan in which devices that are never reached (`never`) compute and send nothing."""
     if not never.any():
         return plan
     compute_s, upload_s, joule = (np.where(never, 0.0, part) for part in plan[:3])
@@ -202,7 +202,7 @@ def _begun(plan: Unhindered, never: Bools) -> Unhindered:
 
 
 def _listened(down: WayDown | None, budget: Floats, devices: Ints, deadline_s: float, timed: bool) -> Listened:
-    """Listening of the selected devices; `timed`: it takes of the round, and not of an answer time that is drawn."""
+    """Listening of the selected devices. `timed`: it takes time of the round; else drawn answer times include it."""
     nobody = np.zeros(len(devices), dtype=np.bool_)
     if down is None:
         return Listened(0.0, 0.0, deadline_s, nobody, nobody)
@@ -241,7 +241,7 @@ def _sends_at_once(world: World, observation: Observation, decision: Decision, s
 
 
 def _symbols_alone(uplink: Uplink) -> Uplink:
-    """The uplink of symbols that are no bits, and that nobody sends who is not part of the sum."""
+    """The uplink of sums over the air: symbols are no bits, and only devices in a sum spend time and energy on them."""
     upload_s, joule = (np.where(uplink.delivered, part, 0.0) for part in (uplink.upload_s, uplink.radio_joule))
     return uplink._replace(upload_s=upload_s, radio_joule=joule, sent_bit=np.zeros_like(upload_s))
 
@@ -319,7 +319,7 @@ def _sent_bit(decision: Decision, plan: Unhindered, work: Spent, cut: Bools) -> 
 
 
 def _outcome(broke: Bools, late: Bools, lost: Bools) -> Ints:
-    """The first of: out of energy, late, lost to outage; delivered if none of them."""
+    """The outcome of each device: out of energy, else late, else lost to outage, else delivered."""
     outcome = np.full(len(lost), DELIVERED, dtype=np.int64)
     for mask, fate in ((lost, OUTAGE), (late, LATE), (broke, ENERGY)):
         outcome[mask] = fate

@@ -92,7 +92,7 @@ def _names() -> tuple[str, ...]:
 
 
 def get(name: str) -> Scenario:
-    """The scenario of a name."""
+    """The scenario called `name`."""
     if name not in names():
         hint = did_you_mean(str(name), names())
         raise BadInput(f"unknown scenario {name!r}{hint} (fedcell list scenarios shows all)")
@@ -112,8 +112,8 @@ def build_problem(
         config: the settings; validated here.
         dataset: samples to use instead of `data.name`.
         model: network to use instead of `model.name`; its present weights are the start.
-        samples_each: samples that every device holds instead of its part of a split, any of the data, so that there may
-            be more devices than samples; 0: as the settings say. For plans alone, which train nothing.
+        samples_each: samples that every device holds instead of its part of a split. Devices may share samples, so
+            there may be more devices than samples. Only for plans, which train nothing. 0: as the settings say.
     """
     if not isinstance(config, Config):
         raise BadInput(f"config is {kind_of(config)}: give a fedcell.Config, such as scenarios.get('cell').config")
@@ -147,7 +147,7 @@ def build_problem(
 
 
 def _check_own(dataset: object, model: object) -> None:
-    """Refuse what is no data set and no network."""
+    """Raise BadInput unless a given data set and a given model are of the right types."""
     if dataset is not None:
         check_dataset(dataset)
     if not isinstance(model, nn.Module | None):
@@ -159,7 +159,7 @@ def _check_own(dataset: object, model: object) -> None:
 
 
 def check_dataset(dataset: object) -> None:
-    """Refuse what is no data set."""
+    """Raise BadInput unless this is a `Dataset`."""
     if not isinstance(dataset, Dataset):
         raise BadInput(
             f"dataset is {kind_of(dataset)}: make one with fedcell.from_arrays, or give a text such as 'mine.npz'"
@@ -167,13 +167,13 @@ def check_dataset(dataset: object) -> None:
 
 
 def without_effect(config: Config, given: Iterable[str], dataset: Dataset | None = None) -> dict[str, str]:
-    """`unused_settings` of given keys; keys of sections that nothing looks at are refused with the problem."""
+    """`unused_settings` of the given keys, without those of unused sections, which `build_problem` refuses."""
     unused = _unused(config, dataset)
     return unused_settings(config, [key for key in given if key.partition(".")[0] not in unused])
 
 
 def _check_used(config: Config, dataset: Dataset | None) -> None:
-    """Refuse changes of settings that nothing looks at; what the scenario itself sets is no change."""
+    """Refuse changed settings of sections that are not used; values of the defaults or the scenario are no change."""
     preset = get(config.scenario).config if config.scenario in names() else Config()
     usual = (Config(), preset)
     unused = _unused(config, dataset)
@@ -184,7 +184,7 @@ def _check_used(config: Config, dataset: Dataset | None) -> None:
 
 
 def _unused(config: Config, dataset: Dataset | None) -> dict[str, str]:
-    """Sections that nothing looks at, and for which cause; keys without one are looked at."""
+    """Sections that are not used, each with the setting that is the cause; an empty cause marks a key that is used."""
     name, kind = f"data.name = {config.data.name}", f"stream.kind = {config.stream.kind}"
     if dataset is None and config.data.name in GENERATORS:
         others = dict.fromkeys(GENERATORS.keys() - {config.data.name}, name)
@@ -196,7 +196,7 @@ def _unused(config: Config, dataset: Dataset | None) -> dict[str, str]:
 
 
 def _chosen(model: nn.Module, names: str) -> nn.Module:
-    """The network of somebody who keeps it as it is, with the parameters that train."""
+    """The user's network if all of it trains, else a copy in which only the chosen parameters train."""
     return model if names == "all" else choose(deepcopy(model), names)
 
 
@@ -216,7 +216,7 @@ def _architectures(config: Config, shape: tuple[int, ...], n_classes: int) -> li
 
 
 def _of_device(config: Config, n_architectures: int) -> Ints | None:
-    """The architecture that each device draws; None if there is one."""
+    """Draw the architecture of each device, `[n_devices]`; None if there is only one."""
     if n_architectures == 1:
         return None
     return rng.stream(config.seed, rng.SETUP, "model.widths").integers(n_architectures, size=config.world.n_devices)

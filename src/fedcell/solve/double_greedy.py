@@ -46,7 +46,7 @@ def double_greedy(small: Sum, large: Sum, order: Ints, uniform: Floats) -> Bools
     """A set with a small value; `small` begins empty and `large` full, and both end as the set that is returned.
 
     Each element in turn joins the small set or leaves the large one, with probabilities in the ratio of what either
-    would save; an element of which neither saves anything joins.
+    would save; an element joins if neither would save anything.
 
     Args:
         small, large: the same function, begun at the empty and at the full set.

@@ -68,7 +68,7 @@ def least_energy_shares(load: Floats, weight: Floats, least: Floats, budget: flo
 
 
 def _check(a: Floats, c: Floats, m: Floats, budget: float) -> None:
-    """Refuse what has no optimum."""
+    """Raise ValueError for inputs that have no optimum."""
     for name, value in (("load", a), ("weight", c)):
         if not (np.isfinite(value).all() and (value > 0).all()):
             raise ValueError(f"{name} holds {np.min(value):.6g}: give finite numbers above 0")
@@ -79,8 +79,8 @@ def _check(a: Floats, c: Floats, m: Floats, budget: float) -> None:
 def _search(log_a: Floats, log_c: Floats, m: Floats, even: float, budget: float) -> tuple[Floats, float]:
     """Newton on the logarithm of the sum, kept inside a bracket that every step narrows.
 
-    At the dearest of the marginals of the shares `m + even`, which add up to the budget, nobody asks for more than
-    that; at the cheapest nobody for less.
+    The shares `m + even` add up to the budget. At the highest of their marginals nobody asks for more than this share,
+    and at the lowest nobody asks for less: these two prices are the bracket.
     """
     marginal = log_c + log_marginal(np.exp(log_a - np.log(m + even)))
     low, high = float(marginal.min()), float(marginal.max())

@@ -35,8 +35,8 @@ def equal_finish(fixed: Floats, full: Floats, member: Bools | None = None) -> Sp
 
     The root lies between `max (fixed + full)`, below which some share would exceed one or be negative, and
     `max fixed + sum full`. Newton's iteration on the reciprocal of the sum, which is concave and increases with `T`,
-    rises from the lower end to the root without passing it, and is there after one step if all `fixed` are equal. A
-    set that it leaves open is bisected.
+    rises from the lower end to the root without passing it, and reaches it in one step if all `fixed` are equal. If it
+    does not converge, bisection takes over.
 
     Args:
         fixed: `[..., n_jobs]`, finite, at least 0.
@@ -60,7 +60,7 @@ def equal_finish(fixed: Floats, full: Floats, member: Bools | None = None) -> Sp
 
 
 def together(fixed: Floats, full: Floats) -> Floats:
-    """The time of `equal_finish` alone."""
+    """Only the time of `equal_finish`."""
     return equal_finish(fixed, full).time
 
 
@@ -84,7 +84,7 @@ def _root(lag: Floats, full: Floats) -> Floats:
 
 
 def _bisected(lag: Floats, full: Floats, low: Floats) -> Floats:
-    """The same root by halving the interval, from above; ends when no number lies between its ends."""
+    """The root of `_root` by bisection, until no double lies between the ends; returns the upper end."""
     high = np.maximum(low, full.sum(axis=-1))
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
@@ -96,7 +96,7 @@ def _bisected(lag: Floats, full: Floats, low: Floats) -> Floats:
 
 
 def _end(fixed: Floats, full: Floats, near: float) -> float:
-    """The time of `equal_finish` for one set, from a time near it: the same iteration with far less to do around it."""
+    """The time of `equal_finish` for one set: the same iteration from a nearby time, with far less overhead."""
     if not len(fixed):
         return 0.0
     latest = float(fixed.max())
@@ -117,7 +117,7 @@ def _end(fixed: Floats, full: Floats, near: float) -> float:
 class Finish:
     """The least time in which a set of jobs can end, for a set that changes by one job at a time.
 
-    `ends` is another rule than `together`.
+    `ends` says when a set ends; None: `together`.
     """
 
     def __init__(self, fixed: Floats, full: Floats, member: Bools, ends: Ends | None = None) -> None:
@@ -147,12 +147,12 @@ class Finish:
 def earliest(fixed: Floats, full: Floats, n: int, ends: Ends = together) -> Ints:
     """Jobs that end early together: `n` times the one with which the set ends soonest joins, ties to the lower index.
 
-    A job that needs no less than another in both parts is no better, so those alone are tried that nobody undercuts.
+    A job that needs no less than another in both parts is no better, so only jobs that no other undercuts are tried.
 
     Args:
-        fixed, full: `[n_jobs]`, as above.
+        fixed, full: `[n_jobs]`, as of `equal_finish`.
         n: how many; all if there are fewer.
-        ends: when a set ends; no later with a job that needs less in one part and no more in the other.
+        ends: when a set ends; a job that needs less in one part and no more in the other must never end a set later.
 
     Returns: `[n]`, in the order in which they joined.
 

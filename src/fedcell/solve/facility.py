@@ -42,9 +42,9 @@ def weights(distance: Floats, chosen: Ints) -> Ints:
 
 
 def greedy(distance: Floats, n: int) -> Ints:
-    """`n` times the site that lowers the cost most, ties to the lower index; the first is the medoid.
+    """Choose `n` times the site that lowers the cost most, ties to the lower index; the first is the medoid.
 
-    Lazy: gains only fall, so a site whose gain was brought up to date and still leads needs no other to be looked at.
+    Lazy: gains only fall, so a site that still leads after its gain is updated is the best; no other is evaluated.
 
     Returns: `[n]`, in the order of choice; all sites if there are fewer.
 
@@ -98,7 +98,7 @@ class Cover:
         self.member[site] = not self.member[site]
 
     def _without(self, site: int) -> tuple[Ints, Ints, Floats]:
-        """Points that the site stands for, who would in its place, and how far that is."""
+        """Points that the site stands for, the site that would replace it for each, and its distance."""
         rows, rest = np.flatnonzero(self._nearest == site), self.member.copy()
         rest[site] = False
         return rows, *self._among(rows, rest)

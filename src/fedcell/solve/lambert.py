@@ -31,7 +31,7 @@ def log_multiple(a: Floats) -> Floats:
 
 
 def _root(a: Floats) -> Floats:
-    """The same for finite `a > 1`: Newton from above, where the convex `y - a log(1 + y)` makes it monotone.
+    """`log_multiple` for finite `a > 1`: Newton from above, where the convex `y - a log(1 + y)` makes it monotone.
 
     The start is the bound `W_{-1}(-exp(-s - 1)) > -1 - sqrt(2 s) - s` (Chatzigeorgiou 2013), `s = log a + 1 / a - 1`.
     """

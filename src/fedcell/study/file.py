@@ -29,7 +29,7 @@ class FigureRequest(NamedTuple):
 
 
 class Study(NamedTuple):
-    """What is asked for; paths are as seen from the folder that fedcell works in."""
+    """The contents of a study; paths start at the working directory."""
 
     methods: tuple[str, ...] = ()
     scenario: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ FIGURE = {
 
 
 def read(path: str | Path) -> Study:
-    """The study in a file; raises BadInput for what is none, unknown keys and values of a wrong kind."""
+    """Read the study in a file; raises BadInput for unknown keys, values of a wrong kind, and what is no study."""
     path = Path(path)
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -106,7 +106,7 @@ def read(path: str | Path) -> Study:
 
 
 def write(study: Study, path: str | Path) -> str:
-    """The text of a study for a file at `path`: what differs from an empty study, with paths as seen from there."""
+    """The text of a study for a file at `path`: what is not as in an empty one, with paths that start at its folder."""
     place = Path(path).parent
     values = study._asdict() | {
         "methods": [placed(one, place, back=True) for one in study.methods],
@@ -146,7 +146,7 @@ def _text(value: Any, where: str) -> str:
 
 
 def _listed(value: Any, where: str, kinds: tuple[type, ...]) -> list[Any]:
-    """One value or several of a kind."""
+    """The values of a list, or one value as a list, each of one of the kinds; raises BadInput for others."""
     parts = value if isinstance(value, list) else [value]
     for part in parts:
         if isinstance(part, bool) or not isinstance(part, kinds):
@@ -209,7 +209,7 @@ def _figures(path: Path, value: Any, where: str) -> tuple[FigureRequest, ...]:
 
 
 def placed(text: str, place: Path, back: bool = False) -> str:
-    """A text whose files, such as `mine.py` in `mine.py:lr=1`, are as seen from a folder below (or `back` from there).
+    """Prefix the files in a text, such as `mine.py` in `mine.py:lr=1`, with a folder; `back`: make them relative to it.
 
     >>> placed("mine.py+topk:lr=1", Path("studies")), placed("fedavg", Path("studies"))
     ('studies/mine.py+topk:lr=1', 'fedavg')
@@ -223,7 +223,7 @@ def placed(text: str, place: Path, back: bool = False) -> str:
 
 
 def _found(name: str, place: Path) -> str:
-    """A data file beside the study; others are looked up as ever."""
+    """The path of a data file if it lies beside the study; else the name as it is."""
     return placed(name, place) if (place / name).is_file() else name
 
 

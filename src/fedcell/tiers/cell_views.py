@@ -33,7 +33,7 @@ class Cell(NamedTuple):
 
 
 class CellLearner(Learner):
-    """The network's learner for devices numbered as in a cell; it evaluates a model that another cell did not yet."""
+    """The network's learner with devices numbered as in a cell; cells share the evaluation of one model."""
 
     def __init__(self, whole: Learner, device: Ints, evaluations: Evaluations) -> None:
         self.__dict__.update(whole.__dict__)
@@ -62,7 +62,7 @@ class CellLearner(Learner):
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two values are one, or views of the same numbers; the memory of one that is kept is nobody else's."""
+    """Whether two values are one object, or tensors in the same memory, which holds as long as one of them is kept."""
     if isinstance(one, Tensor) and isinstance(other, Tensor):
         return one.data_ptr() == other.data_ptr() and one.shape == other.shape
     return one is other
@@ -206,7 +206,7 @@ def merged_decision(cells: Sequence[Cell], decisions: Sequence[Decision]) -> Dec
 
 
 def _merged_download(decisions: Sequence[Decision], order: Ints) -> Floats | None:
-    """What devices are sent if any cell says so; a method that says nothing in a cell sends nothing special in any."""
+    """Bits that devices are sent if every cell names them; None, which is the whole model, if any cell names none."""
     found = [part.download_bit for part in decisions]
     if any(part is None for part in found):
         return None
@@ -214,7 +214,7 @@ def _merged_download(decisions: Sequence[Decision], order: Ints) -> Floats | Non
 
 
 def merged_start(cells: Sequence[Cell], parts: Sequence[Start], decision: Decision) -> Start:
-    """The points of all cells, and the one of each selected device of the network."""
+    """Join the starts of all cells: all points, and which of them each selected device of the network starts from."""
     first = np.cumsum([0, *(len(part.points) for part in parts)])
     of_row = np.concatenate([part.of_row + before for part, before in zip(parts, first[:-1], strict=True)])
     order = np.argsort(np.concatenate([cell.device[decision.selected[cell.device]] for cell in cells]))
@@ -241,7 +241,7 @@ def merged_updates(cells: Sequence[Cell], parts: Sequence[Updates]) -> Updates:
 
 
 def each(function: Callable[..., Any], *trees: Any) -> Any:
-    """A tree like the given ones, each leaf made of theirs.
+    """Apply a function to the leaves of trees of one shape: a tree of its results, in which None stays None.
 
     >>> each(lambda a, b: a + b, {"x": (np.array([1]), None)}, {"x": (np.array([2]), None)})
     {'x': (array([3]), None)}
@@ -272,7 +272,7 @@ def averaged(columns: Iterable[Mapping[str, float]]) -> dict[str, float]:
 
 
 def _common(name: str, decisions: Sequence[Decision]) -> Any:
-    """What all cells decided alike."""
+    """The value that all cells decided; raises ContractError if they differ."""
     values = {getattr(part, name) for part in decisions}
     if len(values) > 1:
         one, other, *_ = sorted(map(str, values))

@@ -49,7 +49,7 @@ class Edges(NamedTuple):
 
 
 def over_edges(problem: Problem, method: Method) -> Method:
-    """The method as the world's tiers have it: lifted over the edges, or itself if it sees one server alone."""
+    """Lift a method over the edge models; returns it as it is if the world has none, or if it wants one server."""
     if method.scope not in SCOPES:
         raise ContractError(f"scope of the method is {method.scope!r}: use one of {', '.join(SCOPES)}")
     if len(problem.learner.architectures) > 1 and not method.own_networks:
@@ -81,7 +81,7 @@ def over_edges(problem: Problem, method: Method) -> Method:
 
 
 def relayed(problem: Problem, decision: Decision, uplink: Uplink) -> dict[str, float]:
-    """The column of a row if base stations have somebody to send to: they relay every update that they got."""
+    """Column `backhaul_bit`, if base stations have a server to send to: they relay every update or sum they got."""
     if problem.world.n_cells == 1 and not problem.world.settings.edge_rounds:
         return {}
     if uplink.sums is not None:  # a station has one sum to relay, whoever made it
@@ -100,7 +100,7 @@ def init(cells: Sequence[Cell], method: Method, problem: Problem, params: Tensor
 
 
 def decide(cells: Sequence[Cell], method: Method, problem: Problem, state: Edges, observation: Observation) -> Decision:
-    """Each cell decides for itself, or all for all; stations send their edge models when these are averaged."""
+    """Decide cell by cell, or for all cells at once; count the edge models that stations send to be averaged."""
     if method.scope == "network":
         decision = as_decision(method.decide(problem, state.states, observation))
     else:
@@ -119,7 +119,7 @@ def broadcast(
     observation: Observation,
     decision: Decision,
 ) -> Start:
-    """Every cell broadcasts its edge model; if training needs states, it does so in `local`."""
+    """Broadcast cell by cell; if training needs states, give the edge models: `local` broadcasts as the method does."""
     if is_stateless(method.local):
         return merged_start(cells, _starts(cells, method, state, observation, decision), decision)
     return Start(torch.stack(state.models), observation.topology.cell[decision.selected])
@@ -134,7 +134,7 @@ def local(
     observation: Observation,
     decision: Decision,
 ) -> Updates:
-    """All cells in one call if training needs no state; else each with its own."""
+    """Train all cells in one call if training needs no state; else each with its own state."""
     if is_stateless(method.local):
         return method.local(problem, None, start, observation, decision)
     parts = [
@@ -168,7 +168,7 @@ def encode(
     observation: Observation,
     decision: Decision,
 ) -> Updates:
-    """Each cell with its state."""
+    """Encode cell by cell, each with its own state."""
     parts = [
         method.encode(
             cell.problem,

@@ -98,7 +98,7 @@ def tune(
         scenario: the preset to start from.
         until: one target, such as `{"accuracy": 0.9}`.
         search: ranges by dotted key, such as `{"train.lr": "0.01~1", "train.steps": "1..20"}`, or lists of values.
-        cost: what is least: seconds, joules, bits or rounds.
+        cost: what to minimise: seconds, joules, bits or rounds.
         settings: keys with one value.
         seeds: worlds that every trial is run on.
         trials: settings to try beside the preset's own.
@@ -280,7 +280,7 @@ def cost_to(folder: Path, goal: Goal, cost: str) -> tuple[float, float]:
 
 
 def on_file(folder: Path) -> TuneRequest:
-    """What the search of a folder was asked for."""
+    """Read what the search of a folder was asked for."""
     if not present(folder / TUNE):
         raise BadInput(f"{folder} is no folder of a search (it has no {TUNE}): name one that `fedcell tune` made")
     values = read_json(folder / TUNE)

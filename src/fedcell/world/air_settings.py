@@ -7,7 +7,7 @@ from ..options import option
 
 @dataclass(frozen=True)
 class AirConfig:
-    """Keys of the `world` section that count with `access = air`."""
+    """Keys of the `world` section that matter only with `access = air`."""
 
     air_rule: str = option(
         "analog",

@@ -1,4 +1,4 @@
-"""Devices that work against the rest: who they are. It is the same for every method on one seed."""
+"""Draw which devices attack the federation; the draw is the same for every method on one seed."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -29,7 +29,7 @@ class AttackConfig:
 
 
 def attackers(settings: AttackConfig, n_devices: int, seed: int) -> Bools:
-    """Who attacks, `[n_devices]`; a larger share has all of a smaller one."""
+    """Mark the attackers, `[n_devices]`; those of a smaller share are among those of a larger one."""
     return _drawn(0.0 if settings.attack == "none" else settings.attackers, n_devices, seed).copy()
 
 

@@ -99,15 +99,17 @@ def observe(world: World, state: WorldState, seed: int, round: int) -> tuple[Obs
 def serve(
     world: World, before: WorldState, state: WorldState, observation: Observation, seed: int, ask: Ask
 ) -> tuple[WorldState, Mapping[str, float]]:
-    """What the stream makes of the samples that arrived, and the columns it adds to the row; most make nothing.
+    """Let the stream act on the samples that arrived; return the new state and the world's columns of the row.
+
+    Most streams do nothing here.
 
     Args:
-        world: with the stream.
-        before: before the samples arrived.
+        world: holds the stream.
+        before: the state before the samples arrived.
         state: as `observe` returned it.
         observation: of the round.
         seed: of the run.
-        ask: the models that devices have; called by streams that need them alone.
+        ask: applies the models of the devices, to one input each; only streams that need predictions call it.
     """
     seen = columns(world, observation, seed)
     if world.stream.serve is None:
@@ -118,7 +120,7 @@ def serve(
 
 
 def columns(world: World, observation: Observation, seed: int) -> dict[str, float]:
-    """What a row says of a world that changes by itself: who is there, how full batteries are, how many attack."""
+    """Columns about the world: available attackers, available devices, mean charge; each only if settings vary it."""
     settings, devices, found = world.settings, world.devices, {}
     if settings.attack != "none":
         found["n_attackers"] = float(
@@ -159,7 +161,7 @@ def _this_round(world: World, seed: int, round: int, clock_s: float) -> tuple[De
 
 
 def _moved(settings: WorldConfig, station_m: Floats, seed: int, clock_s: float) -> Topology:
-    """Everyone where the clock has brought them, served by the nearest base station."""
+    """The places of moving devices at a time; the nearest base station serves each."""
     position_m = positions_m(settings, seed, clock_s)
     away_m = to_stations_m(position_m, station_m)
     cell = away_m.argmin(axis=1)
@@ -168,7 +170,7 @@ def _moved(settings: WorldConfig, station_m: Floats, seed: int, clock_s: float) 
 
 
 def _powered(settings: WorldConfig, devices: Devices, mean_gain: Floats) -> Devices:
-    """The devices with the power that this round's path loss allows them."""
+    """The devices, their power capped at what open-loop control asks for at this round's path loss."""
     if settings.power_control == "full":
         return devices
     wanted = open_loop_watt(mean_gain, settings.bandwidth_hz, settings.p0_dbm, settings.pathloss_share)
@@ -182,7 +184,7 @@ def _interference_watt(world: World, seed: int, round: int) -> Floats:
 
 
 def places(settings: WorldConfig, seed: int, round: int) -> Topology:
-    """Where everything stands: drawn for a round, or for the whole run at `SETUP`."""
+    """Draw where base stations and devices stand, for one round or (round `SETUP`) for the whole run."""
     lines = table_lines(settings)
     placed = place(settings, rng.stream(seed, round, "world.place"), lines)
     if settings.geometry not in MOVING:

@@ -159,7 +159,7 @@ def _unsort(sorted_: Bools, order: Ints) -> Bools:
 
 
 def _replace_selectively(keeper: Keeper, cache: Cache, new: Store, gain: Floats, seed: int, round: int) -> Cache:
-    """Per class, a random part of the new and no old if the new are enough (case 1), else all new and some old."""
+    """Per class, keep random new samples and no old ones if the new suffice (case 1), else all new and some old."""
     held = histogram(cache.store, keeper.labels, keeper.n_classes)
     arrived = histogram(new, keeper.labels, keeper.n_classes)
     target, shadow = aim(keeper, held, arrived, cache.shadow, gain)

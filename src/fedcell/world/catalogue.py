@@ -39,7 +39,7 @@ class DeviceClass(NamedTuple):
 
     @property
     def capacitance(self) -> float:
-        """`kappa` with which `kappa f^3` is the power of computing at the highest clock."""
+        """`kappa` such that `kappa f^3` is `load_watt` at the highest clock `f`."""
         return self.load_watt / self.cpu_hz**3
 
     @property
@@ -65,19 +65,19 @@ def classes() -> dict[str, DeviceClass]:
 
 
 def find(name: str, where: str) -> DeviceClass:
-    """The class of a name; `where` says what asks for it."""
+    """The class called `name`; `where` names the setting or line that asks, for the message."""
     if name not in classes():
         raise BadInput(f"{where} names the device class {name!r}, which is unknown{choose_one(name, list(classes()))}")
     return classes()[name]
 
 
 def drawn(names: tuple[str, ...], n_devices: int, seed: int) -> list[DeviceClass]:
-    """The class of every device, any of the named ones with the same probability."""
+    """Draw the class of every device, each of the named ones with equal probability."""
     which: Ints = stream(seed, SETUP, "world.device_class").integers(len(names), size=n_devices)
     found = [find(name, "world.device_class") for name in names]
     return [found[k] for k in which]
 
 
 def column(of_device: list[DeviceClass], name: str) -> Floats:
-    """A number of the class of every device, `[n_devices]`."""
+    """The field `name` of the class of every device, `[n_devices]`."""
     return np.array([getattr(one, name) for one in of_device], dtype=np.float64)

@@ -17,7 +17,7 @@ from .topology import to_stations_m
 def mean_gain(settings: WorldConfig, distance_m: Floats, seed: int, round: int, which: str = "") -> Floats:
     """Gain of every device before small-scale fading: path loss, and shadowing for urban macro.
 
-    `which` tells the draws of further base stations from those of the own one.
+    `which` keys the draws towards other base stations; it is empty for the serving one.
     """
     if settings.pathloss == "power_law":
         return power_law_gain(distance_m, float(db_to_ratio(settings.reference_gain_db)), settings.exponent)
@@ -27,14 +27,14 @@ def mean_gain(settings: WorldConfig, distance_m: Floats, seed: int, round: int, 
 class Channels(NamedTuple):
     """The channels of a round."""
 
-    topology: Topology  # with the cells that serve
-    mean: Floats  # [n_devices], to the own base station, without fading
+    topology: Topology  # with the serving cells
+    mean: Floats  # [n_devices], to the serving base station, without fading
     fading: Floats  # [n_devices]
-    to_all: Floats | None  # [n_devices, n_cells], without fading, if it is known before the own station is
+    to_all: Floats | None  # [n_devices, n_cells], without fading; None unless shadowing is correlated
 
 
 def channels(settings: WorldConfig, topology: Topology, seed: int, round: int, clock_s: float) -> Channels:
-    """The channels at the places of a round. With correlated shadowing the strongest base station serves a device."""
+    """Compute the channels of a round. With correlated shadowing the strongest base station serves a moving device."""
     rho = fading(settings, settings.n_devices, seed, round, clock_s=clock_s)
     if settings.shadowing != "correlated" or settings.pathloss != "uma":
         return Channels(topology, mean_gain(settings, topology.distance_m, seed, round), rho, None)
@@ -46,9 +46,9 @@ def channels(settings: WorldConfig, topology: Topology, seed: int, round: int, c
 
 
 def gains_to_all(settings: WorldConfig, found: Channels, seed: int, round: int, clock_s: float) -> Floats:
-    """Gain of every device to every base station, `[n_devices, n_cells]`; that to the own one is the given one.
+    """Gain of every device to every base station, `[n_devices, n_cells]`; `found` has the gain to the serving one.
 
-    Each further station has draws of its own, so that the channel to the own one is what it would be without them.
+    Every other station has draws of its own, so the channel to the serving one is the same as without them.
     """
     topology = found.topology
     away_m = np.maximum(to_stations_m(topology.position_m, topology.station_m), settings.min_distance_m)
@@ -73,7 +73,7 @@ def uma_gain(settings: WorldConfig, distance_m: Floats, seed: int, round: int, w
         distance_m: `[n_devices]`.
         seed: of the run.
         round: of the draws, `SETUP` for those made once.
-        which: a further base station.
+        which: keys the draws towards another base station.
 
     Reference: osafl, section 2.4
     """

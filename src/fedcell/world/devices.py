@@ -1,7 +1,7 @@
 """The hardware of the devices, and which of them are switched on.
 
-A number of a device is what the device table says (`world.device_table`); without such a column what its class says
-(`world.device_class`, or the column `class`); else it is drawn from the law of its key.
+Each number of a device comes from the device table (`world.device_table`) if that has the column, else from the class
+of the device (`world.device_class`, or the column `class`), else from the law of its key.
 """
 
 from functools import lru_cache
@@ -43,7 +43,7 @@ class Hardware(NamedTuple):
     of_device: list[DeviceClass]  # empty: none
 
     def column(self, name: str, law: Law | float, round: int = SETUP) -> Floats:
-        """A number of every device, `[n_devices]`."""
+        """The numbers of all devices for the key `name`, `[n_devices]`: from the table, the classes or the law."""
         if self.lines and name in self.lines[0].cells:
             return listed(self.settings, self.lines, name)
         if self.of_device and name in OF_CLASS:
@@ -53,7 +53,7 @@ class Hardware(NamedTuple):
         return law.draw(stream(self.seed, round, f"world.{name}"), self.settings.n_devices)
 
     def maybe(self, name: str, law: Law) -> Floats | None:
-        """The same, None if nobody has any of it."""
+        """As `column`, but None if the number is 0 for every device."""
         found = self.column(name, law)
         return found if found.any() else None
 
@@ -89,7 +89,7 @@ def table_lines(settings: WorldConfig) -> tuple[Line, ...]:
 
 
 def listed(settings: WorldConfig, lines: tuple[Line, ...], name: str) -> Floats:
-    """A column of the device table, held to the limits of the key of its name."""
+    """A column of the device table, checked against the limits of the key that it stands for."""
     file = File.of(settings.device_table)
     if name == "cell":
         return np.array([whole_number(file, line, name, 0.0, settings.n_cells - 1) for line in lines])
@@ -99,9 +99,9 @@ def listed(settings: WorldConfig, lines: tuple[Line, ...], name: str) -> Floats:
 
 
 def _laws(settings: WorldConfig) -> dict[str, Any]:
-    """The options of all keys that a column may stand for: laws, and numbers that are the same for all devices."""
+    """The options of all keys that a table column may replace: laws of devices, and two numbers that all share."""
     found = {key: entry for key, entry, value in keys(settings) if isinstance(value, Law)}
-    del found["interference_over_noise"]  # is of blocks
+    del found["interference_over_noise"]  # is drawn per block, not per device
     return found | {key: entry for key, entry, _ in keys(settings) if key in ("capacitance", "flops_per_cycle")}
 
 
@@ -110,8 +110,8 @@ def draw_devices(settings: WorldConfig, flops_per_sample: float | Floats, seed: 
 
     Args:
         settings: the laws, the table and the classes.
-        flops_per_sample: of the model's forward pass, or of each device's own; with `flops_per_cycle` and `backward`
-            it gives the cycles if the law says 0.
+        flops_per_sample: of the model's forward pass, or one number per device. With `flops_per_cycle` and `backward`
+            it gives the cycles of devices whose law says 0.
         seed: of the run.
     """
     of = hardware(settings, seed)

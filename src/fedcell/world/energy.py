@@ -1,4 +1,4 @@
-"""Charge that comes and goes: harvesting, charging, and the states that recorded traces give to devices."""
+"""How batteries change: harvesting, charging, and the states (on, plugged) that recorded traces give to devices."""
 
 from functools import lru_cache
 from math import inf, pi
@@ -25,7 +25,7 @@ def settled(battery_joule: Floats, spent_joule: Floats, gained_joule: float | Fl
 
 
 def gained_joule(settings: WorldConfig, devices: Devices, clock_s: float, length_s: float) -> float | Floats:
-    """What devices harvest and are charged with between two times, `[n_devices]`."""
+    """Energy harvested and charged in a round of `length_s`, `[n_devices]`; 0.0 if no device gains any."""
     begin_s, end_s = settings.start_s + clock_s, settings.start_s + clock_s + length_s
     gained: float | Floats = 0.0
     if devices.harvest_watt is not None:
@@ -70,7 +70,7 @@ def _within_period_s(steps: Steps, time_s: float) -> Floats:
 
 
 def on_now(settings: WorldConfig, clock_s: float) -> Bools:
-    """Which devices their traces have switched on; all without traces."""
+    """Which devices are switched on by their traces, `[n_devices]`; all of them without traces."""
     if not settings.traces:
         return np.ones(settings.n_devices, dtype=np.bool_)
     steps = states(settings.traces, settings.n_devices, settings.trace_period_s)
@@ -82,6 +82,6 @@ def on_now(settings: WorldConfig, clock_s: float) -> Bools:
 
 @lru_cache(maxsize=8)
 def states(file: File, n_devices: int, period_s: float) -> Steps:
-    """The states of a file: on, plugged."""
+    """Read the columns `on` and `plugged` of a trace file."""
     limits = {"on": (0.0, 1.0), "plugged": (0.0, 1.0)}
     return read_steps(file, n_devices, limits, "world.trace_period_s", period_s, whole_number)

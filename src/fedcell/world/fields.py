@@ -48,7 +48,7 @@ def maps(position_m: Floats, seed: int, purpose: str, n_maps: int, distance_m: f
 
 
 def _angle(turns: Floats) -> np.ndarray:
-    """Take whole turns off in float64: the rest is small enough for cosines in float32, many times as fast."""
+    """Angles in radians, float32: whole turns go in float64, so that the much faster float32 cosines stay accurate."""
     turns -= np.rint(turns)
     return np.multiply(turns, 2 * pi, dtype=np.float32, casting="same_kind")
 
@@ -75,7 +75,7 @@ def correlated_gain(settings: WorldConfig, position_m: Floats, away_m: Floats, s
 
 
 def jakes(n_devices: int, doppler_hz: float, seed: int, clock_s: float, which: str = "") -> Floats:
-    """Power gain at a time of `PATHS` waves from all around: the amplitude is correlated by `J0(2 pi f t)`.
+    """Power gain at a time, of `PATHS` waves from all directions: the amplitude has the autocorrelation `J0(2 pi f t)`.
 
     Reference: Clarke, A statistical theory of mobile radio reception, 1968
     """
@@ -101,7 +101,7 @@ def ar1(n_devices: int, memory: float, seed: int, round: int, which: str = "") -
 
 
 class _Amplitudes:
-    """The amplitudes of the last round that was asked for."""
+    """The amplitudes of the round asked for last; a later round continues from them."""
 
     def __init__(self, n_devices: int, memory: float, seed: int, which: str) -> None:
         self.key = (n_devices, memory, seed, which)

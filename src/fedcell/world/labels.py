@@ -69,7 +69,7 @@ def make_law(states: Floats, beta: float, smoothing: float) -> LabelLaw:
     known = states.any(axis=1, keepdims=True)  # the classes of a device
     smooth = np.where(known, states + smoothing, 0.0)
     smooth /= smooth.sum(axis=2, keepdims=True)
-    divergence = np.maximum(rel_entr(smooth[:, :, None], smooth[:, None, :]).sum(axis=3), 0.0)  # up to rounding it is
+    divergence = np.maximum(rel_entr(smooth[:, :, None], smooth[:, None, :]).sum(axis=3), 0.0)  # < 0 by rounding
     weight = np.exp(-beta * divergence)
     transition = weight / weight.sum(axis=2, keepdims=True)
     modulus = np.sort(np.abs(np.linalg.eigvals(transition)), axis=1)

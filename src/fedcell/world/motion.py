@@ -26,7 +26,7 @@ MOST_SCALE = 1e9
 
 
 class Steps(NamedTuple):
-    """Values of every device at points of time, in order; rows are filled up with the last one."""
+    """Values of every device at given times, in order; short rows repeat their last values."""
 
     clock_s: Floats  # [n_devices, n_points], infinite if there is none
     values: Floats  # [n_columns, n_devices, n_points]
@@ -56,7 +56,7 @@ def waypoints_m(settings: WorldConfig, seed: int, now_s: float) -> Floats:
 
 @lru_cache(maxsize=8)
 def _legs(settings: WorldConfig, seed: int) -> tuple[Floats, Floats]:
-    """Seconds of a leg of every device, and the share of its first one that is behind it at time 0."""
+    """Seconds per leg of every device, and the share of its first leg that is done at time 0."""
     leg_s = mean_leg_m(settings) / hardware(settings, seed).column("speed_m_per_s", settings.speed_m_per_s)
     return leg_s, uniforms(seed, SETUP, "world.waypoint_phase", np.arange(settings.n_devices), 0)
 
@@ -67,7 +67,7 @@ def _points_m(settings: WorldConfig, seed: int, device: Ints, number: Ints) -> F
 
 
 def area_points_m(settings: WorldConfig, uniform: Floats) -> Floats:
-    """Points uniform over the square, the disc, or all cells, of `[n, 3]` numbers in [0, 1)."""
+    """Points uniform over the square, the disc, or all cells, made from `[n, 3]` numbers in [0, 1)."""
     if settings.topology == "square":
         return square_offset_m(uniform[:, :2], settings.side_m)
     station_m = lattice_m(settings.n_cells, 2.0 * settings.radius_m)
@@ -91,7 +91,7 @@ def mean_leg_m(settings: WorldConfig) -> float:
 
 
 def on_tracks_m(settings: WorldConfig, now_s: float) -> Floats:
-    """Places on the tracks, in proportion between two points; before the first and after the last at these."""
+    """Places on the tracks, `[n_devices, 2]`: interpolated between points; at the end points before and after them."""
     track = tracks(settings.tracks, settings.n_devices, settings.track_period_s)
     time_s = now_s if settings.track_period_s == inf else now_s % settings.track_period_s
     after = np.count_nonzero(track.clock_s <= time_s, axis=1)
@@ -106,7 +106,7 @@ def on_tracks_m(settings: WorldConfig, now_s: float) -> Floats:
 
 @lru_cache(maxsize=8)
 def tracks(file: File, n_devices: int, period_s: float) -> Steps:
-    """The tracks of a file."""
+    """Read the tracks of a file."""
     limits = {"x_m": (-MOST_SCALE, MOST_SCALE), "y_m": (-MOST_SCALE, MOST_SCALE)}
     return read_steps(file, n_devices, limits, "world.track_period_s", period_s)
 
@@ -119,10 +119,10 @@ def read_steps(
     period_s: float,
     read: ReadCell = within,
 ) -> Steps:
-    """Columns `device`, `clock_s` and those of `limits`; raises BadInput, with the line, for what does not fit.
+    """Read the columns `device`, `clock_s` and those of `limits`; raise BadInput, with the line, for what does not fit.
 
-    Every device has at least one line, and its lines are in the order of time and not after the period, a setting of
-    the name `key`. `read` reads a cell of the columns of `limits`.
+    Every device needs at least one line. Its lines are in order of time, none later than `period_s`, the value of the
+    setting `key`. `read` reads one cell of the `limits` columns.
     """
     if not file:
         raise BadInput("world.geometry = 'tracks' needs world.tracks: name a CSV file of device, clock_s, x_m and y_m")

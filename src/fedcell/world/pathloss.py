@@ -82,7 +82,7 @@ class UmaLosses(NamedTuple):
 
 
 Radio = tuple[float, float, float]  # carrier, and the heights of station and device
-_KNOWN: dict[tuple[int, Radio], UmaLosses] = {}  # by the identity of distances that live and cannot be written to
+_KNOWN: dict[tuple[int, Radio], UmaLosses] = {}  # keyed by the id of a read-only array of distances
 
 
 def uma_losses(distance_m: Floats, radio: Radio) -> UmaLosses:

@@ -36,7 +36,7 @@ def response_s(settings: WorldConfig, trace_s: Floats | None, seed: int, round: 
 
 
 def _drawn_s(settings: WorldConfig, trace_s: Floats | None, seed: int, round: int) -> Floats:
-    """What all devices draw, those that answer at once too, so that the others draw alike without them."""
+    """Draw seconds for all devices, including those that answer at once, so that `n_fast` changes no other draw."""
     rng = stream(seed, round, "world.response")
     if settings.response == "exponential":
         rate = hardware(settings, seed).column("response_rate", settings.response_rate)
@@ -80,7 +80,7 @@ def _seconds(path: str, lines: Iterator[str]) -> Iterator[float]:
 
 
 def _column(path: str, line: int, cells: list[str]) -> int:
-    """Where the seconds stand, judged from the first line that is not empty."""
+    """Find the column of seconds in the first line that is not empty."""
     if COLUMN in cells:
         return cells.index(COLUMN)
     if len(cells) > 1:

@@ -235,7 +235,7 @@ class WorldConfig(AirConfig, AttackConfig, MotionConfig, LinkConfig, CellConfig)
 
 
 def _check_air(settings: WorldConfig) -> None:
-    """Refuse what is about single uploads, which nobody receives over the air."""
+    """Refuse settings about single uploads: over the air, the base station receives only their sum."""
     for key, needed, why in (
         ("link", "shannon", "sends bits"),
         ("response", "computed", "draws when each device answers"),

@@ -18,8 +18,8 @@ from .caches import RULES, Keeper, aim, drsr_gain, srsr_gain
 class StreamingCache:
     """A cache of one device: offer what arrives, train on what is kept. Its work does not grow with the capacity.
 
-    An offer touches as many samples as it brings, and the counts of the classes. Counts are those of the simulated
-    rule. An offer larger than the cache is taken in pieces of its size.
+    An offer touches as many samples as it brings, and the counts of the classes. The cache holds the
+    same counts as the simulated rule. An offer larger than the cache is taken in pieces of its size.
 
     >>> cache = StreamingCache(capacity=4, rule="drsr")
     >>> for day in range(8):
@@ -68,7 +68,7 @@ class StreamingCache:
         return self._samples[at], self._labels[at]
 
     def offer(self, samples: ArrayLike, labels: ArrayLike) -> None:
-        """Let the rule decide what of `samples` `[n, ...]` with class numbers `labels` `[n]` replaces what."""
+        """Offer `samples` `[n, ...]` with class numbers `labels` `[n]`; the rule decides which replace held ones."""
         x, y = np.asarray(samples), np.asarray(labels)
         self._check(x, y)
         if len(y) and not len(self):
@@ -111,7 +111,7 @@ class StreamingCache:
             raise BadInput(f"{x.dtype} samples of shape {x.shape[1:]} do not fit a cache of {own}: offer the same kind")
 
     def _take(self, x: np.ndarray, y: Ints) -> None:
-        """One step of the rule; nothing larger than the cache arrives here."""
+        """Apply the rule to one offer, which is no larger than the cache."""
         more = max(0, int(y.max()) + 1 - len(self._counts))
         self._counts, self._shadow = np.pad(self._counts, (0, more)), np.pad(self._shadow, (0, more))
         self._slots += [[] for _ in range(more)]

@@ -82,7 +82,7 @@ def markov_stream(settings: StreamConfig, labels: Ints, n_classes: int, n_device
 
 
 def binomial_stream(settings: StreamConfig, part: Store, labels: Ints, n_classes: int, seed: int) -> Stream:
-    """Each device walks through its own samples, `Binomial(batch, activity)` a round, from the top when through.
+    """Each device receives its own samples in order, `Binomial(batch, activity)` per round, and starts over at the end.
 
     Args:
         settings: cache rule, capacities, arrivals and activities, drawn per device.

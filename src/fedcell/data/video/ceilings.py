@@ -1,4 +1,4 @@
-"""What the request law says exactly: transitions, long-run shares, and the best accuracy and loss there can be.
+"""Exact consequences of the request law: transitions, long-run shares, and the best accuracy and loss there can be.
 
 A user's sequence is a Markov chain on the files. Let `e` be the stay probability, `S` the law of similar files,
 `z` the popularity law and `p_g' / (1 - p_g)` the law of leaving genre `g`:

@@ -42,7 +42,7 @@ def with_edges(
         settings: sizes of files, and rates.
         requests: every request there will be.
         filled: samples of every user before the first round, `[n_users]`.
-        edges: kinds of servers; each has one in every cell. None of them: the stream as it is.
+        edges: kinds of servers; each has one in every cell. If empty, the stream is returned as it is.
         seed: of the run.
     """
     if not edges:

@@ -77,14 +77,14 @@ class RequestSamples(Samples):
     def ahead(self, n_samples: Ints) -> Tensor:
         """The input of the sample that follows the first `n_samples[k]` ones of each user, `[n_users, ...]`.
 
-        It is made of requests that are there, also if the log ends with them.
+        It exists even if the log ends with these samples.
         """
         row = torch.arange(self.n_users, device=self.device)
         first = row * (self.lead + self.per_user) + self.lead
         return self._inputs(row, first + torch.as_tensor(n_samples, device=self.device))
 
     def _inputs(self, row: Tensor, place: Tensor) -> Tensor:
-        """What comes before places of the flat log, which lie in (or just behind) these rows of it."""
+        """The inputs of samples at places of the flat log, which lie in (or just behind) the given rows of the log."""
         raise NotImplementedError
 
 

@@ -28,7 +28,7 @@ def file_bits(settings: VideoConfig, seed: int) -> Floats:
 def read_sizes(path: str, n_files: int) -> Floats:
     """Sizes from a CSV file: one number per line, file 0 first; a first line `bits` is a heading.
 
-    Raises BadInput, with the file and the line, for anything that is no size, and for files without one.
+    Raises BadInput, with the file and the line, for anything that is no size, and if there are fewer sizes than files.
     """
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:

@@ -1,4 +1,4 @@
-"""Users: what each one likes, how active he is, how much he can store. All fixed for a run."""
+"""Users: what each one likes, how active each is and how much each can store. All fixed for a run."""
 
 from dataclasses import replace
 from typing import NamedTuple

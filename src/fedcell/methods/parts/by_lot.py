@@ -4,8 +4,8 @@ Of the devices of a cell `n` are drawn without replacement, so that device `k` i
 
     pi_k = min(1, c / cost_k),   c such that they sum to n
 
-by systematic sampling in random order: devices lie on a line, each as long as its probability, and those are drawn in
-which one of `n` points falls that are 1 apart and begin at random. Costs are foreseen from this round's channels, at
+by systematic sampling: devices lie on a line in random order, each as long as its probability. Of `n` points, 1 apart
+and with a random start, each draws the device that it falls on. Costs are foreseen from this round's channels, at
 full speed with a `1 / n` share of the band; a device that could not send is never drawn.
 
 Cheap devices are drawn more often, so that a mean of those drawn leans to their data. With `p_k / pi_k` for the weight
@@ -28,17 +28,17 @@ from ...types import Bools, Decision, Floats, Observation, Problem
 
 
 def alike(problem: Problem, observation: Observation, trial: Decision) -> Floats:
-    """The same for everyone."""
+    """Cost of drawing evenly: 1 for every device, `[n_devices]`."""
     return np.ones(problem.world.n_devices)
 
 
 def seconds(problem: Problem, observation: Observation, trial: Decision) -> Floats:
-    """Of computing and sending."""
+    """Seconds of computing and sending, `[n_devices]`."""
     return np.add(*radio.times(problem.world, observation, trial))
 
 
 def joules(problem: Problem, observation: Observation, trial: Decision) -> Floats:
-    """Of computing and sending."""
+    """Joules of computing and sending, `[n_devices]`."""
     _, upload_s = radio.times(problem.world, observation, trial)
     return compute_joule(observation, trial) + cost.upload_joule(trial.power_watt, upload_s)
 
@@ -61,7 +61,7 @@ def chances(name: str, problem: Problem, observation: Observation, trial: Decisi
 
 
 def drawn(problem: Problem, observation: Observation, chance: Floats) -> Bools:
-    """Devices of every cell, each with its chance, `[n_devices]`."""
+    """Draw devices in every cell, each with its chance, `[n_devices]`."""
     rng, cell = stream(problem.seed, observation.round, "schedule by cost"), observation.topology.cell
     chosen = np.zeros(len(chance), dtype=np.bool_)
     for number in range(problem.world.n_cells):

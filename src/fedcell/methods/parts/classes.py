@@ -5,7 +5,7 @@ from ...types import Ints, Problem, Store
 
 
 def n_classes_of(problem: Problem) -> int:
-    """Classes that the training labels name."""
+    """Number of classes among the training labels."""
     return problem.learner.train_samples.n_labels
 
 

@@ -1,9 +1,9 @@
 """A method whose devices code what they send: any method that sends updates, wrapped in a coding.
 
-With `u` a device's update and, with error feedback, what it kept from before, the server gets `C(u)` and the device
-keeps `u - C(u)`. Of an upload that is lost the device keeps the same, so that a lost update is lost as it is without a
-coding; or `u` if the coding says so. Decisions are planned with the most bits that a payload can take; seconds, joules
-and bits are those of the payloads that were really sent. Not a method itself: it has no `build`.
+With `u` a device's update plus, with error feedback, what it kept from before, the server gets `C(u)` and the device
+keeps `u - C(u)`. If the upload is lost, the device keeps the same, so that the update is lost as without a coding; or
+it keeps all of `u`, if the coding has `keeps_lost`. Decisions are planned with the most bits that a payload can take;
+seconds, joules and bits are those of the payloads that were really sent. Not a method itself: it has no `build`.
 """
 
 from collections.abc import Callable
@@ -62,7 +62,7 @@ def coded(method: Method, coding: Coding, name: str = "this method") -> Method:
 
 
 def inside(coding: Coding, seam: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of the method that is handed its own problem and state."""
+    """Wrap a function of the method so that it gets the method's own problem and state."""
 
     def call(problem: Problem, *given: Any) -> Any:
         return seam(planned(coding, problem), *map(_own, given))
@@ -71,7 +71,7 @@ def inside(coding: Coding, seam: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _own(given: Any) -> Any:
-    """The method's state inside a coded one, or those of all cells; anything else as it is."""
+    """The method's state inside a coded one, or a tuple of those of all cells; returns anything else as it is."""
     if isinstance(given, CodedState):
         return given.own
     return tuple(map(_own, given)) if type(given) is tuple else given
@@ -85,7 +85,7 @@ def init(method: Method, coding: Coding, problem: Problem, params: Tensor) -> Co
 
 
 def decide(method: Method, coding: Coding, problem: Problem, state: Any, observation: Observation) -> Decision:
-    """The method's decision, which must be about whole updates."""
+    """The method's decision; raises BadInput if it trains only parts of a model."""
     decision: Decision = inside(coding, method.decide)(problem, state, observation)
     if decision.mask is not None:
         what = f"{coding.name} codes whole updates and this method trains parts of a model (Decision.mask)"
@@ -99,9 +99,9 @@ def decide(method: Method, coding: Coding, problem: Problem, state: Any, observa
 def collect(
     method: Method, coding: Coding, problem: Problem, params: Tensor, state: CodedState, sent: Round
 ) -> tuple[Round, CodedState]:
-    """The method's; devices keep what they did not send from when it is sent, whenever it arrives.
+    """Collect as the method does; what a device keeps changes when it sends, not when the upload arrives.
 
-    An upload that gets lost later, because its device is switched off, is lost as it was sent.
+    If an upload is lost later, because its device is switched off, the device has nothing of it to send again.
     """
     seen, after = method.collect(planned(coding, problem), params, state.own, _without_rest(sent))
     return seen, CodedState(after, _rest_after(state, sent))
@@ -116,7 +116,7 @@ def aggregate(
 
 
 def _without_rest(played: Round) -> Round:
-    """The round as the method sees it."""
+    """The round as the method sees it, without what devices keep for the coding."""
     kept = played.updates.kept
     own = kept.own if isinstance(kept, CodedKept) else kept
     return played._replace(updates=played.updates._replace(kept=own))
@@ -136,7 +136,7 @@ def _rest_after(state: CodedState, played: Round) -> Contributions | None:
 def remembered(
     rest: Contributions, rows: Tensor, device: Ints, steps: Ints, chosen: Bools | bool = True
 ) -> Contributions:
-    """The buffer with the chosen rows that are finite; of other devices it has what they kept before."""
+    """The buffer with those chosen rows that are finite; other devices keep what they had."""
     fine = finite_rows(rows) & chosen
     part = rows if fine.all() else rows[torch.from_numpy(fine).to(rows.device)]
     return remember(rest, device[fine], part, steps[device[fine]], np.ones(len(part)))

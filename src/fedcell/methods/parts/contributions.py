@@ -2,9 +2,9 @@
 
 One float32 row per device, `[n_devices, n_params]` in all, cut into pages. A page is never written to after it was
 made: a round replaces the pages of the devices it heard and shares the others, so a snapshot taken before stays whole
-and a round costs the memory of the pages that changed. Large models have one row to a page; of very many devices, of
-whom a round hears few, pages are small; a page nobody was heard of takes no memory. If all rows together would not
-fit into memory, new pages lie in mapped files. Not a method itself: it has no `build`.
+and a round costs the memory of the pages that changed. Large models have one row per page. With very many devices,
+of which a round hears few, pages are small. A page whose devices were never heard takes no memory. If all rows together
+would not fit into memory, new pages lie in mapped files. Not a method itself: it has no `build`.
 """
 
 from typing import NamedTuple
@@ -33,7 +33,7 @@ class Contributions(NamedTuple):
 
 
 def nothing(n_devices: int, n_params: int) -> Contributions:
-    """Before the first round."""
+    """An empty buffer, as before the first round."""
     height = _height(n_devices, 4 * max(n_params, 1))
     return Contributions(
         pages=(None,) * -(-n_devices // height),
@@ -65,7 +65,7 @@ def remember(
     offset: Tensor | None = None,
     mask: Tensor | None = None,
 ) -> Contributions:
-    """Put `offset + scale[k] * delta[k]` in the place of what was kept of `device[k]`.
+    """A buffer in which `offset + scale[k] * delta[k]` replaces what was kept of `device[k]`.
 
     Args:
         kept: left as it is.
@@ -148,7 +148,7 @@ def cosines(kept: Contributions, vector: Tensor) -> Floats:
 
 
 def matrix(kept: Contributions, like: Tensor) -> Tensor:
-    """All rows together, `[n_devices, n_params]`: for small models and a second look."""
+    """All rows together, `[n_devices, n_params]`: for small models."""
     return rows_of(kept, np.arange(len(kept.seen)), like)
 
 

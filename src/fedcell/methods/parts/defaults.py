@@ -43,7 +43,7 @@ class TrainingConfig(Checked):
 
 @dataclass(frozen=True)
 class LocalConfig(TrainingConfig):
-    """Settings every method that trains on devices has: also who trains, and how much."""
+    """Settings of every method that trains on devices: those of SGD, who trains, and how much."""
 
     scheduler: str = option("all", "who trains", choices=tuple(SCHEDULERS))
     n_selected: int = option(
@@ -98,7 +98,7 @@ def most_steps(config: Any, problem: Problem) -> int:
 
 
 def needs_sgd(config: Any, problem: Problem) -> None:
-    """Refuse AdamW if a method reads gradients off what local training moved."""
+    """Refuse AdamW for a method that takes updates for sums of gradients."""
     if problem.train.optimiser != "sgd":
         raise BadInput(
             f"train.optimiser = {problem.train.optimiser!r} does not go with {name_of(config)}, which takes updates "
@@ -107,7 +107,7 @@ def needs_sgd(config: Any, problem: Problem) -> None:
 
 
 def name_of(config: Any) -> str:
-    """The method that settings belong to."""
+    """Name of the method that a config belongs to: that of its file."""
     return type(config).__module__.rpartition(".")[2]
 
 
@@ -152,7 +152,7 @@ def local(
     objective: Objective | None = None,
     rule: Rule | None = None,
 ) -> Updates:
-    """Local SGD of the selected devices on what they hold, or a rule of one's own."""
+    """Train the selected devices on their samples, by SGD or by `rule`."""
     work = work_of(config, problem, observation, decision, prox, objective)
     return problem.learner.train(start, work._replace(rule=rule))
 
@@ -165,7 +165,7 @@ def work_of(
     prox: float = 0.0,
     objective: Objective | None = None,
 ) -> Work:
-    """What the selected devices have to train on."""
+    """The work of the selected devices: samples, steps, rate and objective."""
     device, held = np.flatnonzero(decision.selected), observation.store
     optimiser = Optimiser.of(problem.train)
     if optimiser.adam and config.momentum:
@@ -208,7 +208,7 @@ def mean_update(params: Tensor, weights: Floats, rows: Tensor | Round) -> Tensor
 
 
 def equal_shares(observation: Observation, device: Ints) -> Floats:
-    """Weights of the devices heard, all alike."""
+    """Equal weights of the devices heard, `[n_heard]`, summing to one."""
     return np.full(len(device), 1 / max(len(device), 1))
 
 

@@ -1,6 +1,6 @@
 """Rows as devices encode them and the server decodes them, what they take on the air, and what is left on devices.
 
-`coded` puts it into a method. Not a method itself: it has no `build`.
+`coded` builds it into a method. Not a method itself: it has no `build`.
 """
 
 from functools import partial
@@ -34,7 +34,7 @@ class CodedKept(NamedTuple):
 
 
 def planned(coding: Coding, problem: Problem) -> Problem:
-    """The problem as the method sees it: an update takes what a payload can take at most."""
+    """The problem as the method sees it: an update takes the most bits that a payload can take."""
     bit = fitted(coding, problem).most_bit(problem.learner.n_params, problem.world.settings.bits_per_parameter)
     return problem._replace(world=problem.world._replace(payload_bit=bit + beside_bit(problem)))
 
@@ -57,9 +57,10 @@ def own_bit(coding: Coding, problem: Problem, decision: Decision) -> Floats:
 def encode(
     coding: Coding, problem: Problem, state: CodedState, updates: Updates, observation: Observation, decision: Decision
 ) -> Updates:
-    """Rows as the server decodes them, their bits, and what is left. Of a large cohort payloads alone are in memory.
+    """Encode updates: the rows as the server decodes them, their bits, and what devices keep.
 
-    Rows that lie in memory together are decoded once, for the device and the server.
+    Rows that lie in memory together are decoded once, for the device and the server. Of a large cohort only payloads
+    are in memory; its rows are decoded when asked for.
     """
     n, value_bit, n_rows = problem.learner.n_params, problem.world.settings.bits_per_parameter, len(updates.device)
     beside = beside_bit(problem) + own_bit(coding, problem, decision)

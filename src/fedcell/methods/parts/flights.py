@@ -86,7 +86,7 @@ def init(config: OverTimeConfig, stepping: Stepping, problem: Problem, params: T
 
 
 def _refuse(config: OverTimeConfig, stepping: Stepping, problem: Problem) -> None:
-    """Refuse worlds that have no place for devices which are on the way for longer than a round."""
+    """Refuse worlds in which devices cannot be on the way for longer than a round."""
     settings, name = problem.world.settings, name_of(config)
     if settings.edge_rounds:
         raise BadInput(
@@ -111,16 +111,16 @@ def _refuse(config: OverTimeConfig, stepping: Stepping, problem: Problem) -> Non
 
 
 def fates(state: Flights, seen: Observation) -> Ints:
-    """What becomes of those whose work ends in this row: an upload of a device that is switched off is lost.
+    """The outcome of the work on the way, if it ended in this row: a device that is switched off loses its upload.
 
-    A device whose charge is spent has sent with the last of it.
+    A device whose battery is empty is not switched off: its last charge sent the upload.
     """
     off = ~seen.available & (seen.battery_joule > 0) & (seen.store.size > 0)
     return np.where(off & (state.fate == DELIVERED), int(Outcome.OUTAGE), state.fate)
 
 
 def later(state: Flights, ended: Ints, arrived: Ints, round_s: float) -> Flights:
-    """The state at the end of the row: who ended is free."""
+    """The state at the end of the row; devices that ended are free."""
     fate, band, block = state.fate.copy(), state.bandwidth_hz.copy(), state.block.copy()
     fate[ended], band[ended], block[ended] = FREE, 0.0, -1
     staleness = state.staleness.copy()
@@ -136,7 +136,7 @@ def later(state: Flights, ended: Ints, arrived: Ints, round_s: float) -> Flights
 
 
 def columns(state: Flights, arrived: Ints, n_started: int) -> dict[str, float]:
-    """What the row says beside the costs that every row has."""
+    """Extra columns of the row: arrivals, their staleness, devices that started and devices on the way."""
     tau = state.staleness[arrived]
     return {
         "arrivals": float(len(arrived)),

@@ -1,4 +1,4 @@
-"""Gradients and losses of clients at a model that nobody trains on: what diagnostics are made of.
+"""Gradients and losses of clients at a given model, for diagnostics and for methods whose devices send losses.
 
 Not a method itself: it has no `build`.
 """
@@ -37,7 +37,7 @@ def client_losses(problem: Problem, params: Tensor, store: Store, power: float =
 
 
 def gradients(problem: Problem, params: Tensor, store: Store, device: Ints, round: int, batch_size: int) -> Tensor:
-    """Gradients of some clients at one model, `[n_rows, n_params]`: one local step of rate 1, turned around."""
+    """Gradients of some clients at one model, `[n_rows, n_params]`: one local step of rate 1, negated."""
     work = Work(
         device=device,
         store=store.of(device),

@@ -1,6 +1,6 @@
 """As many devices as meet the deadline: who they are if a cell shares its band, sends in turn, or neither.
 
-FedCS adds the device that lengthens the round least until the deadline is met no more. Here the largest set is found:
+FedCS adds the device that lengthens the round least, as long as the deadline is met. Here the largest set is found:
 
 - With equal shares of a band, `n` devices can train if `n` of them end in time with a `1 / n` share each. A smaller
   share makes nobody faster, so the largest `n` is found by bisection; the `n` fastest train.
@@ -45,7 +45,7 @@ def _side_by_side(problem: Problem, observation: Observation, trial: Decision, l
     world, cell, available = problem.world, observation.topology.cell, observation.available
 
     def finish_s(n: Ints) -> Floats:
-        """With so many devices in each cell; for ever if it is not in time."""
+        """Seconds of every device if `n` of each cell train; infinite if it misses the deadline."""
         shared, band = trial, world.settings.bandwidth_hz
         if world.settings.access == "fdma":
             shared = trial._replace(bandwidth_hz=band / np.maximum(n, 1)[cell])

@@ -1,7 +1,7 @@
 """Losses that devices send along with their updates: what they cost, and what the server learns of them.
 
-A device takes the loss of the model that it gets on all that it holds, a forward pass over its store, and sends one
-number more. Only the losses of devices that are heard are known. Not a method itself: it has no `build`.
+A device computes the loss of the model it gets on all its samples, a forward pass over its store, and sends one number
+more. The server knows the losses of the devices heard only. Not a method itself: it has no `build`.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class LossConfig(Checked):
 
 
 def with_loss(config: LossConfig, problem: Problem, observation: Observation, decision: Decision) -> Decision:
-    """A decision whose devices also take the loss of what they hold and send it, one number more."""
+    """Charge a decision for losses: computing each on all samples of the device, and sending one number more."""
     samples = config.loss_cost * observation.store.size / decision.steps
     return decision._replace(
         samples_per_step=decision.samples_per_step + samples,
@@ -31,5 +31,5 @@ def with_loss(config: LossConfig, problem: Problem, observation: Observation, de
 
 
 def heard_losses(problem: Problem, params: Tensor, played: Round, power: float = 1.0) -> Floats:
-    """Mean loss, or mean of its power, of the model that devices got, of every device heard, `[n_heard]`."""
+    """Mean loss, or mean of its power, of the model `params` on the samples of every device heard, `[n_heard]`."""
     return client_losses(problem, params, played.observation.store.of(played.heard()), power)

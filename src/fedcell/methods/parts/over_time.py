@@ -6,11 +6,11 @@ arrival that lets the server step (`Stepping`), and its clock is that of this ar
 `D` arrived, or the letter of what went wrong, after which the device is free again and its update never arrives.
 
 - The channel that an upload meets is that of the row in which its device started. The deadline counts from that start.
-- A device pays joules and bits in the row in which it starts, also if its update is never used.
+- A device pays joules and bits in the row in which it starts, even if its update is never used.
 - A device holds its share of the band, or its block, until its end. Shares are those of as many devices as may be on
   the way at once. Interference that devices make is that of those that start together.
 - A device that is switched off in the row in which its upload would end loses it.
-- A device that has answered waits for the next row: until then it could only get the model that it has had.
+- A device that has answered waits for the next row: until then the server has no newer model for it.
 - If nobody is on the way any more, the server steps with what has arrived, however little.
 - Updates on the way lie in memory, twice at most (`parcels`); `init` refuses more than fits.
 

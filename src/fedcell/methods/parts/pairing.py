@@ -32,18 +32,18 @@ def split(name: str) -> tuple[str, str]:
 
 
 def absolute(name: str) -> str:
-    """A name whose files are found from any folder."""
+    """The name with absolute paths of its files."""
     return "+".join(str(Path(part).resolve()) if part.endswith(".py") else part for part in split(name) if part)
 
 
 def files(name: str) -> list[str]:
-    """The files that a name is made of."""
+    """The method file and the coding file in a name, as far as it has them."""
     return [part for part in split(name) if part.endswith(".py")]
 
 
 @lru_cache
 def paired(method: ModuleType, name: str, coding: str) -> ModuleType:
-    """A module with the settings of a method and of a coding, which builds the one with the other."""
+    """Make a module that has the settings of a method and of a coding, and builds the coded method."""
     if "+" in coding and not coding.endswith(".py"):
         raise BadInput(f"{name}+{coding} has two codings: name one")
     other = codings.load(coding)

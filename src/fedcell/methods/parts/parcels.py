@@ -26,19 +26,19 @@ class Parcels(NamedTuple):
 
 
 def nothing(n_devices: int) -> Parcels:
-    """Before the first round."""
+    """No parcels: nothing is on the way."""
     return Parcels({}, {}, np.full(n_devices, NONE), np.zeros(n_devices, dtype=np.int64))
 
 
 def sent_off(before: Parcels, round: int, device: Ints, rows: Tensor, tail: Tensor | None) -> Parcels:
-    """The parcels with one more.
+    """Add a parcel with the updates of one round.
 
     Args:
         before: left as it is.
         round: number of the new parcel.
-        device: `[n_rows]`, none of them on the way.
+        device: `[n_rows]`, none of which has an update on the way.
         rows: `[n_rows, n_sent]`, not written to by anybody from now on.
-        tail: `[n_rows, n_tail]`, the same.
+        tail: `[n_rows, n_tail]`, not written to either.
     """
     if not len(device):
         return before
@@ -49,7 +49,7 @@ def sent_off(before: Parcels, round: int, device: Ints, rows: Tensor, tail: Tens
 
 
 def taken(before: Parcels, device: Ints) -> tuple[Parcels, list[Tensor], list[Tensor]]:
-    """The parcels without the rows of some devices that are on the way, these rows, and their tails if there are any.
+    """Take the rows of some devices out: (the parcels without them, these rows, their tails if there are any).
 
     Rows are views of the parcels: stack them.
     """
@@ -66,7 +66,7 @@ def taken(before: Parcels, device: Ints) -> tuple[Parcels, list[Tensor], list[Te
 
 
 def _shrink(new: Parcels, number: int, left: Ints) -> None:
-    """Drop rows of a parcel in which only those of `left` are on the way; `new` is nobody else's yet."""
+    """Shrink a parcel to the rows of `left`, those on the way, if they are half of it or less; writes into `new`."""
     if 2 * len(left) > len(new.rows[number]):
         return
     for part in (new.rows, new.tails):
@@ -78,5 +78,5 @@ def _shrink(new: Parcels, number: int, left: Ints) -> None:
 
 
 def _alone(rows: Tensor) -> Tensor:
-    """Rows that keep little memory alive beside their own."""
+    """The rows, copied if they are views that would keep much more memory alive than their own."""
     return rows.clone() if rows.untyped_storage().nbytes() > 2 * rows.nbytes else rows

@@ -1,7 +1,7 @@
 """Devices that keep models of their own: who has which, and how they are judged on test sets of their own.
 
-Every device gets test samples of the classes it holds, in the shares in which it holds them, unless the data say whose
-they are; nobody's overlap.
+Every device gets test samples of the classes it holds, in the shares in which it holds them, unless the data say to
+which device each test sample belongs. No test sample belongs to two devices.
 Accuracy is the share of right answers over all of them together, devices that never trained included. Not a method
 itself: it has no `build`.
 
@@ -44,7 +44,7 @@ def own_models(problem: Problem, params: Tensor, state: Any, device: Ints) -> Te
 
 
 def own_starts(problem: Problem, own: Contributions, origin: Tensor, decision: Decision) -> Start:
-    """Every selected device continues from its own model."""
+    """Start every selected device from its own model."""
     device = np.flatnonzero(decision.selected)
     return Start(models_of(problem, own, origin, device), np.arange(len(device)))
 
@@ -56,7 +56,7 @@ def dearer(config: Any, problem: Problem, state: Any, observation: Observation) 
 
 
 def remembered(own: Contributions, played: Round, rows: Tensor | None = None) -> Contributions:
-    """What devices own after a round: `updates.kept`, or `rows`, of all that trained, heard or not, if it is finite."""
+    """What devices own after a round: finite rows of `updates.kept`, or `rows`, of all that trained, heard or not."""
     kept: Tensor = played.updates.kept if rows is None else rows
     fine = finite_rows(kept)
     device = played.updates.device[fine]
@@ -87,7 +87,7 @@ def chance(labels: Ints, owner: Ints) -> float:
     """Accuracy of the best constant answer of every device on its test samples; 0 if nobody has any.
 
     With `n_kc` the test samples of class `c` that belong to device `k`: `sum_k max_c n_kc / sum_kc n_kc`.
-    Who is not above it has learned nothing but which class its device holds most of.
+    Models that are not above it have learned nothing but which class their device holds most of.
 
     Args:
         labels: of the test samples.
@@ -103,7 +103,7 @@ def chance(labels: Ints, owner: Ints) -> float:
 
 @torch.no_grad()
 def judge(problem: Problem, held: Ints, trained: Bools, model_of: Callable[[int], Tensor]) -> Mapping[str, float]:
-    """Columns of the models of all devices, each on its own test samples.
+    """Evaluate the models of all devices, each on its own test samples, and return the columns.
 
     `accuracy` and `loss` over all; `covered`, the share of the test samples whose device has trained;
     `covered_accuracy` over those alone; `chance`, the accuracy of one constant answer per device. `train.top` and

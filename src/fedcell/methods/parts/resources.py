@@ -112,7 +112,7 @@ def _blocks(problem: Problem, observation: Observation, selected: Bools, rule: s
     """A resource block of its cell for every selected device, -1 for the others."""
     block = np.full(len(selected), -1)
     if problem.world.settings.access == "block":
-        nothing = np.empty((len(selected), 0))  # is known of the channels
+        nothing = np.empty((len(selected), 0))  # no rates: the rule `first` looks at none
         known = rule != "first"
         rate_bps = bands.rate_bps(problem.world, observation, observation.devices.power_watt) if known else nothing
         for cell in range(problem.world.n_cells):

@@ -67,7 +67,7 @@ def slots_of(problem: Problem, state: Flights, observation: Observation, most: i
 
 
 def shares_hz(problem: Problem, state: Flights, observation: Observation, selected: Bools, most: int) -> Floats:
-    """Bandwidth of those that start, `[n_devices]`: a share of as many as may be on the way at once, as far as free."""
+    """Bandwidth of those that start, `[n_devices]`: one of the shares of `slots_of`, or less if less is free."""
     settings, cell, n_cells = problem.world.settings, observation.topology.cell, problem.world.n_cells
     if settings.access != "fdma":
         return equal_share(problem, observation, selected)

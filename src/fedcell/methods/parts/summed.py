@@ -44,7 +44,7 @@ class SummedState(NamedTuple):
 
 
 def summed(method: Method, coding: Coding, name: str = "this method") -> Method:
-    """The method behind the sum of a coding; raises BadInput if it needs more than a mean."""
+    """The method with a coding whose server gets a sum; raises BadInput if the method needs more than a mean."""
     if not takes_means(method.aggregate) or method.sends != "updates" or method.encode is not as_is:
         raise BadInput(
             f"{coding.name} does not go with {name}: its server gets the sum of a round alone and {name} needs more "
@@ -69,7 +69,7 @@ def summed(method: Method, coding: Coding, name: str = "this method") -> Method:
 
 
 def inside(seam: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of the method that is handed its own state."""
+    """Wrap a function of the method so that it gets the method's own state."""
 
     def call(problem: Problem, *given: Any) -> Any:
         return seam(problem, *(one.own if isinstance(one, SummedState) else one for one in given))
@@ -116,7 +116,7 @@ def decide(
 def encode(
     at_sum: AtSum, problem: Problem, state: SummedState, updates: Updates, observation: Observation, decision: Decision
 ) -> Updates:
-    """Rows of what is added up; those of a large cohort are made as they are trained."""
+    """Encode updates as the rows that are added up; those of a large cohort are encoded as they are trained."""
     now, seed, round = at_sum.now(state.memory), problem.seed, observation.round
 
     def sent(rows: Ints | None, delta: Tensor) -> Tensor:

@@ -10,10 +10,10 @@ from ...types import Decision, Observation, Problem
 
 
 def charged(problem: Problem, observation: Observation, decision: Decision, bit: float, extra: Extra) -> Decision:
-    """The decision with payloads of `bit` and what comes on top, which the row tells.
+    """The decision with payloads of `bit`, plus the bits and cycles of `extra`; columns of the row report its bits.
 
-    Cycles are counted as samples of the local steps, so they cost time and energy as training does; a world whose
-    samples cost no cycles has none.
+    Cycles are counted as samples of the local steps, so they cost time and energy as training does; in a world whose
+    samples cost no cycles they are free.
     """
     decision = decision._replace(payload_bit=np.full_like(decision.payload_bit, bit + extra.up_bit))
     if not extra.up_bit:

@@ -1,4 +1,4 @@
-"""What every edge server does, whatever places its files: hold, serve, count.
+"""What every edge server does, whichever rule places its files: hold, serve, count.
 
 A request is a hit if the server of the user's cell holds the file. A miss passes over the backhaul. Files that a
 placement fetches between two rounds pass over the backhaul as well, so that a placement is judged by all its bits.
@@ -61,7 +61,7 @@ class View(NamedTuple):
     n_files: int
     room: int  # files that a server can hold
     seed: int
-    n_expected: Floats  # [n_cells], requests until the horizon, by those of the rounds before
+    n_expected: Floats  # [n_cells], requests until the horizon, estimated from earlier rounds
     served: Ints | None = None  # [n_cells, n_files], requests that passed so far
     reports: Reports | None = None
     next: Ints | None = None  # [n_cells, n_files], requests of the coming round, which nobody can know

@@ -97,7 +97,7 @@ def _requests(log: Log, before: Ints, after: Ints, cell: Ints) -> Requests:
 
 
 def _reports(edges: Sequence[Edge], log: Log, before: Ints, arrived: Arrived) -> Floats | None:
-    """What the model of every user says of the next request, `[n_users, n_files]`; None if no rule asks for it."""
+    """Probabilities of every user's next request by its model, `[n_users, n_files]`; None if no rule needs them."""
     if not any("reports" in load(edge.rule).NEEDS for edge in edges):
         return None
     return arrived.ask(log.ahead(before))
@@ -112,7 +112,7 @@ def _view(
     before: Ints,
     arrived: Arrived,
 ) -> View:
-    """What the rule of an edge asks for, and nothing else."""
+    """The view of a placement rule: only the parts that it names in `NEEDS`."""
     needs = load(edge.rule).NEEDS
     rate = np.asarray(edge.horizon * (before + 1.0) / (arrived.round + 1.0), dtype=np.float64)
     reports = None
@@ -162,7 +162,7 @@ def _play(
 def _react(
     serve: Callable[..., tuple[Bools, Bools]], room: int, old: Servers, requests: Requests
 ) -> tuple[Bools, Bools]:
-    """(hits, held) of servers that change with every request, each for itself."""
+    """(hits, held) of servers whose cache changes with every request, computed cell by cell."""
     hit, held = np.zeros(len(requests.file), dtype=np.bool_), old.held.copy()
     for cell in np.unique(requests.cell):
         own = requests.cell == cell

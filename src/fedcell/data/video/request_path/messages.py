@@ -1,4 +1,4 @@
-"""What parties send: bytes of a fixed length for each kind, so that a length says nothing.
+"""What parties send: bytes of a fixed length for each kind of message, so that the length reveals nothing.
 
 A `Wire` carries them, counts bytes and seconds, and keeps the time of the model.
 """
@@ -88,7 +88,7 @@ class Wire:
         self.tamper: Callable[[str, bytes], bytes] = lambda way, body: body  # somebody on the way
 
     def carry(self, step: int, way: str, link: str, body: bytes) -> bytes:
-        """What arrives at the other end."""
+        """Send a message over a link: count it, advance the time, and return what arrives."""
         seconds = getattr(self.links, f"{link}_s") + 8 * len(body) / getattr(self.links, f"{link}_bps")
         self.sent.append(Sent(step, way, len(body), seconds))
         self.now_s += seconds
@@ -109,10 +109,10 @@ def unproved(plain: bytes) -> bytes:
 
 
 def padded(text: bytes, size: int) -> bytes:
-    """A text of any length up to `size`, as long as all others."""
+    """A text of up to `size` bytes, padded to the same length as all others; its own length comes first."""
     return len(text).to_bytes(8, "big") + text.ljust(size, b"\0")
 
 
 def unpadded(text: bytes) -> bytes:
-    """The text that was padded."""
+    """The text that `padded` was given."""
     return text[8 : 8 + int.from_bytes(text[:8], "big")]

@@ -50,7 +50,7 @@ class Seen(NamedTuple):
 
 
 class Party:
-    """Somebody with a log."""
+    """A party with a name, a source of random bytes, and a log of what it saw."""
 
     def __init__(self, name: str, draw: Draw) -> None:
         self.name, self.draw = name, draw
@@ -61,7 +61,7 @@ class Party:
 
 
 class Once:
-    """Numbers that may come once."""
+    """Refuses a number that was seen before."""
 
     def __init__(self) -> None:
         self._seen: set[bytes] = set()
@@ -86,7 +86,7 @@ class User(Party):
         self._waiting: dict[int, tuple[int, bytes]] = {}  # counter -> file, session key
 
     def learn_tags(self, notice: bytes, at_s: float) -> None:
-        """Take the key of a new period from the notice for all users; the own part is at the own account."""
+        """Take the key of a new period from the notice for all users, which has one part per account."""
         about, parts = new_period(notice, self._period)
         own = parts[self.account * NOTICE_BYTES : (self.account + 1) * NOTICE_BYTES]
         self._tag_key, self._period = unlock(self._account_key, own, about), int.from_bytes(about, "big")
@@ -107,7 +107,7 @@ class User(Party):
         return messages.AIR.pack(self.subscriber, self._counter, box, mark(self._subscriber_key, unmarked))
 
     def take(self, body: bytes, at_s: float) -> bytes:
-        """[12] The video of a request that is waited for."""
+        """[12] Unlock the video of a request that waits for its answer."""
         counter, payload = int.from_bytes(body[:COUNTER_BYTES], "big"), body[COUNTER_BYTES:]
         if counter not in self._waiting:
             raise Refused(f"{self.name} waits for no answer {counter}: it was sent again, or is not for this user")
@@ -128,7 +128,7 @@ class BaseStation(Party):
         self._tickets: dict[bytes, tuple[int, int]] = {}  # subscriber, counter
 
     def up(self, body: bytes, at_s: float) -> bytes:
-        """[3] A request of a user, with the cell."""
+        """[3] Pass on a user's request, with the cell and the mark of the station."""
         subscriber, counter, box, _ = messages.AIR.unpack(body)
         self.see(at_s, box, subscriber=subscriber, counter=counter, n_bytes=len(body))
         unmarked = messages.FROM_CELL.pack(self.cell, body, NOBODYS)
@@ -154,7 +154,7 @@ class BaseStation(Party):
         return subscriber, counter.to_bytes(COUNTER_BYTES, "big") + payload
 
     def pass_on(self, body: bytes, at_s: float, what: str) -> bytes:
-        """A fetch of the edge server, or its answer."""
+        """Pass on a fetch of the edge server, or the answer to it."""
         self.see(at_s, body, passed=what, n_bytes=len(body))
         return body
 

@@ -1,4 +1,4 @@
-"""Tags: what a file is called in a period. Whoever has the period's key can tell them, that is the CSP and its users.
+"""Tags: what a file is called in a period. Only those with the period's key can read them: the CSP and its users.
 
 The CSP changes the key (`ContentProvider.rotate`), and with it every tag.
 

@@ -28,8 +28,8 @@ def slotted(client: Client, cell: Ints, n_in_turn: Ints, share: float) -> tuple[
         n_in_turn: `[n]`, clients that send in the same cell, the client itself included.
         share: of the deadline, below 1.
 
-    Returns: the clients with what waiting leaves of their deadline, or a slot, which is too short, if the highest power
-    is too low for one; and the least power of a plan as a share of the highest.
+    Returns: the clients with the deadline that waiting leaves them, and the least power of a plan as a share of the
+    highest. A client whose highest power cannot send within a slot gets one slot as its deadline, which is too short.
     """
     in_time = client.deadline_s > 0
     least_s = np.full(int(cell.max(initial=0)) + 1, np.inf)
@@ -69,5 +69,5 @@ def best_share(taking_part: Sequence[Bools], worth: Sequence[Ints | Floats], cel
 
 
 def pick(parts: Sequence[np.ndarray], best: Ints) -> np.ndarray:
-    """Of several arrays `[n]` the entries that `best` says."""
+    """Entry `k` of the array `parts[best[k]]`, for every `k`, `[n]`."""
     return np.asarray(np.stack(parts)[best, np.arange(len(best))])

@@ -48,7 +48,7 @@ class Cheapest(NamedTuple):
 
 
 def closed_power(client: Client, steps: Ints, cpu_hz: Floats, power_watt: Floats) -> Floats:
-    """The power block at once: the least power in time."""
+    """The power block in closed form: the least power that meets the deadline."""
     return least_power_watt(client, steps, cpu_hz)
 
 
@@ -208,7 +208,7 @@ def _one_pass(client: Client, plan: ClientPlan, power_block: PowerBlock) -> Clie
 
 
 def _in_time_at_full_power(client: Client, steps: Ints, cpu_hz: Floats) -> Bools:
-    """Whether the deadline can be met at all; asked of the time, in which rounding is harmless, not of the power."""
+    """Whether full power meets the deadline; compares seconds, where rounding is harmless, rather than powers."""
     total_s = client.cycles_per_step * steps / cpu_hz + upload(client, client.power_watt)[0]
     return np.asarray(total_s <= client.deadline_s * (1 + ROUNDING))
 
@@ -246,7 +246,7 @@ def cheapest(client: Client, steps: Ints, shortest_s: Floats, slowest_s: Floats)
 
 
 def _why_not(client: Client, steps: Ints, shortest_s: Floats) -> Ints:
-    """With every plan tried, what stands against one step: the power, the clock, or else the energy."""
+    """Why no plan has a single step: the power, the clock, or else the energy."""
     left_s = client.deadline_s * (1 + ROUNDING) - shortest_s
     return np.select(
         [steps >= 1, left_s <= 0, client.cycles_per_step / client.cpu_hz > left_s],

@@ -60,7 +60,7 @@ def init(method: Method, problem: Problem, whole: Tensor) -> Any:
 def broadcast(
     method: Method, problem: Problem, whole: Tensor, state: Any, observation: Observation, decision: Decision
 ) -> Start:
-    """Every device gets the tail with its parameters."""
+    """Start every device with the tail of the global vector, too."""
     start = method.broadcast(*bound(problem, whole), state, observation, decision)
     own = problem.learner.architectures[0].own_of(whole)
     return start._replace(own=own.expand(len(start.of_row), -1))
@@ -69,7 +69,7 @@ def broadcast(
 def local(
     method: Method, problem: Problem, state: Any, start: Start, observation: Observation, decision: Decision
 ) -> Updates:
-    """Rows come with the statistics that training left."""
+    """Train as the method does; updates also carry the statistics that training left."""
     assert start.own is not None
     carried = Carried(problem.learner.whole()[problem.learner.n_params :], start.own)
     here = problem._replace(learner=problem.learner.carrying(carried))

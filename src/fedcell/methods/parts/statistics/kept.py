@@ -84,7 +84,7 @@ def init(method: Method, problem: Problem, whole: Tensor) -> StatisticsState:
 
 
 def decide(method: Method, problem: Problem, state: Any, observation: Observation) -> Decision:
-    """The method's; a method that decides for all cells at once gets all their states."""
+    """The method's decision; a method that decides for all cells at once gets all their states."""
     own = tuple(one and one.own for one in state) if type(state) is tuple else state.own
     return method.decide(problem, own, observation)
 
@@ -106,7 +106,7 @@ def broadcast(
 def local(
     method: Method, problem: Problem, state: Any, start: Start, observation: Observation, decision: Decision
 ) -> Updates:
-    """Devices keep the rows that training left."""
+    """Train as the method does; devices keep the own rows that training left."""
     assert start.own is not None
     common = problem.learner.architectures[0].own_of(problem.learner.whole())
     carried = Carried(common, start.own, np.flatnonzero(decision.selected))
@@ -153,7 +153,7 @@ def aggregate(
 
 
 def evaluate(method: Method, problem: Problem, whole: Tensor, state: StatisticsState) -> Mapping[str, float]:
-    """The method's columns; those of a shared model describe it on every device."""
+    """The method's columns; a shared model is judged with the own norm layers of each device."""
     here, params = bound(problem, whole, state)
     learner = here.learner
     assert learner.carried is not None

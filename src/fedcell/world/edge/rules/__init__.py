@@ -1,6 +1,6 @@
 """Placement rules, one file each: what an edge server holds in the coming round.
 
-A rule says in `NEEDS` what it wants to see of `MAY_KNOW` (and, if nobody could know it, of `next`). It has either
+A rule lists in `NEEDS` what it sees: names of `MAY_KNOW`, or `next`, which no real server could know. It has either
 `wanted(view)`, the requests that it expects for each file in each cell, `[n_cells, n_files]`, and servers hold the most
 wanted files; or `serve(room, held, served, last, clock, files)`, the cache of one server, which every request changes.
 
@@ -29,14 +29,14 @@ def names() -> list[str]:
 
 @cache
 def load(name: str) -> ModuleType:
-    """The rule of a name."""
+    """Import the rule called `name`."""
     if name not in names():
         raise BadInput(f"video.edge_placement = {name!r} is unknown{choose_one(name, [*names(), NONE])}")
     return importlib.import_module(f"{__name__}.{name}")
 
 
 def check_known(name: str, knows: Collection[str]) -> None:
-    """Refuse a rule that asks for what servers may not know; `next` is for references that no server could be."""
+    """Refuse a rule that needs what servers may not know; `next`, for references no server could match, is allowed."""
     for part in load(name).NEEDS:
         if part in MAY_KNOW and part not in knows:
             fits = [one for one in names() if set(load(one).NEEDS) <= {*knows, "next"}]

@@ -1,7 +1,7 @@
 """Least frequently used: every missed file is kept, and the file that was asked for least often makes room.
 
 Counts run over all requests in the cell, including those before the first round and those for files that were not held.
-Of equal counts the file that was not asked for longest goes; the file just asked for stays. A missed file passes the
+Of equal counts the file whose last request is oldest goes; the file just asked for stays. A missed file passes the
 base station anyway, so keeping it costs no more backhaul.
 """
 

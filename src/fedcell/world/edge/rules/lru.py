@@ -1,4 +1,4 @@
-"""Least recently used: every missed file is kept, and the file that was not asked for longest makes room.
+"""Least recently used: every missed file is kept, and the file whose last request is oldest makes room.
 
 A missed file passes the base station anyway, so keeping it costs no more backhaul.
 """

@@ -12,7 +12,7 @@ NEEDS = ("served",)
 
 
 def wanted(view: View) -> Floats:
-    """The expected requests of every cell, spread over the files as those of the network were."""
+    """The expected requests of every cell, spread over the files in proportion to what the network has served."""
     assert view.served is not None
     in_network = view.served.sum(axis=0)
     return np.asarray(view.n_expected[:, None] * in_network / max(in_network.sum(), 1))

@@ -1,4 +1,4 @@
-"""Files drawn by lot once, in every cell others: what storage alone brings, `room / n_files` of the requests."""
+"""Random files, drawn once per cell: what storage alone achieves, `room / n_files` of the requests."""
 
 from ....rng import SETUP, stream
 from ....types import Floats
@@ -8,5 +8,5 @@ NEEDS: tuple[str, ...] = ()
 
 
 def wanted(view: View) -> Floats:
-    """The same lots in every round, so that they are fetched once."""
+    """Random scores, the same in every round, so that files are fetched only once."""
     return 1.0 + stream(view.seed, SETUP, "edge.random").random((view.n_cells, view.n_files))
