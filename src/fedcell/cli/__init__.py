@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _show(usual: Callable[..., None], message: Warning | str, category: type[Warning], *where: Any) -> None:
-    """A warning of ours as a sentence, any other as Python shows it."""
+    """Print a notice of fedcell as one sentence, and any other warning as Python does."""
     if issubclass(category, Notice):
         print(f"fedcell: {message}", file=sys.stderr)
     else:

@@ -138,7 +138,7 @@ def _print(found: "Comparison") -> None:
 
 
 def _print_text(text: str) -> None:
-    """Print in the characters that stdout has."""
+    """Print a text, with `+-` for the plus-minus sign if stdout cannot encode it."""
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:

@@ -66,7 +66,7 @@ def _words(parser: ArgumentParser) -> list[str]:
 
 
 def _bash(commands: dict[str, list[str]], names: dict[str, list[str]], keys: list[str]) -> str:
-    """A function that looks at the command, at the flag before the word, and at the word."""
+    """The bash function, which completes by the command, the flag before the word, and the word."""
     cases = "\n".join(f'    {name}) words="{" ".join(words)}" ;;' for name, words in commands.items())
     return f'''_fedcell() {{
   local word="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}" words="" i flag=""

@@ -42,7 +42,7 @@ def _scenarios() -> tuple[tuple[str, ...], Rows]:
 
 
 def _models() -> tuple[tuple[str, ...], Rows]:
-    """The functions that `BUILDERS` of the file of models names."""
+    """The functions that `BUILDERS` in `learn/models.py` names."""
     package = find_spec("fedcell.learn")
     assert package is not None
     assert package.origin is not None
@@ -108,6 +108,6 @@ def _described(settings: object, prefix: str = "") -> Rows:
 
 
 def _section(title: str, header: tuple[str, ...], rows: Rows) -> str:
-    """A heading and aligned columns; the last one is left as long as it is."""
+    """A heading and aligned columns; the last one is not padded."""
     lines = columns([header, *rows], "<" * len(header))
     return "\n".join([title.upper(), *(f"  {line}" for line in lines)])

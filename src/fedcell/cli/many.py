@@ -12,7 +12,7 @@ STOPPED = ("finished", "diverged", "failed")
 
 
 class Many(Quiet):
-    """Counts runs and rounds; says notices alone.
+    """Count runs and rounds; print only notices.
 
     Args:
         n_runs: runs of the sweep.

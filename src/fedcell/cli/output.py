@@ -35,7 +35,7 @@ def print_result(records: Sequence[Record], folder: str | Path, figure: Path | N
 
 
 def _warn(records: Sequence[Record]) -> None:
-    """Say which runs learned nothing, and why."""
+    """Warn about runs in which no update ever arrived, and say why."""
     for one in records:
         if why := unheard(one):
             print(f"fedcell: {one.label}: {why}", file=sys.stderr)

@@ -14,7 +14,7 @@ ELSEWHERE = {  # flags that people look for in another command
 
 
 class Parser(argparse.ArgumentParser):
-    """As `argparse` has it; bad arguments raise BadInput."""
+    """The parser of `argparse`, except that bad arguments raise BadInput."""
 
     def error(self, message: str) -> NoReturn:
         raise BadInput(f"{message} (see `{self.prog} --help`)")
@@ -39,7 +39,7 @@ def _nearest(word: str, known: Iterable[str]) -> str:
 
 
 def run_flags(sub: argparse.ArgumentParser) -> None:
-    """What every command that runs methods takes."""
+    """Add the arguments of every command that runs methods."""
     sub.add_argument(
         "methods",
         metavar="METHOD",
@@ -78,7 +78,7 @@ def run_flags(sub: argparse.ArgumentParser) -> None:
 
 
 def grid_flag(sub: argparse.ArgumentParser, done: str) -> None:
-    """`--grid`, all of whose combinations are planned or run."""
+    """Add `--grid`; `done` says what happens to all combinations: `planned` or `run`."""
     sub.add_argument(
         "--grid",
         metavar=("KEY=VALUE", "VALUE"),

@@ -23,7 +23,7 @@ DIGITS = 1442  # training samples of the data set that comes with fedcell
 
 
 def with_planner(argv: Sequence[str]) -> list[str]:
-    """`plan METHOD ...` as `plan cell METHOD ...`.
+    """Complete `plan METHOD ...` to `plan cell METHOD ...`.
 
     >>> with_planner(["plan", "fedavg", "--rounds", "3"]), with_planner(["plan", "cell"]), with_planner(["list"])
     (['plan', 'cell', 'fedavg', '--rounds', '3'], ['plan', 'cell'], ['list'])
@@ -62,7 +62,7 @@ def flags(sub: ArgumentParser) -> None:
 
 
 def cell_flags(sub: ArgumentParser) -> None:
-    """The flags of the planner of cells, which those of a sweep are like."""
+    """The flags of `fedcell plan cell`, which resemble those of a sweep."""
     sub.description = (
         "Play rounds of any method: who can take part and why others cannot, seconds, joules and bits of a round, "
         "batteries. Methods are trained only if their costs depend on what devices learn. `fedcell plan METHOD ...` is "
@@ -141,7 +141,7 @@ def run_cell(args: Namespace) -> int:
 
 
 def _sweep(args: Namespace) -> list[str]:
-    """The sweep that plays the planned rounds with training."""
+    """The command of the sweep that plays the planned rounds with training."""
     words = ["fedcell", "sweep", *args.methods, "--scenario", args.scenario]
     words += [] if args.rounds is None else ["--rounds", str(args.rounds)]
     for pair in args.set:
@@ -179,7 +179,7 @@ def run(args: Namespace) -> int:
 
 
 def cafe_run(best: "CafePlan", args: Namespace) -> list[str]:
-    """The run of what was planned: as many clients, their answer times, the quorum and the deadline."""
+    """The command that runs what was planned: clients, their answer times, the quorum and the deadline."""
     answers = {"response": "exponential", "response_rate": f"{args.rate!r}"}
     if args.response_times:
         answers = {"response": "trace", "response_trace": args.response_times}
@@ -198,7 +198,7 @@ def cafe_run(best: "CafePlan", args: Namespace) -> list[str]:
 
 
 def as_json(best: "CafePlan") -> dict[str, Any]:
-    """Plain values; numbers that JSON lacks become null, and the curve is thinned."""
+    """Plain values; numbers that JSON lacks become null, and the curve is downsampled."""
     from ..record.files import nulled
 
     every = max(len(best.curve.deadline_s) // (CURVE_POINTS - 1), 1)

@@ -22,7 +22,7 @@ Watcher = TypeVar("Watcher", bound="Quiet")
 
 
 class Quiet:
-    """Says notices alone; the base of the other watchers."""
+    """Print only notices; the base of the other watchers."""
 
     def __init__(self) -> None:
         self.again = ""  # how to resume after an interruption; empty while nothing is written
@@ -46,7 +46,7 @@ class Quiet:
         """Show how far a run is."""
 
     def facts(self, label: str, row: Row, named: bool = False) -> str:
-        """The newest numbers of a run in a few words; a metric that is no share has its name in any case."""
+        """The newest numbers of a run in a few words; a metric that is not a share is always named."""
         score = ""
         if label in self.scores:
             metric, value = self.scores[label]
@@ -79,7 +79,7 @@ class Lines(Quiet):
 
 
 class Live(Quiet):
-    """Shows live bars, which the class behind it makes."""
+    """The base of watchers that show live bars, which a subclass makes."""
 
     live: Any  # a `rich.progress.Progress`
 
@@ -128,11 +128,11 @@ class Bars(Live):
 
 
 class TimeLeft:
-    """Says why a plan trains, and how long it will take: after the first round, then now and then.
+    """Print why a plan trains, and how long it will take: after the first round, then now and then.
 
     Args:
         asked: whether the user asked for training.
-        clock: seconds, for measuring.
+        clock: returns seconds.
     """
 
     def __init__(self, asked: bool, clock: Callable[[], float] = time.monotonic) -> None:

@@ -68,7 +68,7 @@ def _plain(error: Exception, told: Path) -> Exception:
 
 
 def _say_why(records: Sequence[record.Record], failures: Mapping[str, Exception]) -> None:
-    """Say where the traceback of a run lies, or what stopped one that did not come as far as its first round."""
+    """For each failed run, print where its traceback is, or what stopped it."""
     for one in records:
         if one.label in failures:
             place, error = one.folder / TRACEBACK, failures[one.label]
@@ -139,5 +139,5 @@ def add_flags(changes: dict[str, Any], args: Namespace, *flags: str) -> None:
 
 
 def print_notice(line: str) -> None:
-    """Say that a setting changes nothing."""
+    """Print a notice, such as that a setting changes nothing, to stderr."""
     print(f"fedcell: {line}", file=sys.stderr)

@@ -113,7 +113,7 @@ def print_runs(infos: Sequence["RunInfo"], folder: Path, as_json: bool) -> None:
 
 
 def remarks(infos: Sequence["RunInfo"]) -> list[str]:
-    """A sentence for every run that has something to say."""
+    """A line for every run that has a message."""
     return [f"{info.folder}: {info.state}: {info.message}" for info in infos if info.message]
 
 
@@ -166,7 +166,7 @@ def _upwards(cost: float) -> float:
 
 
 def _by_score(info: "RunInfo", score: float) -> float:
-    """Good scores first, runs without one last."""
+    """A sort key: good scores first, runs without one last."""
     return (-score if info.metric.rises else score) if isfinite(score) else inf
 
 

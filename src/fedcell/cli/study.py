@@ -14,7 +14,7 @@ from ..options import written
 from ..resolve import read_pairs
 from ..study import FigureRequest, Study, read, write
 
-if TYPE_CHECKING:  # imported by whoever draws alone
+if TYPE_CHECKING:  # only drawing imports it
     from ..report import Comparison
 
 FLAGS = {"rounds": "rounds", "until": "until", "model": "model.name"}  # flags that stand for a setting
@@ -74,7 +74,7 @@ def _fold_sweep(args: Namespace, study: Study, settings: Mapping[str, Any]) -> N
 
 
 def _fold_run(args: Namespace, study: Study, settings: dict[str, Any], path: str) -> None:
-    """A run is one world on one seed."""
+    """Fold a study into the flags of `fedcell run`; raise BadInput if it asks for more than one world on one seed."""
     from ..sweeps.grid import read_seeds
 
     whole = f"`fedcell sweep {path}` runs all of them"
@@ -127,7 +127,7 @@ def _seeds(args: Namespace, settings: dict[str, Any]) -> tuple[str, ...]:
 
 
 def show(study: Study, folder: Path) -> list[Path]:
-    """Draw the figures and write the tables that a study asks for; what was written."""
+    """Draw the figures and write the tables that a study asks for; return what was written."""
     if not study.figures and not study.latex:
         return []
     from .. import report
@@ -153,7 +153,7 @@ def show(study: Study, folder: Path) -> list[Path]:
 
 
 def _drawn(found: "Comparison", one: FigureRequest) -> list[Path]:
-    """Where a figure is; nowhere if flags left one value of the setting that it is drawn over."""
+    """Draw a figure and return its path; print why, and return none, if it cannot be drawn over its setting."""
     from .. import report
     from ..report.over import save_over
     from .compare import width_of
@@ -181,6 +181,6 @@ def check(study: Study) -> None:
 
 
 def tell(paths: Iterable[Path], as_json: bool) -> None:
-    """Say what was written, on stdout for people."""
+    """Print what was written: to stdout, or to stderr if stdout holds JSON."""
     for path in paths:
         print(f"written: {path}", file=sys.stderr if as_json else sys.stdout)

@@ -138,5 +138,5 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _top(plan: "SweepPlan", first: Path) -> Path:
-    """The folder of the sweep, also if it was chosen by the sweep itself."""
+    """The folder of the sweep, even if the sweep chose it itself."""
     return plan.folder or first.parent.parent

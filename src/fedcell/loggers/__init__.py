@@ -1,7 +1,7 @@
 """TensorBoard and MLflow: rows of running and recorded runs in other people's tools.
 
 A logger only watches. The record stays the source: whatever a logger lacks of a run, because it was killed, was
-away or was asked for late, is brought from the record when the run resumes, and no point is written twice.
+away or was asked for late, is added from the record when the run resumes, and no point is written twice.
 """
 
 import importlib
@@ -53,7 +53,7 @@ class LogWatcher:
 
     Args:
         texts: `tensorboard=DIR` or `mlflow=URI_OR_DIR`.
-        watch: told everything first.
+        watch: called first, with everything.
         base: folder that names of runs begin with; None: the folder of the comparison.
     """
 
@@ -99,7 +99,7 @@ class LogWatcher:
             self._close(folder, ended=False)
 
     def _open(self, progress: Progress, folder: Path) -> None:
-        """Open the logs of a run and bring them to where the run stands."""
+        """Open the logs of a run and log the rows that it has already."""
         done = progress.done - bool(progress.row)
         run = self.runs[folder] = _Open({}, {})
         for text in self.texts:
@@ -150,7 +150,7 @@ class _Told:
 
 
 def values(row: Row, totals: dict[str, float]) -> dict[str, float]:
-    """What is logged of a row: its metrics, its round, and totals so far, which are kept in `totals`."""
+    """The values to log for a row: its metrics, its costs, and running totals, which are updated in `totals`."""
     for name in ("compute_joule", "radio_joule", "uplink_bit"):
         totals[name] = totals.get(name, 0.0) + getattr(row, name)
     totals["energy_joule"] = totals.get("energy_joule", 0.0) + row.joule

@@ -1,4 +1,4 @@
-"""MLflow: one run per run, found again by the folder of its record. Timestamps are simulated time.
+"""MLflow: one MLflow run per recorded run, found again by the folder of its record. Timestamps are simulated time.
 
 Steps that the server has already are not sent again.
 """

@@ -71,7 +71,7 @@ class CafePlan(NamedTuple):
 
 
 class Tradeoff(NamedTuple):
-    """What is minimised."""
+    """What is minimised: `J` for these clients, quorum, weights and law of answer times."""
 
     clients: int
     quorum: int
@@ -171,7 +171,7 @@ def _search_observed(task: Tradeoff, times: Floats) -> tuple[Curve, list[float]]
 
 
 def _dips(value: Floats) -> Ints:
-    """Where a sequence is lower than both its neighbours; ripples of rounding alone do not count."""
+    """Where a sequence is lower than both its neighbours; ripples that are only rounding do not count."""
     left = np.concatenate([[inf], value[:-1]])
     right = np.concatenate([value[1:], [inf]])
     kept: list[int] = []

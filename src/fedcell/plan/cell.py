@@ -25,7 +25,7 @@ from ..world.settings import WorldConfig
 from . import reach
 from .drawing import DrawnRounds, assumed, draw, guessed, who_can
 
-MOST_ROUNDS = 100  # drawn of those of the scenario if nobody says how many
+MOST_ROUNDS = 100  # that are drawn of those of the scenario, unless a number is given
 LEARNT = "what its rounds cost depends on what devices learn, so they were played with training"
 
 
@@ -96,9 +96,9 @@ def plan(
         rounds: of the run that is planned, all of which are drawn on every seed; None: the scenario's, of which the
             first 100 are drawn.
         samples: that every device holds, so that there may be more devices than the data has samples; 0: the split.
-        train: play the rounds with training; None: of methods whose costs depend on what devices learn. False: of
-            none, so that those are a guess.
-        watch: told before the first round that is trained, and after each.
+        train: whether to play the rounds with training; None: only for methods whose costs depend on what devices
+            learn. False: never, so that the costs of those methods are a guess.
+        watch: called before the first round that is trained, and after each.
 
     Raises BadInput for methods and settings that do not fit, as a run would.
     """
@@ -128,7 +128,7 @@ class _TrainedRounds:
     done: int = 0
 
     def begin(self, rounds: int) -> None:
-        """Another world, in which so many rounds will be trained."""
+        """Begin another world, in which `rounds` rounds will be trained."""
         self.begun, self.known = self.begun + 1, self.known + rounds
 
     def tell(self, label: str, played: int = 0) -> None:
@@ -171,7 +171,7 @@ def _in_world(
 
 
 def _nothing() -> None:
-    """What happens after a round that is not trained."""
+    """Do nothing after a round that is not trained."""
 
 
 def _by_the_clock(settings: WorldConfig) -> bool:
@@ -180,7 +180,7 @@ def _by_the_clock(settings: WorldConfig) -> bool:
 
 
 def _values(task: SweepRun, keys: Sequence[str]) -> dict[str, Any]:
-    """What some settings are in a run, those of its method included; one that it does not have is left out."""
+    """The values of the settings `keys` in a run, its method's included; a setting that it lacks is left out."""
     config, own = options.flat(task.config), {key: value for key, _, value in options.keys(_own_config(task))}
     found = {}
     for key in keys:
@@ -220,7 +220,7 @@ def summary(
     trained: bool,
     notes: Sequence[str],
 ) -> CellPlan:
-    """The plan that rounds on several seeds make; rounds of all seeds count alike."""
+    """Sum up the rounds of several seeds as a plan; rounds of all seeds count alike."""
     rows = [row for one in drawn for row in one.rows]
     asked = sum(row.n_selected for row in rows)
     heard, unheard = _means([_heard(one) for one in drawn])
@@ -280,7 +280,7 @@ def _means(counts: Sequence[Mapping[str, int]]) -> tuple[float, dict[str, float]
 
 
 def _empty_round(one: DrawnRounds, share: float) -> float:
-    """Rounds after which more than a share of the batteries are empty, those that last longer at their mean pace."""
+    """Rounds until more than a share of the batteries are empty; those that outlast the plan keep their mean pace."""
     with np.errstate(divide="ignore", invalid="ignore"):
         later = len(one.rows) * (1 + one.battery_joule / one.spent_joule)
     ends = np.where(np.isfinite(one.emptied), one.emptied, np.where(one.spent_joule > 0, later, inf))

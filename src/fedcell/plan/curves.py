@@ -19,11 +19,11 @@ import numpy as np
 from ..types import Floats, Ints
 
 LEAST = 5  # evaluations that a curve needs
-PERFECT = 0.95  # what a curve towards perfection counts before anything is seen, against those that end earlier
+PERFECT = 0.95  # prior weight of curves towards perfection, against those that end earlier
 N_LIMITS = 8  # other values of `A`
 TAUS = np.geomspace(0.05, 20.0, 14)  # as shares of the rounds seen
-MARGIN = 1e-3  # a share ends so far from 0 and from 1 at least
-ALIKE = 0.5  # evaluations in a row are alike: they count for so many independent ones
+MARGIN = 1e-3  # shares are kept at least this far from 0 and from 1
+ALIKE = 0.5  # evaluations in a row are alike: each counts as so many independent ones
 PACE = 0.4  # deviation of the logarithm of a curve's pace after the pilot over that in it
 
 
@@ -56,7 +56,7 @@ def crossing(
         values: of the metric there.
         target: to reach.
         falling: whether less is better; else the metric is a share of at most 1.
-        evaluated: rounds after which it will be, ascending, all after those seen.
+        evaluated: rounds after which it will be evaluated, ascending, all after those seen.
         rng: the stream of the draws.
         n: curves to draw.
     """
@@ -92,7 +92,7 @@ def _stretched(values: Floats, limit: Floats, falling: bool) -> Floats:
 
 
 def _limits(values: Floats, falling: bool) -> tuple[Floats, Floats]:
-    """Values of `A`, perfect first, and what they count."""
+    """Values of `A`, perfection first, and their prior weights."""
     perfect = 0.0 if falling else 1.0 + MARGIN
     best = values.min() if falling else values.max()
     nearer = best + (perfect - best) * np.linspace(0.25, 0.9, N_LIMITS)

@@ -44,14 +44,14 @@ class DrawnRounds(NamedTuple):
 
 
 def guessed(problem: Problem, method: Method) -> tuple[str, ...]:
-    """What rounds without training have to make up for a method, of `GUESSES`; empty: they are those of a run."""
+    """The `GUESSES` that apply to a method's rounds without training; empty: they equal those of a run."""
     if problem.world.settings.access == "air":
         return (LENGTHS,)
     return (LOOKS,) if looks_at_updates(problem, method) else ()
 
 
 def assumed(problem: Problem) -> tuple[str, ...]:
-    """What methods assume in the world of a problem when they cannot know, with training or without."""
+    """Notes on what methods have to assume in the world of a problem, with training or without."""
     return (LINK,) if problem.world.settings.link == "nr" else ()
 
 
@@ -62,7 +62,7 @@ def draw(
     rounds: int | None = None,
     played: Callable[[], None] = lambda: None,
 ) -> DrawnRounds:
-    """Play the first rounds of a problem, or all, without training if nobody asks for it; `played` follows each."""
+    """Play the first `rounds` rounds of a problem, or all, with training only if `train`; call `played` after each."""
     full = problem.world.devices.battery_joule
     emptied, rows, after = np.full(len(full), inf), [], None
     every = simulate(problem, unjudged(method)) if train else play(problem, method)
@@ -75,7 +75,7 @@ def draw(
     fate = np.array([np.frombuffer(row.outcome.encode(), dtype=np.uint8) for row in rows])
     spent = np.where(np.isfinite(full), full - np.where(np.isfinite(left), left, 0.0), 0.0)
     for gained in (problem.world.devices.harvest_watt, problem.world.devices.charge_watt):
-        spent = spent if gained is None else np.where(gained > 0, 0.0, spent)  # has no pace that lasts
+        spent = spent if gained is None else np.where(gained > 0, 0.0, spent)  # charged: no pace that lasts
     return DrawnRounds(rows, fate, left, spent, emptied)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from .cafe import CafePlan
 
-if TYPE_CHECKING:  # matplotlib is imported by whoever draws
+if TYPE_CHECKING:  # only drawing imports matplotlib
     from matplotlib.figure import Figure
 
 INK, LINE, BEST = "#333333", "#0072B2", "#D55E00"

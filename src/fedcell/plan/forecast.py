@@ -52,7 +52,7 @@ class Forecast(NamedTuple):
 
 
 def forecast(folder: str | Path, goal: Goal, *, confidence: float = 0.9, horizon: int | None = None) -> Forecast:
-    """Foretell what it takes a recorded run to reach a target, if it were continued.
+    """Forecast what it would take a recorded run to reach a target if it were continued.
 
     Args:
         folder: of one run, with some evaluations.

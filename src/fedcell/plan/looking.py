@@ -1,8 +1,8 @@
 """Whether what a method decides depends on what devices learn: found by playing rounds with several made-up updates.
 
-Rows that differ show it. Rows that are equal do not show the opposite, since made-up updates of any kind may happen to
-leave the ranks of devices as they are, by losses for example. So numbers per device that a method remembers and that
-differ with the updates change places, and the method decides again: if that makes a difference, it looks at them.
+Rows that differ show it. Rows that are equal do not prove the opposite, since made-up updates of any kind may happen to
+leave the ranks of devices, by losses for example, as they are. So the numbers per device that a method remembers and
+that differ with the updates are reversed, and the method decides again: if the decision differs, it looks at them.
 """
 
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ COSTLY = (
 def looks_at_updates(problem: Problem, method: Method, rounds: int = PROBED_ROUNDS) -> bool:
     """Whether costs or choices of a method depend on what devices send, seen in the first rounds.
 
-    One kind of update after the other, since states can be large.
+    Plays one kind of update after the other, since states can be large.
     """
     spies = [_Spy(method) for _ in SCALES]
     spies[-1].others = spies[:-1]
@@ -52,7 +52,7 @@ def looks_at_updates(problem: Problem, method: Method, rounds: int = PROBED_ROUN
 
 
 class _Spy:
-    """Writes down what a method knows of devices when it decides; the last one compares and tries other numbers."""
+    """Record what a method knows about devices at each decision; the last spy compares, and tries other numbers."""
 
     def __init__(self, method: Method) -> None:
         self.plain = method
@@ -78,7 +78,7 @@ class _Spy:
 
 
 def _of_devices(tree: Any, n_devices: int, path: Path = ()) -> Iterator[tuple[Path, np.ndarray[Any, Any]]]:
-    """Arrays in a state that have a number for every device."""
+    """The arrays in a state that have a number for every device, each with its path."""
     if isinstance(tree, tuple):
         for n, part in enumerate(tree):
             yield from _of_devices(part, n_devices, (*path, n))
@@ -87,7 +87,7 @@ def _of_devices(tree: Any, n_devices: int, path: Path = ()) -> Iterator[tuple[Pa
 
 
 def _turned(tree: Any, paths: set[Path], path: Path = ()) -> Any:
-    """The state with some arrays in the opposite order."""
+    """The state with the arrays at `paths` reversed."""
     if path in paths:
         return tree.flip(0) if isinstance(tree, torch.Tensor) else tree[::-1].copy()
     if not isinstance(tree, tuple):

@@ -5,7 +5,7 @@ computes for a time `t` and sends for the rest of the deadline `T`. With `c` cyc
 `c / t` and the power `p` at which `S / r(p) = T - t`. It can take part in a round if some `t` keeps both within the
 limits and `kappa c (c / t)^2 + p (T - t)` within its energy budget. No method reaches more devices with whole updates.
 
-The way down takes its time and energy first. Nobody else sends, so there is no interference that others make. With
+The download takes its time and energy first. Nobody else sends, so there is no interference from other devices. With
 `link = nr` times are those of the mean number of attempts; energies stay those of Shannon's bound, which no link beats.
 """
 
@@ -86,7 +86,7 @@ def look(world: World, observation: Observation, batch_size: int) -> Floats:
 
 
 def _after_the_way_down(world: World, observation: Observation) -> tuple[float | Floats, Floats]:
-    """What a device has of the deadline and of its energy budget once the model is there, if it is asked alone."""
+    """What is left of deadline and energy budget once a device has the model, if it is the only one selected."""
     deadline_s, budget = world.settings.deadline_s, budget_joule(observation)
     if world.settings.downlink == "none":
         return deadline_s, budget
@@ -102,9 +102,9 @@ def _after_the_way_down(world: World, observation: Observation) -> tuple[float |
 def _at_once(
     world: World, observation: Observation, cycles: Floats, deadline_s: float | Floats, budget: Floats
 ) -> Floats:
-    """The same if all devices send at once, with symbols that take equally long and full power in the worst case.
+    """`look` for devices that send at once, with symbols that take equally long and full power in the worst case.
 
-    A channel that is too weak is an outage. A device that is alone has the powers of all antennas, here with the mean
+    A channel that is too weak is an outage. A device that sends alone has the gain of all antennas, here with the mean
     fading at all but the first.
     """
     devices = observation.devices

@@ -1,4 +1,4 @@
-"""Plans for a person, for a program, and by knob."""
+"""Plans as a text, as plain values, and as a figure over a knob."""
 
 from collections.abc import Sequence
 from math import isfinite, nan
@@ -45,7 +45,7 @@ def text(plans: Sequence[CellPlan]) -> str:
 
 
 def _span(numbers: Sequence[int]) -> str:
-    """One number, or from which to which."""
+    """The number, or `LOW to HIGH` if they differ."""
     return " to ".join(map(str, dict.fromkeys((min(numbers), max(numbers)))))
 
 

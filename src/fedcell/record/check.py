@@ -1,7 +1,7 @@
-"""Whether the files of recorded runs are whole, and what can be repaired with what is left.
+"""Check whether the files of recorded runs are intact, and repair what can be repaired.
 
-Rows are held against the checksum in `status.json`, checkpoints against their own. Rows of a simulation can be made
-anew, from the last checkpoint before the damage or from the start; those of real devices cannot.
+Rows are checked against the checksum in `status.json`, checkpoints against their own. Rows of a simulation can be
+simulated again, from the last checkpoint before the damage or from the start; those of real devices cannot.
 """
 
 import json
@@ -25,7 +25,7 @@ class Damage(NamedTuple):
 
     path: Path
     what: str
-    fix: str = ""  # what repairing does; empty: nothing can
+    fix: str = ""  # what `repair` does about it; empty: it cannot be repaired
 
 
 class RunCheck(NamedTuple):
@@ -39,12 +39,12 @@ class RunCheck(NamedTuple):
 
 
 def check(folder: str | Path) -> list[RunCheck]:
-    """Every run in a folder and below it that began."""
+    """Check every run that has begun in a folder or below it."""
     return [examine(info.folder) for info in find(folder) if info.state != "waiting"]
 
 
 def examine(folder: Path) -> RunCheck:
-    """One run; nothing is changed."""
+    """Check one run without changing anything."""
     try:
         ((_, spec),) = specs(folder)
     except FedcellError as error:
@@ -99,9 +99,10 @@ def _row_damage(folder: Path, spec: Spec) -> list[Damage]:
 
 
 def _repairable(folder: Path, spec: Spec) -> int | None:
-    """Rows that can be kept of a damaged journal: those that a checkpoint before the first bad line resumes from.
+    """How many rows of a damaged journal can be kept: those up to the last intact checkpoint before the first bad line.
 
-    If a digit changed, there is no such line, and no row can be trusted. None: rows of real devices that are needed.
+    If every line is readable and only the checksum is wrong, no row can be trusted. None: no row can be kept, and real
+    devices cannot train the rounds again.
     """
     n_whole = _n_whole(folder)
     n_lines = (folder / ROWS).read_bytes().count(b"\n")
@@ -131,7 +132,7 @@ def _broken(path: Path) -> str:
 
 
 def _n_whole(folder: Path) -> int:
-    """Whole lines from the first on."""
+    """How many lines are intact before the first damaged one."""
     data = (folder / ROWS).read_bytes() if present(folder / ROWS) else b""
     lines = data[: data.rfind(b"\n") + 1].splitlines(keepends=True)
     return next((number for number, line in enumerate(lines) if not rows.sound(line, number)), len(lines))
@@ -153,7 +154,7 @@ def _repair_rows(folder: Path) -> None:
 
 
 def _write_status(folder: Path) -> None:
-    """The status of a run that must be resumed."""
+    """Write the status of a repaired run, which must be resumed."""
     ((_, spec),) = specs(folder)
     journal = Journal(folder, lambda note: None)
     journal.close()
@@ -162,7 +163,7 @@ def _write_status(folder: Path) -> None:
 
 
 def _aside(path: Path) -> None:
-    """Put a file where it is not read, under a name that is free."""
+    """Rename a file to `NAME.damaged` (then `NAME.damaged1`, and so on), so that nothing reads it."""
     if not present(path):
         return
     number = 0

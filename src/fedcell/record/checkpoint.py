@@ -98,7 +98,7 @@ def load(path: Path, template: Template) -> Snapshot:
 
 
 def _read(path: Path) -> tuple[Any, dict[str, Tensor]]:
-    """What `tree.pack` made; raises as `load` does when the file is not whole."""
+    """Read what `tree.pack` returned; raise as `load` does if the file is not whole."""
     copy = Tensor.clone if fits(path.stat().st_size) else partial(spilled, what=f"the numbers of {path}")
     with safe_open(path, framework="pt") as file:
         about = json.loads((file.metadata() or {})[META])
@@ -110,7 +110,7 @@ def _read(path: Path) -> tuple[Any, dict[str, Tensor]]:
 
 
 def newest_params(folder: Path) -> Tensor | None:
-    """The global model of the newest whole checkpoint, without the classes of a method's state; None if none is."""
+    """The global model of the newest whole checkpoint, which needs no template; None if there is none."""
     for path in reversed(_oldest_first(folder)):
         with suppress(*DAMAGED):
             return _read(path)[1][PARAMS]
@@ -133,7 +133,7 @@ def newest(folder: Path, template: Template, at_most: int, say: Callable[[str], 
 
 
 def drop_newest(folder: Path) -> int | None:
-    """Remove the newest checkpoint, and return the round of the one before it; None, and all stays, without one."""
+    """Remove the newest checkpoint and return the round of the one before it; if there is none, do nothing."""
     found = _oldest_first(folder)
     if len(found) < KEPT:
         return None
@@ -142,10 +142,10 @@ def drop_newest(folder: Path) -> int | None:
 
 
 def round_of(path: Path) -> int:
-    """The round that the name of a checkpoint says."""
+    """The round in the file name of a checkpoint."""
     return int(path.stem.rpartition("-")[2])
 
 
 def _oldest_first(folder: Path) -> list[Path]:
-    """The checkpoints by their rounds, which outgrow the zeros in the names."""
+    """The checkpoints in the order of their rounds, which may have more digits than the names are padded to."""
     return sorted(folder.glob(PATTERN), key=lambda path: natural(path.name))

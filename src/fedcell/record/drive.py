@@ -87,11 +87,11 @@ def resume(
     period: Period = PERIOD,
     failed: Failed | None = None,
 ) -> list[Record]:
-    """Resume a comparison or a single run; `methods`, `dataset` and `model` replace objects that were your own.
+    """Resume a comparison or a single run; give `methods`, `dataset` and `model` again if they were your own objects.
 
-    The end is bit-identical to that of a run that was never interrupted. Settings come from the record alone, but for
-    `until`: a run that stopped at `accuracy=0.8` resumes to `accuracy=0.9`, or to its last round with `none`. Runs that
-    ended are left as they are, unless rows of theirs are gone. `failed` is as of `execute`.
+    The result is bit-identical to that of a run that was never interrupted. All settings but `until` come from the
+    record: a run that stopped at `accuracy=0.8` resumes to `accuracy=0.9`, or to its last round with `none`. Runs that
+    ended are left as they are, unless some of their rows are missing. For `failed`, see `execute`.
     """
     expect(FUNCTION, watch=watch)
     expect(FUNCTION.or_none, failed=failed)
@@ -122,7 +122,7 @@ def run_one(
     watch: Watch = silent,
     period: Period = PERIOD,
 ) -> None:
-    """Run one method in a run folder of its own, from wherever that folder stands to the end.
+    """Run one method in a run folder of its own; if the run began before, resume it.
 
     Args:
         config: world, data, model, training, seed and rounds; those of the record if the run began before.
@@ -151,9 +151,9 @@ def run_real(
     *,
     watch: Watch = silent,
 ) -> None:
-    """Record rounds of real devices, from wherever the folder stands to the end; they cannot be repeated.
+    """Record the rounds of real devices, which cannot be repeated; if the run began before, resume it.
 
-    Every round is a checkpoint. A row whose state was not saved any more is dropped, and its round is played again.
+    A checkpoint is written after every round. A row without one is dropped, and its round is played again.
 
     Args:
         config: world, model, training, seed and rounds.
@@ -178,9 +178,9 @@ def run_real(
 
 
 def go_back(folder: str | Path) -> int:
-    """Drop the last round of a federation and its checkpoint; returns the rounds that are left.
+    """Drop the newest checkpoint of a federation and the rows after the one before it; return the rounds that are left.
 
-    The rows of dropped rounds go when the run resumes. Raises BadInput if there is no checkpoint before the last.
+    Raises BadInput for a simulation, and if there is no checkpoint before the newest.
     """
     folder = Path(folder)
     ((path, spec),) = specs(folder)
@@ -200,17 +200,17 @@ def go_back(folder: str | Path) -> int:
 
 
 def _in(folder: Path, job: PreparedRun) -> PreparedRun:
-    """A job of a comparison in its folder."""
+    """The job, with the path of its folder in the folder of a comparison."""
     return job._replace(folder=folder / job.spec.folder)
 
 
 def _at(folder: Path, job: PreparedRun, label: str = "") -> PreparedRun:
-    """A job that has a folder to itself."""
+    """The job, set to run in `folder` itself; `label` replaces its label if given."""
     return job._replace(folder=folder, spec=job.spec._replace(folder=folder.name, label=label or job.spec.label))
 
 
 def claim(out: str | Path | None, name: str) -> Path:
-    """Make the folder of a new comparison."""
+    """Make the folder `out` for new runs; None: the next free `runs/<name>-<n>`."""
     if out is not None:
         folder = Path(out)
         _refuse_used(folder)
@@ -228,7 +228,7 @@ def claim(out: str | Path | None, name: str) -> Path:
 
 
 def _refuse_used(folder: Path) -> None:
-    """A new run never touches what is already there."""
+    """Raise BadInput if the folder of a new run is a file or not empty."""
     refuse_file(folder)
     with explained(folder, "or choose another folder (nothing was written)"):
         used = occupied(folder)
@@ -237,7 +237,7 @@ def _refuse_used(folder: Path) -> None:
 
 
 def _ended(folder: Path, spec: Spec, watch: Watch) -> bool:
-    """Whether nothing is left of a run, and reports it; a run that ended and lost rows is not done."""
+    """Whether a run has nothing left to do, reported to `watch`; False for one that ended but lost rows."""
     begun(folder)
     status = read_status(folder, int(spec.config["rounds"]))
     if status.state not in ENDED:

@@ -90,7 +90,7 @@ def _inside(value: Any) -> Any:
 
 
 def present(path: Path) -> bool:
-    """Whether a file is there; a FedcellError says when that cannot be known."""
+    """Whether a file exists; raise FedcellError if that cannot be determined."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -101,7 +101,7 @@ def present(path: Path) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """The value with every float that JSON lacks written as a text, which `float()` reads back."""
+    """The value with every NaN and infinity as a text, which `float()` reads back."""
     if isinstance(value, dict):
         return {key: plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
@@ -110,7 +110,7 @@ def plain(value: Any) -> Any:
 
 
 def nulled(value: Any) -> Any:
-    """The value with None for every float that JSON lacks, for readers of other programs.
+    """The value with None for every NaN and infinity, for programs that read strict JSON.
 
     >>> nulled({"best": float("nan"), "all": [0.5, float("inf")]})
     {'best': None, 'all': [0.5, None]}
@@ -150,7 +150,7 @@ def refuse_folder(path: Path) -> None:
 
 
 def write_asked(path: Path, data: bytes, remains: str) -> Path:
-    """Write a file where the user wants it, and its folder if there is none; `remains` as of `explained`."""
+    """Write a file where the user asked for it, and make its folder if needed; `remains`: see `explained`."""
     refuse_folder(path)
     refuse_file(path.parent)
     with explained(path.parent, remains):
@@ -161,7 +161,7 @@ def write_asked(path: Path, data: bytes, remains: str) -> Path:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder for this process alone; the operating system lets go when the process dies."""
+    """Lock a folder for this process; the operating system releases the lock when the process dies."""
     with explained(folder, "or choose another folder"):
         handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     try:
@@ -186,7 +186,7 @@ def in_use(folder: Path) -> bool:
 
 @contextmanager
 def explained(folder: Path, remains: str) -> Iterator[None]:
-    """Turn an OSError into one sentence that says what is kept and how to resume."""
+    """Turn an OSError into a DiskError; `remains` ends its message and says what to do once writing works again."""
     try:
         yield
     except OSError as error:
@@ -195,13 +195,13 @@ def explained(folder: Path, remains: str) -> Iterator[None]:
 
 
 def reason(error: OSError) -> str:
-    """The system's words for an error, with the plain word for a disk that is full."""
+    """The system's message for an error; a full disk is named as such."""
     words = (error.strerror or str(error)).lower()
     return f"the disk is full ({words})" if error.errno in FULL else words
 
 
 def _try_lock(handle: int, kind: int, patience_s: float) -> bool:
-    """Take a lock, waiting only as long as a reader may hold it while it looks."""
+    """Try to take a lock for `patience_s`, since a reader may hold it for a moment; return whether it was taken."""
     deadline = time.monotonic() + patience_s
     while True:
         try:

@@ -77,7 +77,7 @@ def specs(folder: str | Path) -> list[tuple[Path, Spec]]:
 
 
 def check_folder(folder: str | Path) -> Path:
-    """A place of runs; refuses one that is not there, a file, and what is no path at all."""
+    """The folder as a path; raise BadInput if it does not exist, is a file, or is no path at all."""
     expect(FOLDER, folder=folder)
     if not present(Path(folder)) or not os.path.isdir(folder):
         raise BadInput(f"{folder} is no folder: name one that `fedcell run` or `fedcell sweep` made")
@@ -85,7 +85,7 @@ def check_folder(folder: str | Path) -> Path:
 
 
 def begun(folder: Path) -> bool:
-    """Whether there is a run in a folder; a FedcellError says when it does not tell any more what it is."""
+    """Whether there is a run in a folder; raise FedcellError if there is one that lost its `run.json`."""
     if present(folder / RUN):
         return True
     if present(folder / STATUS) or present(folder / ROWS):
@@ -96,7 +96,7 @@ def begun(folder: Path) -> bool:
 
 
 def versioned(path: Path) -> dict[str, Any]:
-    """A JSON file of ours, refused with a message when another fedcell wrote it."""
+    """Read a JSON file of fedcell; raise FedcellError if it has the format of another version."""
     values = read_json(path)
     found = values.get("format") if isinstance(values, dict) else None
     if found != FORMAT:
@@ -105,7 +105,7 @@ def versioned(path: Path) -> dict[str, Any]:
 
 
 def run_name(path: Path, name: Any) -> str:
-    """The folder of a run as a comparison or a sweep names it, refused if it could lie elsewhere than below."""
+    """Check the folder of a run as a comparison or a sweep names it; raise FedcellError unless it lies below."""
     parts = name.split("/") if isinstance(name, str) else []
     if len(parts) != DEPTH[path.name] or any(part in ("", ".", "..") or "\0" in part for part in parts):
         raise FedcellError(
@@ -115,12 +115,12 @@ def run_name(path: Path, name: Any) -> str:
 
 
 def write_comparison(folder: Path, runs: list[Spec]) -> None:
-    """Say what is to be run, before any of it runs."""
+    """Write what is to be run, before any of it runs."""
     write_json(folder / COMPARISON, {"format": FORMAT, "runs": [spec._asdict() for spec in runs]})
 
 
 def write_run(folder: Path, spec: Spec, device: str) -> None:
-    """Say what is run here, on which machine and with which versions."""
+    """Write what is run here, on which machine and with which versions."""
     write_json(folder / RUN, {"format": FORMAT, **spec._asdict(), "made_by": made_by(device)})
 
 
@@ -143,7 +143,7 @@ def read_status(folder: Path, total: int) -> Status:
 
 
 def shortage(folder: Path, status: Status, n_rows: int) -> str:
-    """What is wrong with a run that ended and has fewer rows than it had then; empty if nothing is."""
+    """A message if a run that ended has fewer rows than it had then; else empty."""
     if status.state not in ENDED or n_rows >= status.rounds:
         return ""
     rows = f"{n_rows} of {status.rounds} rows"
@@ -161,7 +161,7 @@ def how_to_resume(folder: Path, own: tuple[str, ...]) -> str:
 
 
 def made_by(device: str) -> dict[str, str]:
-    """What the last bits of a run may depend on."""
+    """The versions and the machine, on which the last bits of a run may depend."""
     import numpy as np
     import torch
 
@@ -170,7 +170,7 @@ def made_by(device: str) -> dict[str, str]:
 
 
 def spec_of(values: Any, path: Path) -> Spec:
-    """What a file says that a run was asked to do."""
+    """The `Spec` of a run from the values of a file; raise FedcellError if they are damaged."""
     try:
         known = {name: values[name] for name in Spec._fields if name in values or name not in Spec._field_defaults}
         return Spec(**known | {"own": tuple(known["own"])})

@@ -1,4 +1,4 @@
-"""Take a model home: the network of a recorded run with its trained weights, and files of it for other tools."""
+"""Load the trained network of a recorded run, or write it to a file for other tools."""
 
 import json
 import logging
@@ -71,9 +71,9 @@ def export(
     Args:
         run: folder of a run, or its record.
         to: the file to write; its ending says which kind.
-        device: as of `load_model`, like the others.
-        model: as of `load_model`.
-        dataset: as of `load_model`.
+        device: see `load_model`.
+        model: see `load_model`.
+        dataset: see `load_model`.
     """
     expect(FILE, to=to)
     path = Path(to)
@@ -95,7 +95,7 @@ def export(
 
 
 def take(run: Run, *, device: int | None, model: nn.Module | None, dataset: Dataset | None) -> Trained:
-    """`load_model` with what is known of the network."""
+    """Do what `load_model` does, and also return what is known about the network."""
     expect(WHOLE.or_none, device=device)
     folder, spec = _one(run)
     config = reconfigure(spec)
@@ -133,7 +133,7 @@ def _check_model(folder: Path, spec: Spec, model: object) -> None:
 
 
 def _fresh(config: Config, shape: tuple[int, ...], n_classes: int, kind: int, model: nn.Module | None) -> nn.Module:
-    """The network as its maker has it, with the weights of its start: frozen ones stay."""
+    """Return a network with its initial weights (a copy of `model` if given); `_fill` replaces all but frozen ones."""
     if model is not None:
         return deepcopy(model).cpu()
     one = config.model.variants()[kind]
@@ -216,7 +216,7 @@ def _onnx(found: Trained) -> bytes:
 
 @contextmanager
 def _quiet(name: str) -> Iterator[None]:
-    """Without what a library says about itself."""
+    """Silence the log messages and warnings of a library."""
     logger = logging.getLogger(name)
     before = logger.level
     logger.setLevel(logging.ERROR)

@@ -11,7 +11,7 @@ HEADER = ("method", "seed", "state", "rounds", "best", "final", "time", "energy"
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """A header and rows; texts to the left in the first column, numbers to the right in the others."""
+    """An HTML table of a header and rows; the first column is left-aligned, the others right-aligned."""
     header, *rest = rows
     head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
     body = "".join(
@@ -24,7 +24,7 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def runs(infos: Sequence[RunInfo]) -> str:
-    """A row per run, and below them why a run did not come to its end."""
+    """An HTML table with a row per run, followed by the message of each run that has one."""
     said = [f"{info.label}: {info.state}: {info.message}" for info in infos if info.message]
     return table([HEADER, *map(_cells, infos)]) + "".join(f"<p>{escape(line)}</p>" for line in said)
 

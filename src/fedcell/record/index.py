@@ -33,7 +33,7 @@ from .totals import COLUMNS, Totals, total
 
 
 class RunInfo(NamedTuple):
-    """One run: what was asked for, how far it is, and what it came to."""
+    """One run: its settings, how far it is, and its totals."""
 
     folder: Path
     label: str
@@ -68,7 +68,7 @@ def find(folder: str | Path) -> list[RunInfo]:
 
 
 def look(folder: str | Path, asked: Mapping[str, Any] | None = None) -> RunInfo:
-    """The run in one folder; `asked` is what a comparison says of it, for one that did not begin."""
+    """Describe the run in one folder; `asked` is its entry in a comparison or a sweep, for a run that did not begin."""
     folder = Path(folder)
     try:
         return _look(folder, asked if not begun(folder) and asked else versioned(folder / RUN))
@@ -79,7 +79,7 @@ def look(folder: str | Path, asked: Mapping[str, Any] | None = None) -> RunInfo:
 
 
 def _walk(folder: str) -> Iterator[RunInfo]:
-    """Runs below a folder; a run holds no other runs."""
+    """Every run in a folder and below it; the folder of a run is not searched further."""
     try:
         with os.scandir(folder) as found:
             entries = {entry.name: entry for entry in found}
@@ -104,7 +104,7 @@ def _walk(folder: str) -> Iterator[RunInfo]:
 
 
 def _asked(path: Path, key: str) -> tuple[dict[str, Mapping[str, Any]], str]:
-    """What a comparison or a sweep says of its runs, by folder, or why that cannot be read."""
+    """The entries of a comparison or a sweep by the folder of each run, and why they cannot be read (else empty)."""
     try:
         return {run_name(path, values[key]): values for values in versioned(path)["runs"]}, ""
     except FedcellError as error:
@@ -147,7 +147,7 @@ def _look(folder: Path, spec: Mapping[str, Any]) -> RunInfo:
 
 
 def as_json(info: RunInfo) -> dict[str, Any]:
-    """Plain values without the settings, totals among them; numbers that JSON lacks become null."""
+    """A run as plain values, with its totals and without its settings; NaN and infinity become None."""
     values = info._asdict() | {"folder": str(info.folder)} | info.totals.by_name(info.metric) | dict(info.served)
     dropped = ("totals", "settings", "config", "served")
     found: dict[str, Any] = nulled({key: values[key] for key in values if key not in dropped})
@@ -155,7 +155,7 @@ def as_json(info: RunInfo) -> dict[str, Any]:
 
 
 def _totals(folder: Path, status: Mapping[str, Any], metric: Metric) -> tuple[int, Totals, Mapping[str, float]]:
-    """Rounds, totals and what edge servers brought: on file if they belong to these rows, or made from the rows."""
+    """Rounds, totals, and totals of edge servers: from the status if it belongs to these rows, else from the rows."""
     size = _size(folder / ROWS)
     kept = status.get("totals")
     if kept is not None and kept["rows_byte"] == size and _unchanged(folder, status):
@@ -179,7 +179,7 @@ def reason(folder: Path) -> str:
 
 
 def told(folder: Path, most: int = 8000) -> str:
-    """The traceback in the folder of a run, its end if it is long; empty without one."""
+    """The last `most` characters of the traceback in the folder of a run; empty without one."""
     try:
         return (folder / TRACEBACK).read_text(encoding="utf-8", errors="replace")[-most:]
     except OSError:
@@ -187,7 +187,7 @@ def told(folder: Path, most: int = 8000) -> str:
 
 
 def _unchanged(folder: Path, status: Mapping[str, Any]) -> bool:
-    """Whether rows have the checksum of the status; one without any is believed."""
+    """Whether the rows match the checksum in the status; a status without a checksum counts as a match."""
     made = rows_sum(folder, status)
     return made is None or not made.byte or made.of((folder / ROWS).read_bytes()) == made.crc32
 

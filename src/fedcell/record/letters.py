@@ -1,4 +1,4 @@
-"""The outcomes of a round on file: one letter per device, or runs of letters if that is shorter.
+"""How the outcomes of a round are stored: one letter per device, or runs of letters if that is shorter.
 
 A round that asks 1,000 of 1,000,000 devices is a megabyte of letters and about 10 kB of runs.
 """
@@ -13,7 +13,7 @@ RUN = re.compile(r"([1-9][0-9]*)([^0-9])")
 
 
 def pack(letters: str) -> str:
-    """Letters as they are, or as a count before each run of them; no letter is a digit.
+    """Pack letters as runs with a count before each letter if that is shorter; no letter is a digit.
 
     >>> pack("..D."), pack("." * 5000 + "DD" + "." * 5000)
     ('..D.', '5000.2D5000.')
@@ -30,7 +30,7 @@ def pack(letters: str) -> str:
 
 
 def unpack(text: str) -> str:
-    """One letter per device.
+    """Undo `pack`: one letter per device.
 
     Raises:
         ValueError: if runs are damaged.

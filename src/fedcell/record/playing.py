@@ -36,7 +36,7 @@ class Progress(NamedTuple):
 
 
 Watch = Callable[[Progress], None]
-Failed = Callable[[str, Exception], None]  # told the label of a run and what ended it
+Failed = Callable[[str, Exception], None]  # called with the label of a run and the exception that ended it
 Play = Callable[[Problem, Method, Snapshot], Iterator[tuple[Row, Snapshot]]]  # as `simulate`
 
 
@@ -66,7 +66,7 @@ def run_all(
 def run_alone(
     job: PreparedRun, problem: Problem, top: Path, watch: Watch, period: Period, play: Play = simulate
 ) -> None:
-    """Run one method from where its folder stands to its end."""
+    """Run one method to its end, from the newest checkpoint in its folder or from the start."""
     spec, total, again = job.spec, problem.n_rounds, how_to_resume(top, job.spec.own)
 
     def say(note: str) -> None:
@@ -97,7 +97,7 @@ def run_alone(
 
 
 def _tidy(job: PreparedRun, device: str, say: Callable[[str], None]) -> None:
-    """Remove what a killed process left half-written, and say what this run is."""
+    """Remove half-written files, write `run.json` if it is missing, and report if the machine or a version changed."""
     for left in (*job.folder.glob("*.tmp"), job.folder / TRACEBACK):
         left.unlink(missing_ok=True)
     if not present(job.folder / RUN):
@@ -149,7 +149,7 @@ def _play(
 
 
 def _in_one_sentence(error: Exception) -> str:
-    """What ran out of memory, and what to do."""
+    """One sentence that says what ran out of memory and what to do."""
     if isinstance(error, OutOfMemory):
         return str(error)
     what = str(error).splitlines()[0].rstrip(".") or "no more was given"
@@ -158,7 +158,7 @@ def _in_one_sentence(error: Exception) -> str:
 
 
 def write_traceback(folder: Path, error: Exception) -> None:
-    """Leave the lines that led to an exception in the folder of its run."""
+    """Write the traceback of an exception to the folder of its run."""
     with explained(folder, "then start again"):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / TRACEBACK).write_text("".join(traceback.format_exception(error)), encoding="utf-8")

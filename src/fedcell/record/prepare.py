@@ -48,7 +48,7 @@ def prepare(
 ) -> tuple[Problem, list[PreparedRun]]:
     """Build the problem and every method, and begin each; raises BadInput on the first thing that does not fit.
 
-    `problem` is that of a federation, whose devices have the data. The folders of the jobs are names.
+    `problem` is given for a federation, whose devices hold the data. The folders of the jobs are bare names.
     """
     if not asked:
         raise BadInput("no method was named: name at least one (fedcell list methods shows all)")
@@ -100,7 +100,7 @@ def _scaling(problem: Problem) -> dict[str, Any]:
 
 
 def network_facts(problem: Problem) -> dict[str, Any]:
-    """What a network is built from, for those who take it home without the data."""
+    """What is needed to build the network again without the data."""
     learner = problem.learner
     return {"input_shape": list(learner.train_samples.shape), "n_classes": learner.n_classes}
 
@@ -129,9 +129,9 @@ def reconfigure(spec: Spec) -> Config:
 
 
 def completed(record: Record) -> Record:
-    """A record with the settings that came after it, which count as they did then.
+    """The record, completed by settings that fedcell got later, with the values that match the behaviour of that time.
 
-    Those of a method file, which is not executed for it, stay as they are. Raises BadInput for unknown settings.
+    Settings of a method file stay as they are, since the file is not executed. Raises BadInput for unknown settings.
     """
     config = options.to_dict(options.from_dict(Config(), record.config))
     if not record.settings or record.sha256:
@@ -190,7 +190,7 @@ def own_methods(methods: Sequence[tuple[str, Method]]) -> dict[str, Method]:
 
 
 def _is_pair(asked: Any) -> bool:
-    """Whether this is a label and a method; a method is a tuple, too."""
+    """Whether this is a pair of a label and a method, and not a method alone, which is a tuple as well."""
     pair = isinstance(asked, tuple) and not isinstance(asked, Method) and len(asked) == 2
     return pair and isinstance(asked[0], str) and isinstance(asked[1], Method)
 

@@ -1,4 +1,4 @@
-"""Runs as they are read back from their folders."""
+"""Read recorded runs back from their folders."""
 
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -95,7 +95,7 @@ class Records(list[Record]):
 
 
 def summarise(record: Record) -> RunInfo:
-    """The description of a run whose rows were read."""
+    """The `RunInfo` of a run whose rows were read."""
     status, config = record.status, record.config
     return RunInfo(
         folder=record.folder,
@@ -141,7 +141,8 @@ def read_all(folder: str | Path, left_out: Callable[[str], None] | None = None) 
 
     Args:
         folder: of a run, a comparison, or above them.
-        left_out: told why a damaged run is left out; None: a run of a comparison that cannot be read is an error.
+        left_out: called with the reason for each damaged run that is left out; None: raise if a run of a comparison
+            cannot be read.
     """
     folder = check_folder(folder)
     if not begun(folder) and not present(folder / COMPARISON):
@@ -185,7 +186,7 @@ def _record(folder: Path, spec: Spec, wanted: Collection[str] | None = None) -> 
 
 
 def _read_or_leave(path: Path, spec: Spec | None, left_out: Callable[[str], None] | None) -> Record | None:
-    """A run, begun or not; None for a damaged one, which `left_out` is called about."""
+    """Read a run, begun or not; if it is damaged, tell `left_out` why and return None."""
     try:
         record = _record(path, spec) if spec and not begun(path) else read(path)
     except FedcellError as error:

@@ -1,4 +1,4 @@
-"""The open record of one run: rows as they come, checkpoints when due, a status at every turn."""
+"""Write the record of a run that is under way: rows as they come, checkpoints when due, and its status."""
 
 import time
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ PERIOD = Period()
 
 
 class Recorder:
-    """Writes what a run yields; every OSError becomes a sentence that says how to resume."""
+    """Write what a run yields; turn every OSError into a DiskError that says how to resume."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Recorder:
         self.due_s = ended_s + max(self.period.seconds, THRIFT * (ended_s - begun_s))
 
     def status(self, state: str, message: str = "") -> None:
-        """Say how far the run is and, when it stops, what it came to."""
+        """Write how far the run is and, once it stops, its totals."""
         values: dict[str, Any] = Status(state, len(self.journal.lines), self.total, message)._asdict()
         values["rows"] = self.journal.sum._asdict()
         if state != "running":

@@ -23,7 +23,7 @@ NUMBERS = ("clock_s", "round_s", "compute_joule", "radio_joule", "uplink_bit")
 
 
 def encode(row: Row) -> bytes:
-    """One line; floats are written so that reading gives the same bits."""
+    """Encode a row as one JSON line; floats are written so that reading them gives the same bits."""
     clash = set(row.metrics) & set(Row._fields)
     if clash:
         raise ContractError(f"metric {min(clash)!r} has the name of a column of the record: rename it in the method")
@@ -63,8 +63,8 @@ def numbers(lines: Sequence[bytes]) -> dict[str, Any]:
 def load(folder: Path, wanted: Collection[str] | None = None) -> tuple[dict[str, Any], int]:
     """The columns of the journal in a folder, and its number of rounds.
 
-    The whole file is decoded at once, about ten times as fast as row by row. Anything unusual in it is left to `read`,
-    which says what is wrong.
+    The whole file is decoded at once, about ten times as fast as row by row. If anything in it is unusual, it is
+    decoded row by row, which reports what is wrong.
 
     Args:
         folder: of one run.
@@ -91,7 +91,7 @@ def read(folder: Path) -> tuple[list[bytes], int]:
 
 
 def _verify(folder: Path, data: bytes) -> None:
-    """Hold whole lines against the checksum in the status, if there is one."""
+    """Check whole lines against the checksum in the status, if there is one."""
     if kept := rows_sum(folder):
         kept.check(data, folder / ROWS)
 
@@ -164,7 +164,7 @@ class Journal:
         sync_folder(folder)
 
     def put(self, row: Row) -> None:
-        """Append a row, or hold it against the same row of an earlier try."""
+        """Append a row; if its round is already recorded, raise FedcellError unless both rows are equal."""
         line = encode(row)
         if row.round < len(self.lines):
             _compare(decode(self.lines[row.round]), decode(line), self.path)
@@ -181,7 +181,7 @@ class Journal:
         self.lines.append(line)
 
     def cut(self, n_rows: int) -> int:
-        """Drop all rows after the first so many, whose rounds cannot be repeated; return how many were dropped."""
+        """Keep the first `n_rows` rows and drop the others; return how many were dropped."""
         dropped = self.lines[n_rows:]
         if dropped:
             del self.lines[n_rows:]
@@ -204,7 +204,7 @@ class Journal:
 
 
 def sound(line: bytes, number: int) -> bool:
-    """Whether a line is the row of that round."""
+    """Whether a line decodes to the row of round `number`."""
     try:
         return decode(line).round == number
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):

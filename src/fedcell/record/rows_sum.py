@@ -1,4 +1,4 @@
-"""The checksum of a run's rows, as its status has it."""
+"""The checksum of a run's rows, which `status.json` holds."""
 
 import shlex
 from pathlib import Path
@@ -11,17 +11,17 @@ from .folder import STATUS
 
 
 class RowsSum(NamedTuple):
-    """A checksum of the first bytes of `rounds.jsonl`, as `status.json` has it."""
+    """The number of bytes of `rounds.jsonl` when it was summed up, and their checksum."""
 
     byte: int
     crc32: str
 
     def of(self, data: bytes) -> str:
-        """The checksum of as many bytes."""
+        """The checksum of the first `byte` bytes of `data`."""
         return f"{crc32(memoryview(data)[: self.byte]):08x}"
 
     def check(self, data: bytes, path: Path) -> None:
-        """Raise FedcellError unless the bytes are those that were written; fewer bytes are not judged here."""
+        """Raise FedcellError if the first bytes differ from those that were written; data that is too short passes."""
         found = self.of(data)
         if len(data) >= self.byte and found != self.crc32:
             raise FedcellError(
@@ -31,7 +31,7 @@ class RowsSum(NamedTuple):
 
 
 def rows_sum(folder: Path, status: Any = None) -> RowsSum | None:
-    """The checksum of a run's rows in its status; None in records from before there was one, or without a status."""
+    """Read the checksum of a run's rows from its status; None if there is no status, or an old one without checksum."""
     if status is None:
         try:
             status = read_json(folder / STATUS)

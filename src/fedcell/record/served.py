@@ -1,10 +1,10 @@
-"""What edge servers brought over a whole run, from the columns of its rounds; nothing for runs without them."""
+"""Totals of edge servers over a whole run, from the columns of its rounds; empty for runs without them."""
 
 from collections.abc import Mapping
 from typing import Any
 
 COLUMNS = ("requests", "request_bit", "hit_ratio", "video_backhaul_bit", "fetch_bit", "delivery_s")
-MARK = "video_backhaul_bit"  # what runs with edge servers have
+MARK = "video_backhaul_bit"  # a column that only runs with edge servers have
 NAMES = ("hit_ratio", "saved_share", "video_backhaul_bit", "fetch_bit", "delivery_s")
 
 
@@ -42,7 +42,7 @@ def weighed(metrics: Mapping[str, float]) -> tuple[float, ...]:
 def result(
     n: float, hits: float, asked_bit: float, backhaul_bit: float, fetch_bit: float, delay_s: float
 ) -> dict[str, float]:
-    """`NAMES` of sums over rounds: requests, hits, bits asked for, carried and fetched, and seconds of all requests.
+    """The values of `NAMES` from sums over rounds: requests, hits, bits asked for, carried and fetched, and seconds.
 
     >>> result(4, 3, 400.0, 150.0, 50.0, 8.0)
     {'hit_ratio': 0.75, 'saved_share': 0.625, 'video_backhaul_bit': 150.0, 'fetch_bit': 50.0, 'delivery_s': 2.0}

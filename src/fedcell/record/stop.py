@@ -1,6 +1,6 @@
-"""Stopping a run from elsewhere: a request file in its folder, which the run looks for between two rounds.
+"""Stop a run from another process: a request file in its folder, which the run looks for between two rounds.
 
-No signal is sent, so no process but the one that holds the folder can be hit.
+No signal is sent, so only the process that holds the folder can be affected.
 """
 
 import time
@@ -28,7 +28,7 @@ def request(folder: str | Path) -> None:
 
 
 class StopRequests:
-    """The requests to one run; an old one, which came too late for an earlier try, is forgotten."""
+    """Look for requests to stop one run; a request left over from an earlier try is deleted first."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / NAME
@@ -44,6 +44,6 @@ class StopRequests:
             raise Stopped
 
     def close(self) -> None:
-        """Forget the request that was followed."""
+        """Delete the request."""
         with suppress(OSError):
             self.path.unlink(missing_ok=True)

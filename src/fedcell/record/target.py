@@ -1,4 +1,4 @@
-"""The conditions at which recorded runs stop: what a record says of them, and how it is changed."""
+"""The conditions at which recorded runs stop: read them from a record, check them, and change them."""
 
 from pathlib import Path
 
@@ -13,15 +13,15 @@ from .folder import COMPARISON, RUN, Spec, specs, versioned
 
 
 def until_of(spec: Spec) -> Until:
-    """What tells when a run has done enough."""
+    """The stop conditions of a recorded run, ready to be checked after each round."""
     return Until(read_goals(spec.config.get("until", "")), int(spec.config.get("eval_every", 1)))
 
 
 def refuse_unmeasured(until: str, problem: Problem, method: Method, first: Snapshot) -> None:
     """Refuse conditions on metrics that a run does not measure, before it begins.
 
-    Evaluating the start shows most metrics that a task does not have by itself. Columns that only rounds have, such as
-    those of a decision, take a round of which nothing is kept.
+    Evaluating the initial model shows most metrics of a method's own. If one is still missing, a round is simulated and
+    discarded, since some columns, such as those of a decision, appear only in rounds.
     """
     goals = _special(until, problem.learner.task.name)
     known = lifted(problem, method).evaluate(problem, first.params, first.method) if goals else {}
@@ -36,7 +36,7 @@ def _special(until: str, task: str) -> list[Goal]:
 
 
 def retarget(folder: Path, until: str) -> None:
-    """Let the runs of a folder stop at other conditions than they were asked for."""
+    """Replace the stop conditions of all runs in a folder; refuse metrics that their recorded rounds lack."""
     found = specs(folder)
     if all(spec.config.get("until", "") == until for _, spec in found):
         return

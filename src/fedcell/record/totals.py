@@ -38,7 +38,7 @@ class Totals(NamedTuple):
         return self.compute_joule + self.radio_joule + self.receive_joule + self.idle_joule
 
     def of(self, clock: str) -> "Totals":
-        """The same without energy if the clock is measured: nobody measures the joules of real devices."""
+        """The totals, with NaN for computing and sending if the clock is measured: real devices report no energy."""
         return self._replace(compute_joule=nan, radio_joule=nan) if clock == "measured" else self
 
     def by_name(self, metric: Metric) -> dict[str, float]:
@@ -49,12 +49,12 @@ class Totals(NamedTuple):
 
     @staticmethod
     def read(values: Mapping[str, Any], metric: Metric) -> "Totals":
-        """The totals of a file; an older one lacks those of `LATER`."""
+        """Read totals from the values of a file; those of `LATER` are 0 if an older file lacks them."""
         names = Totals().by_name(metric)
         return Totals(*(float(values.get(name, 0.0) if name in LATER else values[name]) for name in names))
 
 
-LATER = ("downlink_bit", "receive_joule", "idle_joule")  # totals, and metrics of a row, that older runs have not
+LATER = ("downlink_bit", "receive_joule", "idle_joule")  # totals, and metrics of a row, that older runs lack
 COLUMNS = (*LATER, "clock_s", "compute_joule", "radio_joule", "uplink_bit", "n_delivered", "n_selected")
 
 
@@ -70,7 +70,7 @@ def joules(columns: Mapping[str, Any]) -> Any:
 
 
 def total(columns: Mapping[str, Any], metric: Metric) -> Totals:
-    """The totals of a run from its columns: `COLUMNS`, the metric that leads, or more."""
+    """Compute the totals of a run from its columns; the leading metric and those of `LATER` may be missing."""
     import numpy as np  # totals on file are read without it
 
     if not len(columns["clock_s"]):

@@ -1,4 +1,4 @@
-"""Tables and figures, made from records alone."""
+"""Tables and figures, made only from records."""
 
 from ..record import as_json, summarise
 from .comparison import Comparison, Group, Measure, compare

@@ -53,7 +53,7 @@ class Group(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """Groups of recorded runs on common seeds, each held against a reference."""
+    """Groups of recorded runs on common seeds, each compared with a reference."""
 
     groups: tuple[Group, ...]
     reference: str  # label
@@ -78,13 +78,13 @@ def compare(
     confidence: float = 0.95,
     labels: Mapping[str, str] | Sequence[str] = (),
 ) -> Comparison:
-    """Group recorded runs by what differs, with seeds as repeats, and hold every group against one of them.
+    """Group recorded runs by what differs, with seeds as repeats, and compare every group with a reference.
 
     Args:
         runs: folders of runs, comparisons or sweeps, or records that were read already.
         against: label of the reference; None: the first group.
-        targets: accuracies, in (0, 1], or values of whatever metric leads, to say the cost of; none: 95 % of the
-            smallest best accuracy, or what is as easy by another metric.
+        targets: values of the leading metric, such as accuracies in (0, 1], whose cost is wanted; none: 95 % of the
+            smallest best accuracy, or a value of another metric that is as easy.
         only: keep groups whose label holds any of these texts; none: all.
         confidence: of the intervals.
         labels: new labels by old ones, or texts `OLD=NEW`.
@@ -133,7 +133,7 @@ def compare(
 
 
 def gather(runs: Sequence[str | Path | Record], notes: list[str]) -> list[Record]:
-    """Every run that began, each folder once, with the columns that a comparison needs."""
+    """Read every run that began, each folder once, with the columns that a comparison needs."""
     seen: set[str] = set()
     out, left = [], []
     for one in runs:
@@ -156,7 +156,7 @@ def gather(runs: Sequence[str | Path | Record], notes: list[str]) -> list[Record
 
 
 def _sound(folder: Path, left: list[str]) -> list[Record]:
-    """The run in a folder; none if its rows turn out to be damaged, and `left` notes it."""
+    """Read the run in a folder; if its rows turn out to be damaged, add the reason to `left` and return no run."""
     try:
         return [read(folder, COLUMNS)]
     except FedcellError as error:
@@ -235,7 +235,7 @@ def _easy_target(groups: Sequence[Repeats], seeds: Sequence[int], metric: Metric
 
 
 def _endings(groups: Sequence[Repeats], seeds: Sequence[int]) -> list[str]:
-    """What the ends of the runs, their number and their makers do to the numbers."""
+    """Notes on runs that diverged or stopped early, real devices, different versions, and a single seed."""
     runs = [(one.label, seed, one.by_seed[seed]) for one in groups for seed in seeds]
     diverged = [
         f"{label} on seed {seed} after {run.status.rounds} of {run.status.total} rounds"

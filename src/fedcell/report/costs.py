@@ -22,12 +22,12 @@ class Cost(NamedTuple):
 
 
 def titled(cost: Cost, records: Sequence[Record]) -> str:
-    """The title of an axis; the clock of real devices is no simulated one."""
+    """The title of an axis; for time, it says whether seconds are simulated or measured."""
     return f"{clocks(records)} {cost.title}" if cost.name == "time" else cost.title
 
 
 def clocks(records: Sequence[Record]) -> str:
-    """Whose seconds the records hold: simulated or measured ones, or both.
+    """Whether the seconds of the records are simulated, measured, or both.
 
     >>> clocks([])
     'simulated'

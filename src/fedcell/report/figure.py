@@ -23,7 +23,7 @@ from .labels import short_labels
 from .served_curves import SERVED, curve, have_servers
 from .table import RECORDS, scale
 
-if TYPE_CHECKING:  # matplotlib takes a while to import and is needed by whoever draws alone
+if TYPE_CHECKING:  # matplotlib takes a while to import, and only drawing needs it
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -46,7 +46,7 @@ PRINT: Any = {"font.size": 8, "pdf.fonttype": 42, "ps.fonttype": 42, "svg.fontty
 
 
 def save(records: Sequence[Record], path: str | Path, again: str = "ask for the figure again") -> Path:
-    """Draw the records into a PNG file; `again` is what to do once a full disk has room."""
+    """Draw the records into a PNG file; `again` tells the user what to do once a full disk has room."""
     expect(RECORDS, records=records)
     expect(FILE, path=path)
     buffer, path = BytesIO(), Path(path)
@@ -57,7 +57,7 @@ def save(records: Sequence[Record], path: str | Path, again: str = "ask for the 
 def save_comparison(
     comparison: Comparison, path: str | Path, width_inch: float = PAGE_INCH, axes: Sequence[str] = ()
 ) -> Path:
-    """Draw the means over seeds into a PNG, PDF or SVG file, by the end of its name; see `draw_comparison`."""
+    """Draw the means over seeds into a PNG, PDF or SVG file, selected by its suffix; see `draw_comparison`."""
     from matplotlib import rc_context
 
     buffer, path = BytesIO(), Path(path)
@@ -76,7 +76,7 @@ def check_figure(paths: Sequence[str | Path], axes: Sequence[str] = ()) -> None:
 
 
 def format_of(path: str | Path) -> str:
-    """png, pdf or svg; raises BadInput for any other end of a name."""
+    """The format of a file by its suffix: png, pdf or svg; raise BadInput for any other."""
     kind = Path(path).suffix.lower().removeprefix(".")
     if kind not in FORMATS:
         raise BadInput(f"figure {path} has no known format: end its name in .png, .pdf or .svg")
@@ -84,7 +84,7 @@ def format_of(path: str | Path) -> str:
 
 
 def draw(records: Sequence[Record]) -> "Figure":
-    """The four panels, two more if runs have edge servers, with one legend above them."""
+    """Draw four panels, two more if runs have edge servers, with one legend above them."""
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -214,7 +214,7 @@ def _curves(group: Group, spent: Sequence[Floats], metric: str, size: float) -> 
 
 
 def _draw_runs(ax: "Axes", label: str, curves: Sequence[tuple[Floats, Floats]], style: dict[str, Any]) -> None:
-    """Every seed as a line of one look, with one entry in the legend."""
+    """Draw every seed as a line in the same style, with one entry in the legend."""
     for number, (cost, values) in enumerate(curves):
         ax.plot(cost, values, label=label if number == 0 else None, **style)
 
@@ -253,7 +253,7 @@ def _draw_curve(ax: "Axes", label: str, cost: Floats, values: Floats, style: dic
 
 
 def _draw_level(ax: "Axes", label: str, value: float, style: dict[str, Any]) -> None:
-    """Nothing was spent: a level line says what is reached for free."""
+    """Draw a level line for a curve that costs nothing, at the score that it reaches."""
     ax.axhline(value, label=label, **style | {"marker": ""})
     note = f"{shorten(label, 40)} (at no cost)"
     ax.annotate(note, (1, value), xycoords=("axes fraction", "data"), **_NOTE)
@@ -270,7 +270,7 @@ _NOTE: dict[str, Any] = {
 
 
 def shorten(label: str, most: int) -> str:
-    """A label that fits into its place."""
+    """Cut a label to at most `most` characters; an ellipsis marks the cut."""
     return label if len(label) <= most else label[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 

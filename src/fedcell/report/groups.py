@@ -16,7 +16,7 @@ from ..record import Record
 from .labels import full_names, in_order, renamed, short_labels
 
 OPEN = ("waiting", "running", "interrupted", "failed")  # states of a run without a result
-CAUTIONS = {  # settings that may differ, at the price of a sentence
+CAUTIONS = {  # settings that may differ between groups, at the price of a note
     "data.name": ("data set", "scores are those of different test sets"),
     "rounds": ("rounds", "totals and final values are those of runs of different lengths"),
     "until": ("conditions to stop at", "totals and final values are those of runs that stopped at different points"),
@@ -36,7 +36,7 @@ class Repeats(NamedTuple):
 def repeats(
     records: Sequence[Record], notes: list[str], labels: Mapping[str, str] | Sequence[str] = ()
 ) -> list[Repeats]:
-    """Sort ended runs into groups, as `labels.in_order` says; `notes` collects what is left out.
+    """Sort ended runs into groups, in the order of `labels.in_order`; `notes` collects what is left out.
 
     `labels` are new labels by old ones, or texts `OLD=NEW`.
     """
@@ -127,7 +127,7 @@ def _ended(records: Sequence[Record], notes: list[str]) -> Iterator[Record]:
 
 
 def _completed(records: list[Record]) -> list[Record]:
-    """The same with all settings there are, if some were made before others came; as they are if that cannot be."""
+    """The records with the settings of today, if some are older than a setting; unchanged if that is not possible."""
     of_method: dict[str, set[frozenset[str]]] = {}
     for one in records:
         of_method.setdefault(one.method.partition(":")[0], set()).add(frozenset(one.settings))
@@ -142,7 +142,7 @@ def _completed(records: list[Record]) -> list[Record]:
 
 
 def _placeless(record: Record) -> Record:
-    """The same with a model file that is known by its checksum, wherever it lay."""
+    """The record with its model file identified by its checksum, wherever the file lay."""
     model = record.config.get("model", {})
     return record._replace(config={**record.config, "model": shown(model)}) if model.get("sha256") else record
 
@@ -156,7 +156,7 @@ def _method(record: Record) -> str:
 
 
 def _refuse_other(one: Record, other: Record, notes: list[str]) -> None:
-    """Two runs of one method on one seed are a copy, or a question for the user."""
+    """Raise BadInput if two runs of one method on one seed differ in a number; else note that one is a copy."""
     same = one.columns.keys() == other.columns.keys() and all(
         name == "outcome" or np.array_equal(one.columns[name], other.columns[name], equal_nan=True)
         for name in one.columns
@@ -170,7 +170,7 @@ def _refuse_other(one: Record, other: Record, notes: list[str]) -> None:
 
 
 def differing(configs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Of every config the settings that differ between any two; a seed is none."""
+    """For every config, its values of the settings that differ between any two; the seed is left out."""
     keys = dict.fromkeys(key for config in configs for key in config if key != "seed")
     many = [key for key in keys if len({json.dumps(config.get(key)) for config in configs}) > 1]
     return [{key: config.get(key) for key in many} for config in configs]

@@ -21,7 +21,7 @@ SHARE: Units = ((0.01, ""),)  # in %
 
 
 class KnobPoint(NamedTuple):
-    """What one value of a knob gives."""
+    """One quantity at one value of a knob: its mean and interval."""
 
     label: str  # of the line that it belongs to
     knob: Any
@@ -40,7 +40,7 @@ class KnobPanel(NamedTuple):
 
 
 def save_knobs(key: str, panels: Sequence[KnobPanel], path: str | Path, width_inch: float = PAGE_INCH) -> Path:
-    """Draw panels into a PNG, PDF or SVG file, by the end of its name."""
+    """Draw panels into a PNG, PDF or SVG file; its suffix selects the format."""
     from matplotlib import rc_context
 
     buffer, path = BytesIO(), Path(path)

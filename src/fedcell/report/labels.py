@@ -35,7 +35,7 @@ def full_names(firsts: Sequence[Record], varied: Sequence[Varied]) -> list[str]:
 
 
 def short_labels(names: Sequence[str], texts: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Labels that name what differs alone, and the settings that all groups share and no label repeats.
+    """Labels that name only what differs, and the settings that all groups share, which no label repeats.
 
     Args:
         names: full names of the groups, each of which begins with its method's text.
@@ -95,12 +95,12 @@ def _place(text: str, rank: Any) -> tuple[int, float]:
 
 
 def renamed(labels: Sequence[str], names: Sequence[str], wanted: Mapping[str, str] | Sequence[str]) -> list[str]:
-    """Labels as the user likes them.
+    """Replace labels by those that the user wants.
 
     Args:
         labels: as they are.
-        names: the full names of the same groups, which may be meant as well.
-        wanted: new labels by old ones, or texts `OLD=NEW`. An old one that is a method's name alone, or its text with
+        names: the full names of the same groups, which `wanted` may use as well.
+        wanted: new labels by old ones, or texts `OLD=NEW`. An old one that is only a method's name, or its text with
             settings, renames that part of all its labels; the text wins over the name.
 
     >>> renamed(["fedavg", "fedprox:mu=0.1"], ["fedavg", "fedprox:mu=0.1"], ["fedprox=FedProx", "fedavg=FedAvg"])

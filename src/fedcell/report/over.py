@@ -113,7 +113,7 @@ def _order(knob: Any) -> tuple[int, float, str]:
 
 
 def ranking(comparison: Comparison, by: str = "time") -> list[Ranked]:
-    """All groups by what the first target costs them, the cheapest first; without a target by the metric that leads."""
+    """Rank all groups by what the first target costs them, the cheapest first; without a target, by the best score."""
     if by not in RANKED:
         raise BadInput(f"cannot rank by {by!r}: choose one of {', '.join(RANKED)}")
     found = []
@@ -192,7 +192,7 @@ def _goal(comparison: Comparison, target: float) -> str:
 
 
 def _cell(found: Measure, units: Units) -> str:
-    """Mean and half of the interval, or what it is at least."""
+    """Mean and half of the interval; only a lower bound if some run never reached the target."""
     if found.censored:
         return f"> {_human(float(np.nanmean(found.least)), units)}"
     mean, half = found.estimate.mean, found.estimate.high - found.estimate.mean

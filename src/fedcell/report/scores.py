@@ -16,7 +16,7 @@ def shared(runs: Sequence[RunInfo]) -> Metric | None:
 
 
 def heads(runs: Sequence[RunInfo]) -> list[str]:
-    """The heads of two columns, best and final; the metric is named unless it is the accuracy, or differs."""
+    """The heads of two columns, best and final, with the name of the metric unless it is accuracy or differs."""
     metric = shared(runs)
     named = "" if metric in (None, ACCURACY) else f" {metric.title}"
     return [f"{which}{named}" for which in ("best", "final")]

@@ -124,7 +124,7 @@ def comparison_json(comparison: "Comparison") -> dict[str, Any]:
 
 
 def comparison_csv(comparison: "Comparison") -> str:
-    """One line per group and quantity, in SI units; empty if there is no number."""
+    """One line per group and quantity, in SI units; a cell is empty if there is no number."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(CSV_HEADER)
@@ -202,7 +202,7 @@ def _scaled(one: Quantity, values: Sequence[float]) -> tuple[float, str]:
 
 
 def number(value: float, half: float, sign: bool = False) -> str:
-    """Three digits, and half an interval with as many decimals.
+    """A value with three digits, and half of its interval with as many decimals.
 
     >>> number(93.172, 0.4412), number(-0.01234, float("nan"), sign=True), number(1234.0, 20.0)
     ('93.2 ±0.4', '-0.0123', '1234 ±20')

@@ -35,7 +35,7 @@ def unheard(record: Record) -> str:
 
 
 def _stood_still(record: Record) -> bool:
-    """Whether scores were measured more than once and never moved, as they would if a server trained alone."""
+    """Whether scores were measured more than once and never changed; a server that trains by itself changes them."""
     scores = [record.columns[name] for name in ("accuracy", "loss") if name in record.columns]
     known = [part[np.isfinite(part)] for part in scores]
     return any(len(part) > 1 for part in known) and all(len(np.unique(part)) < 2 for part in known)

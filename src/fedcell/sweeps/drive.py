@@ -137,7 +137,7 @@ def _listed(value: Any, name: str) -> list[Any]:
 
 
 def going_on(folder: str | Path, until: str | None = None) -> SweepPlan:
-    """Every run that was ever asked for in the folder of a sweep, with other conditions to stop at if given."""
+    """A plan of every run that was ever asked for in the folder of a sweep; `until` replaces their stop conditions."""
     folder = Path(folder)
     if not present(folder / SWEEP):
         raise BadInput(f"{folder} is no folder of a sweep (it has no {SWEEP}): name one that `fedcell sweep` printed")
@@ -194,7 +194,7 @@ def carry_out(
 
 
 def _done(task: SweepRun, info: RunInfo) -> bool:
-    """Whether nothing is left of a run; one that stopped at other conditions is looked at again."""
+    """Whether a run needs no more work; False for one that stopped early at other conditions."""
     early = info.state == "finished" and info.rounds < info.total_rounds
     return info.state in ENDED and not (early and info.config.get("until", "") != task.config.get("until", ""))
 
@@ -226,7 +226,7 @@ def how_to_go_on(folder: Path) -> str:
 
 
 def _engine(name: str, address: str | None) -> Engine:
-    """The engine of a name; refuses one that cannot work here."""
+    """The engine of that name; raise BadInput if it is unknown or cannot work here."""
     if name not in ENGINES:
         raise BadInput(f"unknown engine {name!r}: choose one of {', '.join(ENGINES)}")
     if name == "ray":
@@ -259,7 +259,7 @@ def _play(tasks: Sequence[SweepRun], orders: Orders, workers: int, engine: Engin
 
 
 def _skip(plan: SweepPlan, before: Sequence[RunInfo], orders: Orders, watch: Watch) -> None:
-    """Say what is done already, and bring its rows to the loggers."""
+    """Report how many runs are done already, and pass their rows to the loggers."""
     done = [_done(task, info) for task, info in zip(plan.tasks, before, strict=True)]
     counts = Counter(info.state for info, over in zip(before, done, strict=True) if over)
     if not counts:
@@ -273,7 +273,7 @@ def _skip(plan: SweepPlan, before: Sequence[RunInfo], orders: Orders, watch: Wat
 
 
 def _final(info: RunInfo, outcome: RunEnd | None) -> RunInfo:
-    """A run that could not even begin has no record: say what the engine said."""
+    """Mark a run as failed, with the engine's message, if it failed before it had a record."""
     failed = outcome is not None and outcome.code and info.state == "waiting"
     return info._replace(state="failed", message=outcome.message) if outcome and failed else info
 
@@ -311,7 +311,7 @@ def _compare(plan: SweepPlan, infos: Sequence[RunInfo]) -> None:
 
 
 def _own_settings(task: SweepRun) -> Any:
-    """The settings of a task's method; None if a method file went or takes them no more, which its run will say."""
+    """The settings of a task's method; None if its file is gone or refuses them, which the run itself will report."""
     try:
         return options.from_dict(library.load(task.source).Config(), task.settings)
     except BadInput:
@@ -319,7 +319,7 @@ def _own_settings(task: SweepRun) -> Any:
 
 
 def _refuse_foreign(folder: Path | None) -> None:
-    """A sweep adds to its own folders and to empty ones."""
+    """Raise BadInput for a folder that is neither empty nor the folder of a sweep."""
     if folder is None or present(folder / SWEEP):
         return
     with explained(folder, "or choose another folder (nothing was written)"):

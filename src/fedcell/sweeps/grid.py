@@ -46,7 +46,7 @@ def expand(
     settings: Values,
     grid: Mapping[str, Sequence[Any]],
 ) -> tuple[tuple[SweepRun, ...], tuple[str, ...]]:
-    """Every run of the grid, all methods on the first seed, then all on the next; and settings that change nothing."""
+    """Every run of the grid (all methods on the first seed, then all on the next), and notices of unused settings."""
     for key, values in grid.items():
         if isinstance(values, str) or not isinstance(values, Collection) or not len(values):
             raise BadInput(f"the grid of {key} is {values!r}: give a list of one or more values")
@@ -140,7 +140,7 @@ def read_seeds(texts: Sequence[str]) -> list[int]:
 
 
 def _world_name(preset: Config, config: Config) -> str:
-    """Scenario, what differs from it, and the seed."""
+    """The folder name of a world: the scenario, the settings that differ from it, and the seed."""
     before = {key: value for key, _, value in options.keys(replace(preset, seed=config.seed, until=config.until))}
     model = shown(options.to_dict(config.model))
     short = {
@@ -155,7 +155,7 @@ def _world_name(preset: Config, config: Config) -> str:
 
 
 def _method_name(path: str, pairs: Sequence[tuple[str, str]]) -> str:
-    """The method and what was set; of a file its stem and a hash of its place."""
+    """The folder name of a method and its settings; for a method file, its stem and a hash of its path."""
     return _safe(library.word(path), pairs, f"-{_hash(path)}" if files(path) else "")
 
 
@@ -180,7 +180,7 @@ def _hash(text: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value that JSON holds and that settings read back."""
+    """Convert the value of a setting to one that JSON can hold and that settings can read back."""
     if isinstance(value, tuple):
         return [_plain(part) for part in value]
     return value if value is None or isinstance(value, bool | int | str) else options.written(value)

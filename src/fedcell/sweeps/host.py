@@ -1,6 +1,6 @@
-"""What runs of a sweep on a Ray node: a process that does the runs, and this actor, which passes on what it says.
+"""The part of a sweep on a Ray node: a process that does the runs, and an actor that passes on its messages.
 
-Killed, the actor takes its end of the pipes with it, so the process saves a checkpoint and lets go of its run folder.
+If the actor is killed, its end of the pipes closes, so the process saves a checkpoint and releases its run folder.
 """
 
 import os
@@ -13,7 +13,7 @@ from .runner import Message, Runner
 
 
 class Node(NamedTuple):
-    """What a worker says of itself before it gets a task."""
+    """What a worker reports about itself before it gets a task."""
 
     name: str
     version: str  # of fedcell
@@ -34,12 +34,12 @@ class Host:
         self.runner = Runner(threads, place)
 
     def ready(self, token: str) -> Node:
-        """Who this is, and the text of a file of the sweep."""
+        """Describe this worker, with the text of the file `token`, or an empty one if it does not see that file."""
         path = Path(self.place, token)
         return Node(os.uname().nodename, __version__, path.read_text() if path.is_file() else "", os.getpid())
 
     def play(self, task: Mapping[str, Any], orders: Mapping[str, Any]) -> Iterator[Message]:
-        """Messages as of `Runner.play`."""
+        """Yield the messages of `Runner.play`."""
         yield from self.runner.play(task, orders)
 
     def stop(self) -> None:

@@ -21,7 +21,7 @@ Said = SimpleQueue[tuple[SweepRun | None, Progress | RunEnd | FedcellError]]
 
 
 def run(tasks: Sequence[SweepRun], orders: Orders, workers: int, tell: Tell) -> Generator[RunEnd]:
-    """Do all tasks, telling of their progress; an outcome for each as it ends.
+    """Do all tasks, pass their progress to `tell`, and yield the outcome of each as it ends.
 
     One worker is this very process, with all cores for one run at a time. Several have `cores / workers` threads each,
     are spread over the GPUs of the machine, and begin a run when its GPU has room for it. `FEDCELL_MPS=1` lets those of
@@ -66,7 +66,7 @@ def next_outcome(said: Said, tell: Tell) -> RunEnd:
 
 
 def event(task: SweepRun, message: Message) -> Progress | RunEnd:
-    """What a message of a worker says of its task."""
+    """Turn a message of a worker into the progress or the end of its task."""
     kind, values = message
     if kind in (OUTCOME, LOST):
         return RunEnd(task, **values)

@@ -23,13 +23,13 @@ ASKED = "FEDCELL_MPS"
 CONTROL = "nvidia-cuda-mps-control"
 MORE_PATHS = "/usr/local/nvidia/bin"  # where containers have the programs of the driver
 LOGS, VISIBLE = "CUDA_MPS_LOG_DIRECTORY", "CUDA_VISIBLE_DEVICES"
-USUAL = Path("/tmp/nvidia-mps")  # the pipes of a service that somebody started without a word on where
+USUAL = Path("/tmp/nvidia-mps")  # the pipes of a service that was started without naming a folder
 PATIENCE_S = 30.0
 BROKEN = f"no GPU answers through NVIDIA's multi-process service: unset {ASKED} and resume"
 
 
 class Service:
-    """What workers have in their environment, and how to end what was started for them."""
+    """A service that was started for the workers of a sweep, and their environment; empty if none was started."""
 
     def __init__(self, program: str = "", home: str = "") -> None:
         self.program, self.home = program, home
@@ -39,7 +39,7 @@ class Service:
         return {PIPES: self.home, LOGS: self.home} if self.home else {}
 
     def quit(self) -> None:
-        """End it; no worker may use it any more."""
+        """End the service if one was started; all workers must have ended before."""
         if not self.home:
             return
         try:
@@ -51,7 +51,7 @@ class Service:
 
 
 def is_asked() -> bool:
-    """Whether a sweep shall start the service."""
+    """Whether the environment asks a sweep to start the service."""
     text = os.environ.get(ASKED, "")
     if text not in ("", "0", "1"):
         raise BadInput(f"{ASKED} = {text!r} is neither 0 nor 1: set it to one of them, or unset it")
@@ -59,7 +59,7 @@ def is_asked() -> bool:
 
 
 def start(gpus: int) -> Service:
-    """Start the service if it is asked for, there are GPUs, and none is there."""
+    """Start the service if it is asked for, there are GPUs, and no service runs yet."""
     if not is_asked() or not gpus or os.environ.get(PIPES) or (USUAL / "control").exists():
         return Service()
     program = shutil.which(CONTROL, path=os.pathsep.join([os.environ.get("PATH", ""), MORE_PATHS]))
@@ -76,16 +76,16 @@ def start(gpus: int) -> Service:
 
 
 def is_broken() -> bool:
-    """Whether this worker shall use the service and sees no GPU through it: it would train on the CPU."""
+    """Whether this worker should use the service but sees no GPU through it, so that it would train on the CPU."""
     with suppress(BadInput):
         return is_asked() and PIPES in os.environ and not torch.cuda.is_available()
     return False
 
 
 def _call(command: list[str], home: str, text: str = "") -> None:
-    """Call the program, which names GPUs as the system does, not as this process may see them.
+    """Run a command of the service without `CUDA_VISIBLE_DEVICES`: it needs the GPUs as the system numbers them.
 
-    Its output goes to a file: the daemon that it leaves behind would keep a pipe open.
+    The output goes to a file, because the daemon that is left behind would keep a pipe open.
     """
     environment = {key: value for key, value in os.environ.items() if key != VISIBLE} | {PIPES: home, LOGS: home}
     said = Path(home, "said.txt")

@@ -31,7 +31,7 @@ TELL_S = 20.0  # between two notices that none has
 
 
 class _Sweep(NamedTuple):
-    """What the hands of a sweep share."""
+    """What all worker threads (`_Hand`) of a sweep share."""
 
     orders: Orders
     token: Path  # file in the folder of the sweep, for nodes to prove that they see it
@@ -46,13 +46,13 @@ class _Sweep(NamedTuple):
 def run(
     tasks: Sequence[SweepRun], orders: Orders, workers: int, tell: Tell, address: str | None = None
 ) -> Generator[RunEnd]:
-    """Do all tasks, telling of their progress; an outcome for each as it ends.
+    """Do all tasks, pass their progress to `tell`, and yield the outcome of each as it ends.
 
     Args:
         tasks: the runs.
         orders: what they have in common.
         workers: actors side by side; 0: one per CPU of the cluster.
-        tell: told of progress.
+        tell: called with a task and its progress.
         address: of a cluster to join, see `connect`.
     """
     leave = connect(address, cores(), STORE_BYTES)
@@ -81,7 +81,7 @@ def _run(tasks: Sequence[SweepRun], orders: Orders, workers: int, tell: Tell, to
 
 @contextmanager
 def _token(folder: Path) -> Iterator[Path]:
-    """A file in the folder of the sweep, for nodes to read."""
+    """Make a file in the folder of the sweep that nodes read to prove that they see it; remove it at the end."""
     path = folder / f"seen-{secrets.token_hex(4)}.tmp"  # a new name: no node has it in a cache
     with explained(folder, "then start again (nothing was simulated yet)"):
         for left in folder.glob("seen-*.tmp"):  # by a sweep that was killed
@@ -94,7 +94,7 @@ def _token(folder: Path) -> Iterator[Path]:
 
 
 class _Hand:
-    """A thread that feeds tasks to an actor of its own, and engages another if one is lost."""
+    """A thread that feeds tasks to an actor of its own, and starts another if that is lost."""
 
     def __init__(self, sweep: _Sweep) -> None:
         self.sweep = sweep
@@ -139,7 +139,7 @@ class _Hand:
             self.sweep.said.put((None, FedcellError(f"Ray failed ({type(error).__name__}: {error}): see its logs")))
 
     def _engage(self) -> bool:
-        """Whether there is an actor to give tasks to; waits for one as long as tasks wait."""
+        """Start an actor unless there is one, and wait for it while tasks wait; return whether it is ready."""
         import ray
         from ray.exceptions import RayError
 
@@ -177,7 +177,7 @@ class _Hand:
             raise BadInput(f"node {node.name} has fedcell {node.version}, not {__version__}: install the same on all")
 
     def _do(self, task: SweepRun) -> None:
-        """Hand a task to the actor and pass on what it says."""
+        """Hand a task to the actor and pass on its messages."""
         import ray
         from ray.exceptions import RayError
 
@@ -197,7 +197,7 @@ class _Hand:
             self._lose(task, f"its Ray worker was lost ({_first_line(error)})")
 
     def _lose(self, task: SweepRun, why: str) -> None:
-        """Put a run back, so that it resumes elsewhere; after several losses it failed."""
+        """Put a run whose worker was lost back into the queue; after `TRIES` losses it has failed."""
         self.sweep.lost[task.name] += 1
         times = self.sweep.lost[task.name]
         if self.stopped or times >= TRIES:

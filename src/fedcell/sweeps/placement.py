@@ -24,19 +24,19 @@ GIB = float(1 << 30)
 
 
 def gpu_bytes() -> list[tuple[int, int]]:
-    """(free, all) memory of each GPU of this machine; empty if there is none."""
+    """(free, total) bytes of each GPU of this machine; empty if there is none."""
     n = torch.cuda.device_count() if torch.cuda.is_available() else 0
     return [torch.cuda.mem_get_info(number) for number in range(n)]
 
 
 def visible(number: int) -> str:
-    """How `CUDA_VISIBLE_DEVICES` names the GPU of that number, of those that this process sees."""
+    """The name in `CUDA_VISIBLE_DEVICES` of the GPU that this process sees as `number`."""
     named = [text for text in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if text]
     return named[number] if named else str(number)
 
 
 def needed_bytes(task: SweepRun, known: dict[str, int]) -> int:
-    """GPU memory that a run needs; `known` keeps what was estimated for runs that differ in seeds alone."""
+    """GPU memory that a run needs, in bytes; `known` keeps the estimates, which do not depend on the seed."""
     config: Config = options.from_dict(Config(), task.config)
     if config.train.device == "cpu":
         return 0
@@ -50,7 +50,7 @@ def needed_bytes(task: SweepRun, known: dict[str, int]) -> int:
 
 
 def estimated_bytes(config: Config, rows: int) -> int:
-    """CUDA itself, samples, the updates of a round and of the next, and a cohort that all devices train in."""
+    """Estimate the memory of CUDA itself, samples, the updates of two rounds, and a cohort of `rows` devices."""
     learner = build_problem(replace(config, train=replace(config.train, device="cpu", shards=0))).learner
     shape, batch = learner.train_samples.shape, config.train.batch_size
     if not batch:  # the whole store
@@ -61,7 +61,7 @@ def estimated_bytes(config: Config, rows: int) -> int:
 
 
 def _rows(config: Config, settings: Any) -> int:
-    """Devices that train in a round at most."""
+    """The most devices that train in a round."""
     n, few = config.world.n_devices, settings.get("n_selected")
     asks_all = few is None or settings.get("scheduler", "all") == "all"
     return n if asks_all else min(n, int(few) * config.world.n_cells)
@@ -96,7 +96,7 @@ class Places:
         self.changed = Condition()
 
     def next_run(self, gpu: int, waiting: "deque[SweepRun]", stopped: Callable[[], bool]) -> SweepRun | None:
-        """The first run that fits on a GPU, once one does; None when none is left."""
+        """Wait until a run fits on a GPU and take it; None when no run is left, or once `stopped`."""
         with self.changed:
             while waiting and not stopped():
                 for task in list(waiting):
@@ -108,7 +108,7 @@ class Places:
         return None
 
     def give_back(self, gpu: int, task: SweepRun) -> None:
-        """A run has ended."""
+        """Release the memory of a run that has ended."""
         with self.changed:
             self._count(gpu, task, -1)
             self.changed.notify_all()

@@ -1,4 +1,4 @@
-"""A process that does runs for somebody else: one task after the other over pipes, started again if it dies.
+"""A worker process that does one task after the other over pipes, and is started again if it dies.
 
 The process is `python -m fedcell.sweeps.worker`. It reads one task per line from its stdin and writes progress and
 outcomes to its stdout, all of it JSON. When its stdin ends, because its owner closed it or died, it saves a
@@ -24,12 +24,12 @@ Message = tuple[str, dict[str, Any]]
 
 
 class Runner:
-    """The owner of one such process.
+    """The owner of one worker process.
 
     Args:
         threads: for training and the numerical libraries.
         place: folder to work in; None: that of this process.
-        gpu: that it sees, as `CUDA_VISIBLE_DEVICES` names it; empty: all.
+        gpu: the one that it sees, as `CUDA_VISIBLE_DEVICES` names it; empty: all.
         service: environment by which it finds a GPU service that it shares with others; empty: there is none.
     """
 
@@ -41,7 +41,7 @@ class Runner:
         self.stopped, self.lock = False, Lock()
 
     def play(self, task: Mapping[str, Any], orders: Mapping[str, Any]) -> Iterator[Message]:
-        """Hand a task to the process and pass on what it says; the last message is an outcome, or that it was lost."""
+        """Hand a task to the process and yield its messages; the last one is an outcome or says that it was lost."""
         with self.lock:
             if self.stopped:
                 yield OUTCOME, {"code": 1, "message": "stopped before it began"}
@@ -78,7 +78,7 @@ class Runner:
             self.process.wait()
 
     def kill(self) -> None:
-        """End the process at once; one that shares a GPU service only ends when it is done: the others need it."""
+        """Kill the process, unless it uses a GPU service: a kill could take down the others that share it."""
         if self.process and PIPES not in os.environ | self.service:
             self.process.kill()
 

@@ -50,7 +50,7 @@ class RunEnd(NamedTuple):
 
 
 def play(task: SweepRun, orders: Orders, watch: Watch) -> RunEnd:
-    """Do one run, or what is left of it; an error ends this run alone."""
+    """Do one run, or what is left of it; an error ends only this run."""
     folder = Path(orders.folder) / task.name
     try:
         if not (folder / RUN).exists():  # left by a try that did not even begin

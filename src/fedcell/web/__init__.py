@@ -1,1 +1,1 @@
-"""Pages for a browser, made from records alone: the report of a folder, and the dashboard that follows running ones."""
+"""Pages for a browser, made only from records: the report of a folder, and the dashboard that follows running ones."""

@@ -1,4 +1,4 @@
-"""What the dashboard knows of a folder of runs, kept fresh by looking at what changed alone."""
+"""What the dashboard knows about a folder of runs; a refresh reads only what changed."""
 
 import os
 import threading

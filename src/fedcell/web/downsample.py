@@ -1,4 +1,4 @@
-"""Downsample long series while they grow: keep every so many rounds, and fewer as they become more."""
+"""Downsample a series while it grows: keep every n-th round, with an n that grows with the series."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ class Downsampled:
         self.items: list[tuple[int, Any]] = []
 
     def put(self, done: int, value: Any) -> None:
-        """Add the value after `done` rounds, if it is one to keep."""
+        """Add the value after `done` rounds if that round is kept."""
         if self._keeps(done):
             self.items.append((done, value))
         while len(self.items) > self.limit and self.stride < self.last:

@@ -1,4 +1,4 @@
-"""The rows of one run, read as they come: each look at the file reads the bytes that are new, and no others."""
+"""Read the rows of one run as they are written: each look at the file reads only the bytes that are new."""
 
 import os
 from collections import Counter, defaultdict
@@ -30,7 +30,7 @@ class CurvePoint(NamedTuple):
 
 
 class Follower:
-    """What is known of one run's rows so far: thinned curves, exact totals, counts of outcomes."""
+    """What is known of one run's rows so far: downsampled curves, exact totals, counts of outcomes."""
 
     def __init__(
         self, folder: Path, total: int, eval_every: int, n_devices: int, points: int = POINTS, letters: int = LETTERS
@@ -109,7 +109,7 @@ class Follower:
         self.letters.put(self.done, row.outcome)
 
     def damage(self, kept: RowsSum | None) -> str:
-        """What is wrong if the rows so far are as many bytes as were summed up, and others; else nothing."""
+        """A message if the rows so far are as many bytes as `kept` but have another checksum; else empty."""
         if kept is None or kept.byte != self._offset or kept.crc32 == f"{self.crc32:08x}":
             return ""
         return f"{self.path} is damaged (it has checksum {self.crc32:08x} and was written with {kept.crc32})"
@@ -128,7 +128,7 @@ class Follower:
         }
 
     def columns(self, after: int = 0) -> dict[str, Any]:
-        """The kept rounds after that many, column by column, with the strides they were kept at."""
+        """The kept rounds after the first `after`, column by column, with the strides at which they were kept."""
         points = [(done, point) for done, point in self.points.items if done > after]
         names = dict.fromkeys(name for _, point in points for name in point.metrics)
         columns: dict[str, Any] = {"done": [done for done, _ in points], "stride": self.points.stride}

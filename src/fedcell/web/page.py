@@ -29,7 +29,7 @@ def embedded(value: Any) -> str:
 
 
 def standalone(title: str, data: Any, scripts: Sequence[str]) -> str:
-    """One file with everything in it, which runs the shipped scripts alone and asks nobody for anything."""
+    """One file with everything in it, which runs only the shipped scripts and makes no network requests."""
     style, codes = asset(STYLE), [asset(name) for name in (CHARTS, *SHARED, *scripts)]
     policy = (
         f"default-src 'none'; script-src {' '.join(map(_hash, codes))}; style-src {_hash(style)}; img-src data: blob:; "
@@ -45,7 +45,7 @@ def standalone(title: str, data: Any, scripts: Sequence[str]) -> str:
 
 
 def served(title: str, scripts: Sequence[str]) -> str:
-    """A page whose parts are fetched from where it came from."""
+    """A page that loads its scripts and its style from the server that it came from."""
     head = [f'<link rel="stylesheet" href="/assets/{STYLE}">', '<link rel="icon" href="data:,">']
     body = [f'<script src="/assets/{name}"></script>' for name in (CHARTS, *SHARED, *scripts)]
     return _html(title, head, body)

@@ -18,7 +18,7 @@ GAIN_ROUNDS = 50  # that gains are averaged over, if they are drawn in every rou
 
 
 def draw(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Stations, devices and what is known of each; `note` alone when the settings are those of another version.
+    """Stations, devices and what is known of each; only `note` if the settings are those of another version.
 
     Gains are path loss and shadowing in dB, without small-scale fading, averaged over the first rounds.
     """

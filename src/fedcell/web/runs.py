@@ -1,4 +1,4 @@
-"""What a page knows of a run: facts that stay, how far it is, and its rows."""
+"""What a page knows about a run: its fixed facts, how far it is, and its rows."""
 
 import json
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ def follower(info: RunInfo, points: int = POINTS, letters: int = LETTERS) -> Fol
 
 
 def facts(info: RunInfo, root: Path) -> dict[str, Any]:
-    """What stays as it is, and the state. The identity of a run is its path below `root`."""
+    """The fixed facts of a run, and its state. The identity of a run is its path below `root`."""
     path = info.folder.relative_to(root).as_posix()
     return {
         "id": path,

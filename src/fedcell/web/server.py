@@ -1,4 +1,4 @@
-"""The dashboard's server: this machine alone, names checked, a token for what changes anything."""
+"""The dashboard's server: only for this machine, with host names checked and a token for what changes anything."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ HEADERS = {
 
 
 def bind(port: int) -> socket.socket:
-    """A socket on this machine alone; port 0 takes a free one."""
+    """Open a socket that only this machine can reach; port 0 takes a free one."""
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -50,7 +50,7 @@ def bind(port: int) -> socket.socket:
 
 
 def bind_near(port: int) -> socket.socket:
-    """The same with a port that is usual, or a free one if that is taken."""
+    """Open a socket on the usual port, or on a free one if that is taken."""
     try:
         return bind(port)
     except FedcellError:
@@ -58,7 +58,7 @@ def bind_near(port: int) -> socket.socket:
 
 
 class Site:
-    """The pages about the runs below a folder, and what they ask for."""
+    """Serve the dashboard of the runs below a folder, and the data that it asks for."""
 
     def __init__(self, root: str | Path, port: int, token: str) -> None:
         self.board, self.token = Board(root), token
@@ -101,7 +101,7 @@ class Site:
         return JSONResponse(found) if found else JSONResponse({"error": "no such run"}, status_code=404)
 
     async def stop(self, request: Request) -> Response:
-        """Ask a run to stop, for those who know the token."""
+        """Ask a run to stop, if the request has the token."""
         given = request.headers.get("x-fedcell-token", "")
         if not secrets.compare_digest(given.encode(), self.token.encode()):
             return JSONResponse({"error": "open the address that fedcell dashboard printed"}, status_code=403)
@@ -137,7 +137,7 @@ class Site:
 
 
 class Guard:
-    """Refuses names that are not this machine's (a page elsewhere may point its name here), and adds headers."""
+    """Refuse requests to host names other than this machine's (a foreign page may point its name here); add headers."""
 
     def __init__(self, app: ASGIApp, hosts: set[str]) -> None:
         self.app, self.hosts = app, hosts
@@ -159,7 +159,7 @@ class Guard:
 
 
 def _place(text: str) -> tuple[int, int] | None:
-    """(epoch, rounds) that a page has already."""
+    """Read (epoch, rounds), what a page has already; None if the text is neither."""
     epoch, _, done = text.partition(".")
     return (int(epoch), int(done)) if epoch.isdecimal() and done.isdecimal() else None
 
