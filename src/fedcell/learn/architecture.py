@@ -1,7 +1,7 @@
 """One network as one flat vector: the layout every engine, method and checkpoint agrees on.
 
-The canonical order is that of `module.parameters()`, each parameter flattened row by row; running statistics are a tail
-behind them (`statistics`). Methods and engines have the parameters alone, snapshots and messages the whole vector.
+The canonical order is that of `module.parameters()`, each parameter flattened row by row; running statistics follow as
+a tail (`statistics`). Methods and engines see only the parameters; snapshots and messages hold the whole vector.
 """
 
 import re
@@ -19,8 +19,8 @@ from ..errors import BadInput
 from .norms import NORMS, RunningNorm, adopt, batch_norms
 from .statistics import NO_TAIL, Tail, freeze, is_tracking, places, refuse_unusable_buffers, tail_of
 
-DRAWING = nn.RReLU, nn.FractionalMaxPool2d, nn.FractionalMaxPool3d  # whatever their settings
-KNOWN = "torch.nn.", "fedcell.learn."  # modules of layers
+DRAWING = nn.RReLU, nn.FractionalMaxPool2d, nn.FractionalMaxPool3d  # draw random numbers whatever their settings
+KNOWN = "torch.nn.", "fedcell.learn."  # where layers come from whose behaviour is known
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Architecture:
 
     @property
     def n_own(self) -> int:
-        """Numbers of a device's own row: its statistics, and the parameters that stay with them."""
+        """Length of a device's own row: its statistics, and the parameters that stay with them."""
         return len(self.tail.kept) + self.tail.n
 
     @property
@@ -78,17 +78,17 @@ class Architecture:
 
     @property
     def mixes_samples(self) -> bool:
-        """Whether what the network says of a sample depends on the batch that it is in (batch norm)."""
+        """Whether the scores of a sample depend on the batch that it is in (batch norm)."""
         return bool(batch_norms(self.module))
 
     @property
     def trains_on_batches(self) -> bool:
-        """Whether training on a sample depends on the batch that it is in: statistics move, even if none mix."""
+        """Whether training on a sample depends on its batch: by batch norm, or because running statistics move."""
         return self.mixes_samples or self.tail.n > 0
 
     @property
     def batchable(self) -> bool:
-        """Whether statistics can be moved for many models at once: norms of somebody's own count batches, too."""
+        """Whether running statistics can be moved for many models at once; not in norm classes of a user's own."""
         return all(isinstance(part, RunningNorm) for part in self.module.modules() if is_tracking(part))
 
     def replica(self, device: torch.device) -> nn.Module:
@@ -105,13 +105,13 @@ class Architecture:
 
     @torch.no_grad()
     def load(self, module: nn.Module, vector: Tensor, own: Tensor | None = None) -> None:
-        """Give a private copy of the module the parameters and statistics of a vector.
+        """Copy the parameters and statistics of a vector into a private copy of the module.
 
         Args:
             module: of this architecture.
-            vector: `[n_params]`, or whole, `[n_params + tail.n]`; longer ones are cut if there is no tail.
-            own: the own row of a device, `[n_own]`, in place of what the vector says; None, without a tail in the
-                vector: the statistics that the network came with.
+            vector: `[n_params]`, or whole, `[n_params + tail.n]`; a longer one is cut if the network has no tail.
+            own: the own row of a device, `[n_own]`, which replaces those entries of the vector. If it is None and the
+                vector has no tail, statistics are those that the network came with.
         """
         if self.tail.n and own is not None:
             vector = self.with_own(vector[: self.n_params], own)
@@ -123,12 +123,12 @@ class Architecture:
             self.tail.put(module, vector[self.n_params :])
 
     def with_own(self, params: Tensor, own: Tensor) -> Tensor:
-        """The whole vector of parameters `[n_params]` with an own row."""
+        """The whole vector made of parameters `[n_params]` and an own row."""
         kept = places(self.tail.kept, params.device)
         return torch.cat([params.index_copy(0, kept, own[: len(kept)]), own[len(kept) :]])
 
     def own_of(self, whole: Tensor) -> Tensor:
-        """The own row of a device that has what a whole vector says, `[n_own]`."""
+        """The own row that a whole vector contains, `[n_own]`."""
         kept = whole[places(self.tail.kept, whole.device)]
         return torch.cat([kept, whole[self.n_params :]])
 
@@ -155,7 +155,7 @@ class Architecture:
 
 
 def _is_plain(module: nn.Module) -> bool:
-    """Whether dense layers and convolutions in sequence, each used as PyTorch has it, do all the products."""
+    """Whether all products are in dense layers and convolutions of PyTorch, in containers that only chain them."""
     whole = (nn.Sequential, nn.Linear, nn.Conv2d, *NORMS)  # norms have no products
     return all(
         type(part) in whole or (type(part).__module__.startswith("torch.nn.") and not [*part.parameters()])
@@ -216,7 +216,7 @@ def choose(module: nn.Module, names: str) -> nn.Module:
 
 
 def unroll(module: nn.Module) -> None:
-    """Write recurrences out as matrix products if a built-in model can."""
+    """Have built-in recurrent models compute by plain matrix products."""
     for part in module.modules():
         if hasattr(part, "unrolled"):
             part.unrolled = True  # type: ignore[assignment]

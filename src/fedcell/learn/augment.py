@@ -1,7 +1,7 @@
-"""Random crops and flips of images, drawn from the run's own streams, so that every engine sees the same.
+"""Random crops and flips of images, drawn from the run's own streams, so that all engines see the same images.
 
-A change of an image is a number: which crop, and whether it is flipped. Engines hand samples around by their numbers;
-here the number of a changed sample is `sample + n_samples * change`. So no engine needs to know about it.
+A change of an image is a number: which crop, and whether it is flipped. Engines refer to samples by their
+numbers, and the number of a changed sample is `sample + n_samples * change`, so no engine needs to know about changes.
 """
 
 from typing import NamedTuple, Self
@@ -30,11 +30,11 @@ class Changes(NamedTuple):
         return (2 * self.padding + 1) ** 2 * (2 if self.flips else 1)
 
     def draw(self, seed: int, round: int, device: Ints, place: Ints) -> Ints:
-        """A change for the sample that each device takes at each place of its local steps."""
+        """Draw a change for the sample at each place in the local steps of each device."""
         return (uniforms(seed, round, "augment", device, place) * self.n).astype(np.int64)
 
     def apply(self, x: Tensor, change: Tensor) -> Tensor:
-        """Images `[n, channels, height, width]`, each with its change."""
+        """Apply to each of the images `[n, channels, height, width]` its change."""
         height, width = x.shape[2:]
         n_shifts = 2 * self.padding + 1
         flipped, shift = change // n_shifts**2, change % n_shifts**2
@@ -48,13 +48,13 @@ class Changes(NamedTuple):
 
 
 class Augmented(Samples):
-    """Samples with a change each: the same memory, other numbers."""
+    """Samples whose numbers say how each is changed; they share the memory of the original samples."""
 
     changes: Changes
 
     @classmethod
     def of(cls, samples: Samples, settings: TrainConfig) -> Self | None:
-        """The samples as `train.augment` wants them; None if it wants nothing."""
+        """The samples with the changes of `train.augment`; None if that is `none`."""
         if settings.augment == "none":
             return None
         if len(samples.shape) != 3:
@@ -64,7 +64,7 @@ class Augmented(Samples):
             )
         found = cls.__new__(cls)
         vars(found).update(vars(samples))
-        found.inputs = None  # equal before they are changed
+        found.inputs = None  # they were equal only before they are changed
         crops = settings.augment != "flip"
         found.changes = Changes(settings.crop_padding if crops else 0, settings.augment != "crop")
         return found

@@ -1,4 +1,4 @@
-"""Which samples each local step sees: keyed by (seed, round, device), never by what was decided."""
+"""The samples of each local step, drawn by (seed, round, device) and never by what a method decided."""
 
 import numpy as np
 
@@ -16,8 +16,8 @@ def draw_batches(store: Store, device: Ints, n_draws: Ints, sampling: str, seed:
         store: what each row holds, `[n_rows]` rows; no row may be empty.
         device: `[n_rows]` identity of each row, which keys its draws.
         n_draws: `[n_rows]` steps times batch size.
-        sampling: `shuffle` walks one shuffled pass after another; `replace` draws uniformly; `store` takes passes as
-            the store lies.
+        sampling: `shuffle` walks one shuffled pass after another; `replace` draws uniformly; `store` takes passes
+            in the order of the store.
 
     Returns:
         (flat, start): row `k` draws `flat[start[k] : start[k] + n_draws[k]]`.
@@ -42,13 +42,13 @@ def draw_batches(store: Store, device: Ints, n_draws: Ints, sampling: str, seed:
 
 
 def passes(store: Store, n_draws: Ints, sampling: str) -> tuple[Ints, Ints]:
-    """(draws made for every row, where they start): whole passes over its store, unless it is drawn from at random."""
+    """(draws of each row, where they start). Draws are rounded up to whole passes, unless `sampling` is `replace`."""
     lengths = n_draws if sampling == "replace" else -(-n_draws // store.size) * store.size
     return lengths, lengths.cumsum() - lengths
 
 
 def _shuffled_alike(store: Store, device: Ints, n_draws: int, seed: int, round: int) -> tuple[Ints, Ints]:
-    """The same draws in a third of the time, if all rows hold and draw equally many."""
+    """The draws of `shuffle` in a third of the time, for rows that all hold and draw equally many samples."""
     n_rows, size = len(device), int(store.size[0])
     n_passes = -(-n_draws // size)
     drawn = uniforms(seed, round, "batches", device[:, None], np.arange(n_passes * size))

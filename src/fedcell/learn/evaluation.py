@@ -1,4 +1,4 @@
-"""Which test samples are judged together, and metrics: Top-M accuracy, and the spread of accuracy over devices."""
+"""Batches of test samples, and metrics: Top-M accuracy, and the spread of accuracy over devices."""
 
 from operator import is_
 from typing import Any
@@ -12,19 +12,19 @@ from ..types import Floats, Ints
 from . import streams
 from .samples import Samples
 
-MIXED = 512  # samples of a batch at most if each has a part in the scores of the others
-MOST = 2048  # samples that are put to a network at a time on a GPU
-MOST_ON_CORE = 512  # on a CPU, so that all cores have some
-LAYER_BYTES = 4 << 20  # of the output of a layer on a CPU: larger ones leave the caches of a core
+MIXED = 512  # most samples of a batch if the scores of each depend on the others
+MOST = 2048  # most samples that a network evaluates at a time on a GPU
+MOST_ON_CORE = 512  # the same on a CPU: small enough that every core gets some batches
+LAYER_BYTES = 4 << 20  # most bytes of a layer's output on a CPU: larger outputs do not fit into the caches of a core
 
 
 @torch.no_grad()
 def samples_at_once(module: nn.Module, sample: Tensor) -> int:
-    """How many samples to put to a network at a time: a power of two, so that the output of no layer is very large.
+    """How many samples to evaluate at a time; on a CPU a power of two, so that no layer has a very large output.
 
     Args:
         module: the network, on the device of the sample.
-        sample: one of them, `[1, ...]`.
+        sample: one sample, `[1, ...]`.
     """
     if not sample.is_cpu:
         return MOST
@@ -47,7 +47,7 @@ def leaves_no_trace(module: nn.Module, sample: Tensor) -> bool:
 
     Args:
         module: the network.
-        sample: one of those that it takes, `[1, ...]`.
+        sample: one sample that the network takes, `[1, ...]`.
     """
     held, counts = _held(module), _counts(module)
     module(sample)
@@ -56,27 +56,27 @@ def leaves_no_trace(module: nn.Module, sample: Tensor) -> bool:
 
 
 def _held(module: nn.Module) -> list[Any]:
-    """What modules have as attributes and buffers."""
+    """The attributes and buffers of all parts of a network."""
     return [value for part in module.modules() for value in (*vars(part).values(), *part._buffers.values())]
 
 
 def _counts(module: nn.Module) -> list[Any]:
-    """How often buffers were written to, and where streams of random numbers stand."""
+    """How often each buffer was written to, and the states of the random streams."""
     return [*(buffer._version for buffer in module.buffers()), *streams.stand(torch.device("cpu"))]
 
 
 def mixed_batches(n_samples: int, seed: int) -> list[Ints]:
-    """Sample numbers in a fixed random order, in batches of about equal size that depend on nothing else.
+    """Split the sample numbers, in a random order fixed by the seed, into batches of about equal size.
 
-    For networks whose scores of a sample depend on the batch: test sets may be sorted by label, and how many samples
-    fit into memory must not show in the results.
+    For networks whose scores of a sample depend on its batch. The order is random because test sets may be sorted by
+    label. The batch size is fixed because results must not depend on how many samples fit into memory.
     """
     order = stream(seed, SETUP, "evaluation order").permutation(n_samples)
     return np.array_split(order, -(-n_samples // MIXED))
 
 
 def places(scores: Tensor, y: Tensor) -> Tensor:
-    """How many classes stand before the right one, `[n]`: 0 is a hit; of equal scores the lower class is first.
+    """How many classes rank before the right one, `[n]`: 0 is a hit. Among equal scores the lower class ranks first.
 
     >>> places(torch.tensor([[0.1, 0.7, 0.2], [0.5, 0.5, 0.0]]), torch.tensor([2, 1])).tolist()
     [1, 1]
@@ -96,11 +96,11 @@ def top_columns(place: Ints, top: tuple[int, ...]) -> dict[str, float]:
 
 
 def spread_columns(right: Floats, samples: Samples) -> dict[str, float]:
-    """Column `accuracy_std`, the standard deviation over the devices, if test samples belong to devices.
+    """Column `accuracy_std`: standard deviation of accuracy over devices; none unless two devices own test samples.
 
     Args:
         right: 1 or 0 for every sample, in order.
-        samples: whose they are.
+        samples: the test samples, which know their owners.
     """
     owner = samples.user(np.arange(len(samples)))
     if owner is None:

@@ -21,7 +21,7 @@ def split(module: nn.Module) -> tuple[list[nn.Module], nn.Linear]:
 
 
 def features(module: nn.Module, x: Tensor) -> Tensor:
-    """What the extractor makes of samples, `[n_samples, n_features]`."""
+    """The output of the extractor for samples, `[n_samples, n_features]`."""
     layers, _ = split(module)
     for layer in layers:
         x = layer(x)
@@ -29,7 +29,7 @@ def features(module: nn.Module, x: Tensor) -> Tensor:
 
 
 def features_and_scores(module: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Features, and what the predictor makes of them, in one pass."""
+    """Features, and the scores of the predictor for them, in one pass."""
     h = features(module, x)
     return h, split(module)[1](h)
 
@@ -40,14 +40,14 @@ def feature_width(module: nn.Module) -> int:
 
 
 def head_entries(architecture: Architecture, n_layers: int) -> Tensor:
-    """Which entries of the flat vector belong to the last dense layers and the norms behind them, bool `[n_params]`.
+    """Mask of the entries of the flat vector in the last dense layers and the norms behind them, bool `[n_params]`.
 
     Args:
-        architecture: of any kind.
-        n_layers: so many of them; one layer at least is left for the body, so a single layer is all body.
+        architecture: any network.
+        n_layers: how many dense layers; at least one layer is left for the body, so a single layer is all body.
     """
     parts = dict(architecture.module.named_modules())
-    owners: list[str] = []  # of every parameter: its layer, or the one before its norm
+    owners: list[str] = []  # the layer of each parameter; of a norm, the layer before it
     for name in architecture.names:
         layer = name.rpartition(".")[0]
         owners.append(owners[-1] if owners and isinstance(parts[layer], NORMS) else layer)

@@ -43,7 +43,7 @@ class Learner(Carrier):
     `carried`.
     """
 
-    n_classes: int = 0  # that networks were built for; 0: nobody said
+    n_classes: int = 0  # classes that networks were built for; 0: not known
 
     def __init__(
         self,
@@ -74,11 +74,11 @@ class Learner(Carrier):
             sharded.check(settings.shards)
 
     def with_network(self, architecture: Architecture, once: bool = False) -> Self:
-        """The same learner for one other network, such as a part of its own; for training alone.
+        """A copy of the learner that trains one other network, such as a part of its own, and cannot evaluate it.
 
         Args:
             architecture: the network.
-            once: no later round has one of its shape, so nothing is kept for it.
+            once: no later round trains a network of its shape, so keep nothing for it.
         """
         if not once and architecture in self._others:
             return self._others[architecture]
@@ -105,13 +105,13 @@ class Learner(Carrier):
         return vector.to(self.device)
 
     def kinds(self, device: Ints) -> Ints:
-        """The architecture of each of some devices, as a place in `architectures`."""
+        """The architecture of each given device, as an index into `architectures`."""
         return np.zeros(len(device), np.int64) if self.of_device is None else self.of_device[device]
 
     def train(self, start: Start, work: Work) -> Updates:
-        """Local SGD of every row from its start point; one flat update per row, later if all need much memory.
+        """Train every row from its start point; one flat update per row, trained on demand if all need much memory.
 
-        With a `work.report`, rows are the reports of the trained models, which devices keep.
+        With a `work.report`, rows are the reports of the trained models, and `kept` has the models.
         """
         if work.report is not None:
             models = start.points[start.of_row] + Learner.train(self, start, work._replace(report=None)).delta
@@ -148,7 +148,7 @@ class Learner(Carrier):
         return Replays(self.settings.gpu_gib * 2**30 or inf, once)
 
     def reports(self, report: Report, models: Tensor, device: Ints, store: Store) -> Tensor:
-        """What `report` gives for the model of each row on what it holds, `[n_rows, n_values]`."""
+        """`report` of the model of each row on the samples that its device holds, `[n_rows, n_values]`."""
         own = [self.own_of(one) for one in device.tolist()] if self.n_own else None
         return self._reports(report, models, self.kinds(device), store, own)
 
@@ -163,13 +163,14 @@ class Learner(Carrier):
         return torch.stack(found) if found else models.new_zeros((0, self.n_reported(report)))
 
     def n_reported(self, report: Report) -> int:
-        """Numbers in a report, found with a test sample."""
+        """Length of a report, found by calling it on a test sample."""
         return report(self._scoring.module, *self.test_samples.take(np.arange(1))).numel()
 
     def train_parts(self, start: Start, work: Work, extracted: Extracted | None = None) -> Updates:
-        """Local SGD of rows that keep the entries of `work.mask` and have zeros for all others.
+        """Train rows that keep only the entries of `work.mask` and have zeros for all others.
 
-        `extracted` does the same, up to rounding, on networks of the kept entries alone, if training happens here.
+        `extracted` does the same, up to rounding, on networks of only the kept entries. If it is given, it is called
+        instead; learners that do not train in this process ignore it.
         """
         assert work.mask is not None
         if extracted is not None:
@@ -180,7 +181,7 @@ class Learner(Carrier):
     def _train(self, start: Start, work: Work, own: OwnRows | None) -> Tensor:
         keep_freed_memory()
         delta = self._rows(len(work.steps))
-        kinds = Learner.kinds(self, work.device)  # not that of a view of a cell, which has already numbered them anew
+        kinds = Learner.kinds(self, work.device)  # not as a cell view overrides it: `work` has real numbers
         with precision(self.settings.tf32):
             for kind, architecture in enumerate(self.architectures):
                 if len(rows := np.flatnonzero(kinds == kind)):
@@ -188,7 +189,7 @@ class Learner(Carrier):
         return delta
 
     def _rows(self, n_rows: int) -> Tensor:
-        """Room for one update per row; zero if a row may have a tail that nothing trains."""
+        """Memory for one update per row; zeros if a row may be longer than its network, whose engine leaves its end."""
         if self.device.type != "cpu":
             room = torch.zeros if len(self.architectures) > 1 else torch.empty
             return room(n_rows, self.n_params, device=self.device)
@@ -225,7 +226,7 @@ class Learner(Carrier):
             delta[torch.from_numpy(rows).to(self.device), : architecture.n_params] = out
 
     def _train_with_statistics(self, job: Job, own: Tensor) -> Tensor:
-        """Train rows that start from own rows `[n_rows, n_own]`; returns those after. What devices keep moves by 0."""
+        """Train from own rows `[n_rows, n_own]` and return the new ones; what devices keep has update 0."""
         kept = kept_places(job.architecture.tail.kept, self.device)
         begun, tail = own[:, : len(kept)], own[:, len(kept) :].clone()
         job = job._replace(tail=tail)
@@ -282,6 +283,6 @@ class Learner(Carrier):
 
     @torch.no_grad()
     def scores(self, params: Tensor, samples: Samples) -> Iterator[tuple[Ints, Tensor]]:
-        """What one vector says of samples, batch by batch: their numbers, and scores `[n, ..., n_outputs]`."""
+        """Evaluate one vector: yield the sample numbers of each batch and its scores `[n, ..., n_outputs]`."""
         own = None if len(params) > self.n_params else self.own_of()
         yield from self._scoring(params, own, samples)

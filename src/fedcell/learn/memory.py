@@ -1,4 +1,4 @@
-"""Memory of this process: keep what was freed, go to a file with what does not fit, say beforehand what cannot.
+"""Memory of this process: keep freed memory, map files for arrays that do not fit, refuse what cannot fit.
 
 Training frees and asks for the same activations thousands of times. By default the C library gives large blocks back to
 the system at once, and every page of the next one costs a fault. On virtual machines that can take longer than the
@@ -23,9 +23,9 @@ from ..errors import OutOfMemory
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 KEPT_BYTES = 256 << 20
-ALWAYS_BYTES = 64 << 20  # so little is never asked for
-SHARE = 0.7  # of the free memory that one thing may take
-GPU_IS_FULL = (  # what libraries of a GPU say that find no memory, if PyTorch does not say it for them
+ALWAYS_BYTES = 64 << 20  # less than this always counts as fitting
+SHARE = 0.7  # of the free memory that one array may take
+GPU_IS_FULL = (  # messages of GPU libraries that find no memory, if PyTorch does not raise its own error
     "out of memory",
     "CUBLAS_STATUS_ALLOC_FAILED",
     "CUBLAS_STATUS_NOT_INITIALIZED",
@@ -33,7 +33,7 @@ GPU_IS_FULL = (  # what libraries of a GPU say that find no memory, if PyTorch d
     "CUDNN_STATUS_NOT_INITIALIZED",
     "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
 )
-MMAP_BYTES = 32 << 20  # the most that glibc takes: larger blocks still come straight from the system
+MMAP_BYTES = 32 << 20  # the most that glibc accepts: larger blocks still come straight from the system
 
 
 @cache
@@ -48,7 +48,7 @@ def keep_freed_memory() -> bool:
 
 
 def available_bytes() -> int | None:
-    """Memory that can be had without swapping, of the machine or of this process's control group; None: not known."""
+    """Memory available without swapping, within the limit of the control group in `/sys/fs/cgroup`; None: unknown."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
         free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
@@ -63,7 +63,7 @@ def available_bytes() -> int | None:
 
 
 def gpu_free_bytes(device: torch.device) -> int:
-    """Memory of a GPU that nothing lies in, freed blocks that PyTorch holds on to included."""
+    """Free memory of a GPU, including freed blocks that PyTorch keeps."""
     free, _ = torch.cuda.mem_get_info(device)
     return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
 
@@ -80,32 +80,32 @@ def gpu_is_full(error: Exception) -> bool:
 
 
 def fits(n_bytes: int) -> bool:
-    """Whether so much can be had in memory with some left for the work itself."""
+    """Whether so many bytes fit into memory, with some left for the work itself."""
     free = None if n_bytes < ALWAYS_BYTES else available_bytes()
     return free is None or n_bytes <= SHARE * free
 
 
 def numbers(n: int, what: str) -> NDArray[np.float32]:
-    """Room for so many float32 numbers: in memory, or in a mapped file if they would not fit.
+    """An uninitialised array of float32 numbers: in memory, or in a mapped file if it would not fit.
 
     Args:
-        n: how many.
-        what: they are, for the sentence that refuses them.
+        n: how many numbers.
+        what: name of the array in the error message.
     """
     return np.empty(n, dtype=np.float32) if fits(4 * n) else mapped(4 * n, what).view(np.float32)
 
 
 def spilled(tensor: Tensor, what: str) -> Tensor:
-    """A copy of a tensor of the CPU in a mapped file."""
+    """Copy a CPU tensor into a mapped file (into memory if it is smaller than a page)."""
     if tensor.nbytes < mmap.PAGESIZE:
         return tensor.clone()
     return torch.from_numpy(mapped(tensor.nbytes, what)).view(tensor.dtype).view(tensor.shape).copy_(tensor)
 
 
 def mapped(n_bytes: int, what: str) -> NDArray[np.uint8]:
-    """Bytes in a file without a name, which is gone with the array or with the process.
+    """Allocate bytes in a mapped file without a name, which vanishes with the array or with the process.
 
-    The system writes them out and reads them in again as memory allows.
+    The system moves them between memory and disk as needed.
 
     Raises:
         OutOfMemory: if the disk has no room for them either.
@@ -115,8 +115,8 @@ def mapped(n_bytes: int, what: str) -> NDArray[np.uint8]:
         with tempfile.NamedTemporaryFile(dir=folder, prefix="fedcell-") as file:
             os.posix_fallocate(file.fileno(), 0, n_bytes)  # a full disk raises here, and sends no signal later
             found: NDArray[np.uint8] = torch.from_file(file.name, True, n_bytes, dtype=torch.uint8).numpy()
-            return found  # which holds no open file, of which a process may have about a thousand
-    except (OSError, RuntimeError) as error:  # PyTorch has but one word for all
+            return found  # it keeps no file open: a process may have only about a thousand
+    except (OSError, RuntimeError) as error:  # PyTorch raises RuntimeError for all failures
         disk, why = float(shutil.disk_usage(folder).free), (getattr(error, "strerror", "") or str(error)).lower()
         raise OutOfMemory(
             f"{_refusal(n_bytes, what)} and {disk:.3g} in {folder} ({why}): train fewer devices per round or a smaller "
@@ -125,7 +125,7 @@ def mapped(n_bytes: int, what: str) -> NDArray[np.uint8]:
 
 
 def require(n_bytes: int, what: str) -> None:
-    """Refuse what must lie in memory and does not fit, before the system ends the process for it."""
+    """Raise OutOfMemory for an array that does not fit into memory, before the system kills the process."""
     if not fits(n_bytes):
         raise OutOfMemory(f"{_refusal(n_bytes, what)}: take fewer devices, or a machine with more")
 

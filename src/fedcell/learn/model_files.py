@@ -1,7 +1,7 @@
-"""Networks in files of one's own: `net.py:function` names the function, or the class, that builds one.
+"""Networks from files of a user's own: `net.py:function` names the function, or the class, that builds one.
 
-The function gets what it asks for by name: `n_classes`, `input_shape` (or `in_shape`), and what `model.args` gives it.
-A run keeps the checksum of the file, so that records tell two files apart and no run resumes with a changed one.
+The function gets those of `n_classes`, `input_shape` (or `in_shape`) that it has arguments for, and `model.args`.
+A run keeps the checksum of the file, so that records tell two files apart and no run resumes with a changed file.
 """
 
 import inspect
@@ -47,7 +47,7 @@ def checksum(path: Path) -> str:
 
 
 def pinned(settings: ModelConfig) -> ModelConfig:
-    """Settings whose model file is found from any folder and known by its checksum; of a built-in model as they are."""
+    """Settings with the absolute path and the checksum of the model file; unchanged for a built-in model."""
     if not in_file(settings.name):
         return settings
     path, function = split(settings.name)
@@ -55,7 +55,7 @@ def pinned(settings: ModelConfig) -> ModelConfig:
 
 
 def placeless(settings: ModelConfig) -> ModelConfig:
-    """Settings that are equal for equal files, wherever they lie."""
+    """Settings without the folder of the model file, so that equal files give equal settings."""
     if not settings.sha256:
         return settings
     path, function = split(settings.name)
@@ -74,7 +74,7 @@ def shown(model: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def build(settings: ModelConfig, input_shape: tuple[int, ...], n_classes: int) -> "nn.Module":
-    """Call the function of a model file; raises BadInput for one that makes no network."""
+    """Call the function of a model file; raises BadInput if it makes no network."""
     from torch import nn
 
     path, name = split(settings.name)
@@ -95,7 +95,7 @@ def build(settings: ModelConfig, input_shape: tuple[int, ...], n_classes: int) -
 
 
 def read_args(text: str) -> dict[str, Any]:
-    """Arguments as `model.args` has them; a comma that no key follows belongs to a list.
+    """Parse `model.args`, written `key=value,key=value`; a comma without a key behind it separates items of a list.
 
     >>> read_args("width=32,hidden=64,32,rate=0.5,bias=false,norm=group")
     {'width': 32, 'hidden': (64, 32), 'rate': 0.5, 'bias': False, 'norm': 'group'}
@@ -126,7 +126,7 @@ def _value(text: str) -> Any:
 def _arguments(
     function: Callable[..., Any], settings: ModelConfig, input_shape: tuple[int, ...], n_classes: int
 ) -> dict[str, Any]:
-    """What a function asks for: facts of the data by their names, and `model.args`."""
+    """The arguments for a function: those facts of the data that it has names for, and `model.args`."""
     facts = {"n_classes": n_classes, "input_shape": tuple(input_shape), "in_shape": tuple(input_shape)}
     given = read_args(settings.args)
     takes = inspect.signature(function).parameters

@@ -105,7 +105,7 @@ def squeezenet(settings: ModelConfig, input_shape: Shape, n_classes: int) -> nn.
 
 
 class Fire(nn.Module):
-    """Squeeze to few channels, expand with 1x1 and 3x3 kernels side by side; a norm goes over what they find."""
+    """Squeeze to few channels, expand with 1x1 and 3x3 kernels side by side; a norm follows the expansion."""
 
     def __init__(self, channels: int, squeeze: int, expand: int, norm_kind: str = "none") -> None:
         super().__init__()
@@ -142,8 +142,8 @@ class TokenLSTM(nn.Module):
         return self.output(last)
 
     def _unroll(self, tokens: Tensor) -> Tensor:
-        """The recurrence of `nn.LSTM` written out, with its parameters; the last state."""
-        inputs = tokens.transpose(0, 1)  # time first, so that the steps of a sequence lie apart
+        """The last state of `nn.LSTM`, computed step by step with its parameters."""
+        inputs = tokens.transpose(0, 1)  # time first, so that each step is contiguous
         for layer in range(self.lstm.num_layers):
             w_in, w_state, b_in, b_state = (
                 getattr(self.lstm, f"{name}_l{layer}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
@@ -187,7 +187,7 @@ class Transformer(nn.Module):
 
 
 class AttentionBlock(nn.Module):
-    """Every place looks at itself and the places before it, then passes two dense layers; both add to what was there.
+    """Causal self-attention, then two dense layers, each with a norm in front and a residual connection.
 
     Attention is written as matrix products, which batch over models.
     """
@@ -211,14 +211,14 @@ class AttentionBlock(nn.Module):
 
 
 def _start_deep(net: nn.Module) -> None:
-    """Convolutions that keep the size of signals: from the default start ten layers without norms stall."""
+    """Start convolutions so that they keep the size of signals: by default ten layers without norms learn nothing."""
     for layer in net.modules():
         if isinstance(layer, nn.Conv2d):
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
 
 
 def _dense(widths: Shape, norm_kind: str = "none") -> list[nn.Module]:
-    """Linear layers between the widths, ReLU between the layers; a norm goes over the first hidden one."""
+    """Linear layers between the widths, with ReLU between them; a norm follows the first hidden layer."""
     layers: list[nn.Module] = []
     for place, (width_in, width_out) in enumerate(itertools.pairwise(widths)):
         normed = norm(norm_kind, width_out) if place == 0 and len(widths) > 2 else []

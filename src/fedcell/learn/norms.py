@@ -1,8 +1,8 @@
 """Layers that normalise: by the statistics of a batch, or of groups of channels of each sample.
 
-Those of built-in networks keep no running statistics: what a network with `BatchNorm` says of a sample depends on the
-batch that it is in, in training and in evaluation. `RunningNorm` stands for PyTorch's batch norms that keep them,
-`GroupNorm` for its group norms.
+Norms of built-in networks keep no running statistics: with `BatchNorm`, the scores of a sample depend on the batch that
+it is in, in training and in evaluation. `RunningNorm` replaces PyTorch's batch norms that keep them, and `GroupNorm`
+its group norms.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,8 +14,8 @@ from torch.nn import functional
 from torch.nn.modules.batchnorm import _BatchNorm
 
 EPS = 1e-5  # added to variances
-CHANNELS, GROUPS = 4, 32  # of a group at least, of a layer at most
-ALONE = 0.75  # share above which a sample has no other beside it
+CHANNELS, GROUPS = 4, 32  # least channels of a group, most groups of a layer
+ALONE = 0.75  # share in a batch above which a sample must be the only one
 BUILT_IN = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 
@@ -27,7 +27,7 @@ def norm(kind: str, n_channels: int) -> list[nn.Module]:
 
 
 def n_groups(n_channels: int) -> int:
-    """As many groups as divide the channels: 32 at most, with 4 channels or more in each if there are as many.
+    """The largest number of groups, up to 32, that divides the channels and leaves 4 or more in each if possible.
 
     >>> [n_groups(n) for n in (1, 6, 7, 12, 16, 64, 512)]
     [1, 1, 1, 3, 4, 16, 32]
@@ -43,9 +43,9 @@ class BatchNorm(nn.Module):
     `gamma x + beta`.
     """
 
-    weight: nn.Parameter | None  # None, as the bias, of somebody's own layer without scale and shift
+    weight: nn.Parameter | None  # None, like the bias, in a user's layer without scale and shift
     bias: nn.Parameter | None
-    share: Tensor | None = None  # [n], of every sample in the statistics; None: all alike
+    share: Tensor | None = None  # [n], weight of each sample in the statistics; None: all alike
 
     def __init__(self, num_features: int, eps: float = EPS, device: torch.device | None = None) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class RunningNorm(_BatchNorm):
     is normalised as in evaluation and moves nothing.
     """
 
-    share: Tensor | None = None  # [n], of every sample in the statistics; None: all alike
+    share: Tensor | None = None  # [n], weight of each sample in the statistics; None: all alike
 
     def forward(self, x: Tensor) -> Tensor:
         x = _wide(x)
@@ -120,7 +120,7 @@ class RunningNorm(_BatchNorm):
 
 
 class GroupNorm(nn.GroupNorm):
-    """PyTorch's, whose backward pass on a CPU crashes if images lie channels-last and need no gradient themselves."""
+    """PyTorch's group norm, whose backward pass on a CPU crashes on channels-last images that need no gradient."""
 
     def forward(self, x: Tensor) -> Tensor:
         alone = x.is_cpu and torch.is_grad_enabled() and not x.requires_grad
@@ -128,7 +128,7 @@ class GroupNorm(nn.GroupNorm):
 
 
 def _wide(x: Tensor) -> Tensor:
-    """Statistics of bfloat16 (`train.bf16`) are taken in float32."""
+    """Convert bfloat16 values (`train.bf16`) to float32, in which statistics are computed."""
     return x.float() if x.dtype == torch.bfloat16 else x
 
 
@@ -144,7 +144,7 @@ NORMS = (BatchNorm, RunningNorm, GroupNorm, nn.LayerNorm)
 
 
 def adopt(module: nn.Module) -> None:
-    """Have PyTorch's batch and group norms count as ours, in a module that nobody else uses."""
+    """Turn PyTorch's batch and group norms into ours, in place; nobody else may use the module."""
     for part in module.modules():
         if type(part) in BUILT_IN:
             part.__class__ = BatchNorm if getattr(part, "running_mean", None) is None else RunningNorm
@@ -153,18 +153,18 @@ def adopt(module: nn.Module) -> None:
 
 
 def batch_norms(module: nn.Module) -> list[BatchNorm]:
-    """The batch norms of a module that have the statistics of the batch alone."""
+    """The batch norms of a module that keep no running statistics."""
     return [part for part in module.modules() if isinstance(part, BatchNorm)]
 
 
 def padded_norms(module: nn.Module) -> list[BatchNorm | RunningNorm]:
-    """The norms that must be told of padding."""
+    """The norms of a module that must not count padding in their statistics."""
     return [part for part in module.modules() if isinstance(part, BatchNorm | RunningNorm)]
 
 
 @contextmanager
 def counting(norms: Sequence[BatchNorm | RunningNorm], share: Tensor) -> Iterator[None]:
-    """For as long as the context lasts, norms count samples by their share, `[n]`: zero on padding, one in all."""
+    """Inside the context, norms weigh samples by their share, `[n]`, which sums to one and is zero on padding."""
     for part in norms:
         part.share = share
     try:

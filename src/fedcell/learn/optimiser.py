@@ -1,4 +1,4 @@
-"""Options of local training beside SGD and momentum: decay, clipping, AdamW, and rates that change with rounds."""
+"""Options of local training besides SGD and momentum: decay, clipping, AdamW, and learning-rate schedules."""
 
 from collections.abc import Callable
 from math import cos, pi
@@ -19,18 +19,18 @@ class Optimiser(NamedTuple):
     """What a local step does to the gradient of the loss, besides momentum."""
 
     weight_decay: float = 0.0  # added to gradients as `weight_decay w`; decoupled from them with `adam`
-    clip: float = 0.0  # norm that the gradient of a step is cut to; 0: it is left as it is
+    clip: float = 0.0  # largest norm of the gradient of a step, scaled down if larger; 0: no limit
     adam: Adam | None = None  # None: SGD
 
     @staticmethod
     def of(train: TrainConfig) -> "Optimiser":
-        """What the settings of local training say."""
+        """The optimiser that the settings of local training describe."""
         adam = Adam(train.beta1, train.beta2, train.eps) if train.optimiser == "adamw" else None
         return Optimiser(train.weight_decay, train.clip, adam)
 
 
 def rate_factor(train: TrainConfig, round: int, n_rounds: int) -> float:
-    """What `train.lr` is multiplied by in a round: a ramp over `train.warmup` rounds, then the schedule.
+    """The factor of `train.lr` in a round: a ramp over `train.warmup` rounds, then the schedule.
 
     With `t` the rounds since the ramp, of `n`: `step` is `lr_factor^floor(t / lr_every)`, `exponential` is
     `lr_decay^t`; `linear` and `cosine` go from 1 towards `lr_floor` by `t / n` and `(1 - cos(pi t / n)) / 2`.

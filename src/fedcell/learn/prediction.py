@@ -1,4 +1,4 @@
-"""What models say of inputs: class probabilities, each input put to the model of its own device."""
+"""Predictions: class probabilities of one input per device, by the model of that device."""
 
 from functools import lru_cache
 
@@ -14,7 +14,7 @@ from .learner import Learner
 
 @lru_cache(maxsize=4)
 def network(architecture: Architecture, device: torch.device) -> nn.Module:
-    """A copy of the network that predictions are made with, kept between rounds."""
+    """A copy of the network for predictions, kept between rounds."""
     return architecture.replica(device).eval()
 
 
@@ -23,7 +23,7 @@ def probabilities(learner: Learner, start: Start, x: Tensor) -> Floats:
     """Softmax scores of one input per device, `[n_devices, n_classes]`.
 
     Args:
-        learner: networks, and which device has which.
+        learner: has the networks, and knows which device has which.
         start: the model of every device, as `broadcast` gives it if all are selected.
         x: one input per device, `[n_devices, ...]`.
     """

@@ -1,7 +1,7 @@
 """Training samples on the device that trains, gathered by index.
 
-On a CPU they stay in the array that they came in: a data set is often the largest thing in memory, and turning the
-images of a batch around takes far less time than training on them.
+On a CPU they stay in their original array: a data set is often the largest thing in memory, and rearranging the images
+of a batch takes far less time than training on them.
 """
 
 import warnings
@@ -16,14 +16,14 @@ from ..types import Ints
 
 
 class Samples:
-    """`x` and `y` of a data set; batches of images lie channels-last in memory, as convolutions like them."""
+    """`x` and `y` of a data set; batches of images are channels-last in memory, which convolutions prefer."""
 
-    owner: Ints | None = None  # [n_samples], the device that each belongs to, -1 for none; None: all are nobody's
+    owner: Ints | None = None  # [n_samples], the device that owns each, -1 for none; None: no sample has an owner
     inputs: NDArray[np.integer] | None = None  # [n_samples], equal numbers for equal x; None: all may differ
 
     def __init__(self, x: np.ndarray, y: np.ndarray, device: torch.device) -> None:
         self._images = x.ndim == 4
-        self._turned = self._images and (device.type != "cpu" or x.shape[1] == 1)  # copied anyway, or nothing to move
+        self._turned = self._images and (device.type != "cpu" or x.shape[1] == 1)  # copied anyway, or in both orders
         rows = np.moveaxis(x, 1, -1) if self._turned else x
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of read-only arrays, such as mapped files: nobody writes
@@ -36,7 +36,7 @@ class Samples:
 
     @cached_property
     def n_labels(self) -> int:
-        """Labels run from 0 to before this."""
+        """One more than the largest label."""
         return int(self.labels.max()) + 1
 
     @property
@@ -52,7 +52,7 @@ class Samples:
 
     @cached_property
     def flat(self) -> Tensor | None:
-        """All of x as they lie, `[n_samples, n_in]` in the order of channels, rows and columns; None: they do not."""
+        """All x as a view, `[n_samples, n_in]`, channels first; None unless x is float32 on a CPU and y labels."""
         lies = type(self) is Samples and self._rows.is_cpu and self._rows.dtype == torch.float32
         return self._rows.view(len(self), -1) if lies and not self.y.is_floating_point() and self.y.dim() == 1 else None
 
@@ -66,7 +66,7 @@ class Samples:
         return self.y.index_select(0, index.reshape(-1)).reshape(*index.shape, *self.y.shape[1:])
 
     def user(self, index: Ints) -> Ints | None:
-        """Whose the samples at an index array are, -1 for nobody's; None: all are."""
+        """The owner of each sample of an index array, -1 for none; None if no sample has an owner."""
         return None if self.owner is None else self.owner[index]
 
     def at(self, index: Tensor) -> Tensor:

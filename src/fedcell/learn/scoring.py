@@ -1,7 +1,7 @@
-"""What a model says of samples, batch by batch: the network of a learner in evaluation.
+"""Evaluation: the scores of a learner's network for samples, batch by batch.
 
-On a CPU every core judges batches of its own, small enough for its caches, with single-threaded kernels, as it trains
-clients of its own. Sizes of batches that come several times are judged by lists of kernels (`engines/cpu/forward.py`).
+On a CPU every core evaluates batches of its own, small enough for its caches, with single-threaded kernels. If a batch
+size occurs often, its batches are evaluated by a list of kernels instead of the module (`engines/cpu/forward.py`).
 """
 
 from collections import defaultdict
@@ -24,11 +24,11 @@ from .samples import Samples
 from .settings import TrainConfig
 
 AT_A_TIME = 8  # batches per core whose scores are kept at once
-OFTEN = 4  # batches of a size, in one evaluation, from which on a list of kernels is worth making
+OFTEN = 4  # batches of one size in an evaluation, from which a list of kernels is worth making
 
 
 class Scoring:
-    """A private copy of a network, with what was found out about it."""
+    """A private copy of a network for evaluation, and what is known about how to run it."""
 
     def __init__(
         self,
@@ -40,18 +40,18 @@ class Scoring:
     ) -> None:
         self.architecture, self.device, self.settings, self.seed = architecture, device, settings, seed
         self.module = architecture.replica(device).eval()
-        self._make_room = make_room  # on a GPU that has none left
-        self._at_once = 0  # samples that are put to the network together; 0: not looked at yet
-        self._shared: bool | None = None  # whether threads share the network; None: not looked at yet
-        self._forward: Forward | None = None  # where a list of kernels was worth making
+        self._make_room = make_room  # frees memory of a GPU that has none left
+        self._at_once = 0  # samples that the network evaluates together; 0: not determined yet
+        self._shared: bool | None = None  # whether threads share the network; None: not determined yet
+        self._forward: Forward | None = None  # lists of kernels, once they were worth making
 
     def __call__(self, params: Tensor, own: Tensor | None, samples: Samples) -> Iterator[tuple[Ints, Tensor]]:
         """The numbers of the samples of every batch, and their scores `[n, ..., n_outputs]`.
 
         Args:
             params: the model, as `Architecture.load` takes it.
-            own: the own row of a device, likewise.
-            samples: what it is put to.
+            own: the own row of a device, as `Architecture.load` takes it.
+            samples: to evaluate.
         """
         self.architecture.load(self.module, params, own)
         if self.architecture.mixes_samples:  # scores of a sample depend on its batch
@@ -64,7 +64,7 @@ class Scoring:
     def _each_once(
         self, params: Tensor, own: Tensor | None, samples: Samples, inputs: NDArray[np.integer]
     ) -> Iterator[tuple[Ints, Tensor]]:
-        """The same if inputs are known to repeat: each is put to the network once."""
+        """Like `__call__` for samples whose inputs are known to repeat: evaluate each distinct input once."""
         _, first, place = np.unique(inputs, return_index=True, return_inverse=True)
         parts = self._judged(params, own, samples, self._cut(samples, first))
         scores = torch.cat([part for _, part in parts])
@@ -82,7 +82,7 @@ class Scoring:
 
     @contextmanager
     def _quick(self, params: Tensor, own: Tensor | None, samples: Samples, batches: Sequence[Ints]) -> Iterator[None]:
-        """Lists of kernels for sizes of batches that come often. By this evaluation alone, so that it repeats."""
+        """Make lists of kernels for frequent batch sizes; decided in each evaluation anew, so that it repeats."""
         of_size = defaultdict[int, list[Ints]](list)
         for index in batches:
             of_size[len(index)].append(index)
@@ -104,7 +104,7 @@ class Scoring:
         return samples.take(first)[0], samples.take(other)[0]
 
     def _cut(self, samples: Samples, numbers: Ints) -> list[Ints]:
-        """Numbers of samples in batches."""
+        """Cut the numbers of samples into batches."""
         size = self._at_once = self._at_once or samples_at_once(self.module, samples.take(np.arange(1))[0])
         return [numbers[first : first + size] for first in range(0, len(numbers), size)]
 
@@ -126,7 +126,7 @@ class Scoring:
         return found
 
     def _fitting(self, samples: Samples, index: Ints) -> Tensor:
-        """`_scores`, of half as many samples at a time if a GPU has no room for more."""
+        """`_scores`, on half as many samples at a time if a GPU has no memory for more."""
         try:
             with precision(self.settings.tf32):
                 return self._scores(samples, index)
@@ -139,7 +139,7 @@ class Scoring:
             return torch.cat([self._fitting(samples, part) for part in np.array_split(index, 2)])
 
     def _scores(self, samples: Samples, index: Ints) -> Tensor:
-        """What the model says of samples."""
+        """The scores of the model for the samples at an index."""
         x = samples.take(index)[0]
         known = self._forward is not None and self._forward.knows(x)
         scores: Tensor = (self._forward if known else self.module)(x)  # type: ignore[misc]

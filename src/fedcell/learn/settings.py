@@ -7,7 +7,7 @@ from ..options import option, written
 
 
 def in_file(name: str) -> bool:
-    """Whether a model is named by a file of one's own, as `net.py:function` is.
+    """Whether a model name refers to a file of the user, as `net.py:function` does.
 
     >>> in_file("./net.py:wide"), in_file("net.py"), in_file("cnn")
     (True, True, False)
@@ -78,7 +78,7 @@ class ModelConfig:
             raise BadInput(f"model.widths = {widths} needs an mlp or cnn with two hidden layers: set model.hidden")
 
     def variants(self) -> "list[ModelConfig]":
-        """The settings of every architecture that devices have."""
+        """The settings of each architecture among the devices, one per width."""
         if not self.widths:
             return [self]
         *before, _, last = self.hidden

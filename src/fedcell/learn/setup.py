@@ -1,4 +1,4 @@
-"""What stands before a learner: its device, a network with its random start, and whether that fits the samples."""
+"""Prepare a learner: pick its device, build a network with a random start, and check that it fits the samples."""
 
 from collections.abc import Callable
 from warnings import warn
@@ -26,7 +26,7 @@ def pick_device(wanted: str) -> torch.device:
 
 
 def initialise(build: Callable[[], nn.Module], seed: int, purpose: str = "model") -> nn.Module:
-    """Call a model builder with its random start drawn from the run's own stream of a purpose."""
+    """Call a model builder, with all random streams seeded by (seed, purpose)."""
     with streams.lent():
         streams.begin(int(stream(seed, SETUP, purpose).integers(2**63)))
         return build()

@@ -1,8 +1,8 @@
-"""Running statistics of a network: a tail of its flat vector that forward passes move and no gradient does.
+"""Running statistics of a network: a tail of its flat vector that forward passes change, not gradients.
 
 The tail holds every float32 buffer of `state_dict()`, in the order of `named_buffers()`, behind the parameters. Devices
-send it with their updates (`model.buffers=average`), or keep it (`local`, as FedBN has it): then the scale and the
-shift of norm layers stay with it. What belongs to a device is one *own row*: the values of those parameters, then the
+send it with their updates (`model.buffers=average`), or keep it together with the scale and shift of norm layers
+(`local`, as in FedBN). What belongs to a device is one *own row*: the values of those parameters, then the
 tail. If the tail is sent, an own row is the tail alone.
 
 Reference: Li, Jiang, Zhang, Kamp, Dou, FedBN: Federated Learning on Non-IID Features via Local Batch Normalization,
@@ -24,7 +24,7 @@ from ..types import Ints
 
 
 class Tail(NamedTuple):
-    """Where running statistics lie, and which parameters stay with them; empty for most networks."""
+    """The layout of running statistics, and the parameters that stay with them; empty for most networks."""
 
     names: tuple[str, ...] = ()
     shapes: tuple[tuple[int, ...], ...] = ()
@@ -33,22 +33,22 @@ class Tail(NamedTuple):
 
     @property
     def n(self) -> int:
-        """Numbers of the tail."""
+        """Length of the tail."""
         return sum(map(prod, self.shapes))
 
     def split(self, rows: Tensor) -> list[Tensor]:
-        """Each buffer of rows of tails `[..., n]`, as `[..., *shape]`."""
+        """Split rows of tails `[..., n]` into buffers `[..., *shape]`."""
         parts = torch.split(rows, [prod(shape) for shape in self.shapes], dim=-1)
         return [part.reshape(*rows.shape[:-1], *shape) for part, shape in zip(parts, self.shapes, strict=True)]
 
     def put(self, module: nn.Module, row: Tensor) -> None:
-        """Give a module that nobody else uses the statistics of a row `[n]`."""
+        """Copy the statistics of a row `[n]` into a module that nobody else uses."""
         for name, value in zip(self.names, self.split(row), strict=True):
             owner, _, last = name.rpartition(".")
             module.get_submodule(owner)._buffers[last] = value.detach().clone()
 
     def take(self, module: nn.Module, row: Tensor) -> None:
-        """Write the statistics of a module into a row `[n]`; a layer may have put new tensors in their place."""
+        """Copy the statistics of a module into a row `[n]`; layers may have replaced their buffers by new tensors."""
         if self.names:
             row.copy_(self.of(module))
 
@@ -63,15 +63,15 @@ NO_TAIL = Tail()
 
 @lru_cache(maxsize=8)
 def places(entries: tuple[int, ...], device: torch.device) -> Tensor:
-    """Entries of a vector as a tensor, made once."""
+    """Indices of vector entries as a tensor, cached."""
     return torch.tensor(entries, dtype=torch.int64, device=device)
 
 
 def tail_of(module: nn.Module, buffers: str, offsets: dict[str, tuple[int, int]]) -> Tail:
-    """The tail of a module as `model.buffers` says.
+    """The tail of a module, by the setting `model.buffers`.
 
     Args:
-        module: its buffers were found usable.
+        module: a network whose buffers `refuse_unusable_buffers` accepted.
         buffers: average, local or frozen.
         offsets: first entry of every parameter, and the one behind its last.
     """
@@ -86,19 +86,19 @@ def tail_of(module: nn.Module, buffers: str, offsets: dict[str, tuple[int, int]]
 
 
 def statistics(module: nn.Module) -> tuple[str, ...]:
-    """The buffers that federate: those of `state_dict()`, but for the counters of batch norms."""
+    """The names of the buffers that form the tail: those of `state_dict()`, without the counters of batch norms."""
     saved = module.state_dict()
     return tuple(name for name, _ in module.named_buffers() if name in saved and not _is_counter(module, name))
 
 
 def norm_parameters(module: nn.Module) -> list[str]:
-    """Scale and shift of the norm layers that keep statistics."""
+    """The names of scale and shift of the norm layers that keep statistics."""
     norms = [(name, part) for name, part in module.named_modules() if is_tracking(part)]
     return [f"{name}.{own}".lstrip(".") for name, part in norms for own, _ in part.named_parameters(recurse=False)]
 
 
 def freeze(module: nn.Module) -> None:
-    """Have norm layers use the statistics that they have, in training too."""
+    """Have norm layers use their running statistics and never move them, in training too."""
     for part in module.modules():
         if is_tracking(part):
             part.training = False
@@ -127,20 +127,20 @@ def is_tracking(part: nn.Module) -> bool:
 
 
 def _is_counter(module: nn.Module, name: str) -> bool:
-    """Whether a buffer counts the batches of a norm, which matters to momentum=None alone."""
+    """Whether a buffer counts the batches of a norm, which matters only with momentum=None."""
     owner, _, last = name.rpartition(".")
     return last == "num_batches_tracked" and isinstance(module.get_submodule(owner), _NormBase)
 
 
 class Carried:
-    """The own rows that the models of a round have; training starts from them and leaves new ones.
+    """The own rows of the models of a round: training starts from them and leaves new ones here.
 
     Args:
-        common: `[n_own]`, that of the shared model.
-        rows: `[n_rows, n_own]` of the devices that train; None: they all have the common one. Training twice continues
-            from what the first left.
-        device: `[n_rows]`, which they are, ascending; None: rows are in the order of the work.
-        of_device: from the number of a device to the row that it predicts with; None: that of `rows`, or the common.
+        common: `[n_own]`, the own row of the shared model.
+        rows: `[n_rows, n_own]` of the devices that train; None: they all have the common one. A second training
+            continues from the rows that the first left.
+        device: `[n_rows]`, numbers of those devices, ascending; None: rows are in the order of the work.
+        of_device: maps a device number to the row that the device predicts with; None: its row in `rows`, or `common`.
     """
 
     def __init__(
@@ -153,10 +153,10 @@ class Carried:
         self.common, self.device = common, device
         self.rows = None if rows is None else rows.clone()
         self.of_device = of_device or self._of_device
-        self.left: Tensor | None = None  # by the last training, if rows are not told apart
+        self.left: Tensor | None = None  # rows that the last training left, if `rows` is None
 
     def begin(self, device: Ints) -> "OwnRows":
-        """Where devices start, and room for what training leaves, which may happen later."""
+        """The own rows from which devices start, and the place for those that training leaves, now or later."""
         if self.rows is None:
             self.left = self.common.repeat(len(device), 1)
             return OwnRows(self.left.clone(), self.left, np.arange(len(device)))
@@ -169,7 +169,7 @@ class Carried:
         return self.rows[int(np.searchsorted(self.device, device))]
 
     def at(self, device: Ints) -> Ints:
-        """Where the rows of devices lie."""
+        """The indices of devices in `rows`."""
         assert self.rows is not None
         at = np.arange(len(device)) if self.device is None else np.searchsorted(self.device, device)
         if len(at) > len(self.rows) or (self.device is not None and not np.isin(device, self.device).all()):
@@ -185,13 +185,13 @@ class OwnRows(NamedTuple):
     at: Ints
 
     def some(self, rows: Ints) -> "OwnRows":
-        """Of some rows."""
+        """The same for some rows."""
         return OwnRows(self.before[torch.from_numpy(rows).to(self.before.device)], self.left, self.at[rows])
 
     def leave(self, after: Tensor) -> None:
-        """Note what training made of the rows."""
+        """Store the rows after training."""
         self.left[torch.from_numpy(self.at).to(self.left.device)] = after
 
     def after(self) -> Tensor:
-        """What training left, `[n_rows, n_own]`."""
+        """The rows after training, `[n_rows, n_own]`."""
         return self.left[torch.from_numpy(self.at).to(self.left.device)]

@@ -1,7 +1,6 @@
-"""The random streams that code of a user's draws from: those of PyTorch, NumPy and Python, which a process shares.
+"""The global random streams of PyTorch, NumPy and Python, from which the code of users may draw.
 
-They are lent: what builds, trains or judges a network begins them with a number of its own, and afterwards they are as
-they were.
+Code that builds or trains a network borrows them: it seeds them with a number of its own and restores them afterwards.
 """
 
 import random
@@ -17,7 +16,7 @@ from ..rng import global_streams
 
 @contextmanager
 def lent(device: torch.device | None = None, wanted: bool = True) -> Iterator[None]:
-    """Have all shared streams stand afterwards where they stood; those of a GPU, too, if `device` is one."""
+    """Restore the state of all global streams on exit, and of those of a GPU if `device` is one; only if `wanted`."""
     if not wanted:
         yield
         return
@@ -31,8 +30,8 @@ def lent(device: torch.device | None = None, wanted: bool = True) -> Iterator[No
 
 
 def begin(number: int) -> None:
-    """Have all shared streams begin with a number."""
-    # without a GPU `torch.manual_seed` notes for later what it would seed, which takes longer than a small network
+    """Seed all global streams with a number."""
+    # without a GPU `torch.manual_seed` queues the seeding of GPUs for later, which takes longer than a small network
     seeded = torch.manual_seed if torch.cuda.is_available() else torch.default_generator.manual_seed
     seeded(number)
     random.seed(number)
@@ -40,7 +39,7 @@ def begin(number: int) -> None:
 
 
 def stand(device: torch.device) -> list[Any]:
-    """Where the streams stand that a network on a device draws from."""
+    """The states of all streams that a network on a device may draw from."""
     of_gpu = [torch.cuda.get_rng_state(one).tolist() for one in _gpus(device)]
     return [torch.get_rng_state().tolist(), *of_gpu, *global_streams()]
 

@@ -1,7 +1,7 @@
-"""What a method takes from the updates of a large cohort: sums, which are all known before anybody is trained.
+"""Find out which sums of updates `aggregate` needs, before a large cohort is trained.
 
-`aggregate` is a pure function, so it can be called once beforehand with zeros for sums, to see which it asks for. Then
-every device is trained once, however many sums there are.
+`aggregate` is a pure function, so it can be called once beforehand with zeros for sums, to record which sums it asks
+for. Then every device is trained only once, however many sums there are.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,11 +17,11 @@ from .deferred import Deferred, Question
 
 
 class RowsNeededError(Exception):
-    """Raised in a rehearsal: sums are not enough."""
+    """Raised in a rehearsal if `aggregate` asks for the rows themselves, so that sums are not enough."""
 
 
 class Rehearsal:
-    """Stands for rows that nobody has trained, and notes which sums of them are asked for."""
+    """Stand-in for rows that are not trained yet: answers sums with zeros and records which were asked for."""
 
     def __init__(self, n_sent: int, device: torch.device) -> None:
         self.questions: list[Question] = []
@@ -39,7 +39,7 @@ class Rehearsal:
 
 
 class Answered:
-    """Rows whose sums are known."""
+    """Stand-in for rows whose requested sums are known: returns those from `add_up` and refuses any other."""
 
     def __init__(self, rows: Deferred, questions: Sequence[Question], answers: Sequence[Tensor]) -> None:
         self._rows, self._known = rows, list(zip(questions, answers, strict=True))
@@ -63,11 +63,11 @@ class Answered:
 
 
 def questions_of(aggregate: Callable[[Round], object], sent: Round, rows: Deferred) -> list[Question] | None:
-    """The sums that `aggregate` asks a round for; None if it needs the rows themselves."""
+    """Call `aggregate` on zeros and return the sums that it asks for; None if it needs the rows themselves."""
     rehearsal = Rehearsal(rows.n_params, rows.device)
     try:
         with np.errstate(all="ignore"):
             aggregate(sent._replace(updates=sent.updates._replace(rows=rehearsal)))
-    except Exception:  # zeros may be nothing it can work with: with the rows it does, or fails for good
+    except Exception:  # it may fail only on zeros: called with the rows, it works or fails visibly
         return None
     return rehearsal.questions

@@ -1,7 +1,7 @@
-"""What is learned: the loss of a batch, what evaluation counts, and what a constant answer achieves, per task.
+"""Learning tasks: for each, the loss of a batch, the metrics of evaluation, and the metric of a constant answer.
 
-Losses are means over samples; those of a sample over its labels, targets or tokens. `metrics.TASKS` has the names of
-the columns that `columns` fills, and which of them leads.
+Losses are means over samples, and the loss of a sample is the mean over its labels, targets or tokens. `metrics.TASKS`
+has the names of the columns that `columns` fills, and which of them leads.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ from ..metrics import CLASSIFICATION
 from ..types import Floats
 from .work import Objective
 
-HOPELESS = 1e6  # nats per sample, of which guessing costs a few; in regression as many times the loss of the mean
+HOPELESS = 1e6  # nats per sample (guessing costs a few); in regression, a multiple of the loss of predicting the mean
 
 Loss = Callable[[Tensor, Tensor], Tensor]  # scores and targets of a batch -> loss of every sample
 Tally = Callable[[Tensor, Tensor], Tensor]  # the same -> sums over the batch, float64
@@ -27,7 +27,7 @@ Constant = Callable[[Any, Any], float]  # targets to train and to test on -> lea
 
 
 class LearningTask(NamedTuple):
-    """A task: how batches are judged in training, and models on test samples."""
+    """A task: the loss of batches in training, and the metrics of models on test samples."""
 
     name: str
     loss: Loss
@@ -38,11 +38,11 @@ class LearningTask(NamedTuple):
 
     @property
     def objective(self) -> Objective | None:
-        """What engines minimise; None: cross-entropy of classes, which they know."""
+        """The objective that engines minimise; None: cross-entropy of classes, which is built into them."""
         return None if self.name == CLASSIFICATION else partial(weighed, self.loss)
 
     def hopeless(self, targets: Any) -> float:
-        """The test loss from which on a run has diverged, by the targets to train on."""
+        """The test loss above which a run counts as diverged, given the training targets."""
         spread = float(np.asarray(targets).var(axis=0).mean()) if self.name == "regression" else 1.0
         return HOPELESS * max(spread, 1e-12)
 
@@ -62,7 +62,7 @@ def class_loss(scores: Tensor, y: Tensor) -> Tensor:
 
 
 def class_tally(scores: Tensor, y: Tensor) -> Tensor:
-    """Hits and loss. The loss is added up in float32, as it always was."""
+    """Hits and loss. The loss is added up in float32, as in earlier versions."""
     loss = functional.cross_entropy(scores, y, reduction="sum")
     return torch.stack([(scores.argmax(1) == y).sum().double(), loss.double()])
 
@@ -85,7 +85,7 @@ def label_loss(scores: Tensor, y: Tensor) -> Tensor:
 
 
 def label_tally(scores: Tensor, y: Tensor) -> Tensor:
-    """True positives, said positives, real positives, right labels, right samples, loss, labels of all samples."""
+    """Sums of true, predicted and real positives, right labels, right samples, loss, and number of labels."""
     said, real = scores[:, : y.shape[1]] > 0, y > 0.5
     right = said == real
     counts = [(said & real).sum(), said.sum(), real.sum(), right.sum(), right.all(1).sum()]
@@ -105,7 +105,7 @@ def label_columns(sums: Floats, n: int) -> dict[str, float]:
 
 
 def commonest_labels(train: Any, test: Any) -> float:
-    """F1 of the constant set of labels that has the best F1 in training: the commonest ones, as many as serve."""
+    """F1 of always predicting the commonest labels, as many of them as give the best F1 in training."""
     order = np.argsort(-np.asarray(train).mean(axis=0), kind="stable")
 
     def f1(y: Any, n_said: int) -> float:
@@ -125,13 +125,13 @@ def square_loss(scores: Tensor, y: Tensor) -> Tensor:
 
 
 def square_tally(scores: Tensor, y: Tensor) -> Tensor:
-    """Per target: squared and absolute errors, targets and their squares, `[4 n_targets]`."""
+    """Sums of squared errors, absolute errors, targets and squared targets, each per target, `[4 n_targets]`."""
     error, target = (scores[:, : y.shape[1]] - y).double(), y.double()
     return torch.cat([error.square().sum(0), error.abs().sum(0), target.sum(0), target.square().sum(0)])
 
 
 def square_columns(sums: Floats, n: int) -> dict[str, float]:
-    """`r2` is the mean over targets of `1 - squared errors / squared deviations`; targets that never vary have none."""
+    """`r2` is the mean of `1 - squared errors / squared deviations` over the targets that vary."""
     squared, absolute, total, squares = np.split(np.asarray(sums, dtype=np.float64), 4)
     deviation = squares - total**2 / n
     varied = deviation > 1e-12 * np.maximum(squares, 1e-300)
@@ -167,7 +167,7 @@ def token_columns(sums: Floats, n: int) -> dict[str, float]:
 
 
 def token_law(train: Any, test: Any) -> float:
-    """Perplexity of the shares of tokens in training, each counted once more than it occurs."""
+    """Perplexity of predicting the token frequencies of training, each token counted once more than it occurs."""
     n_tokens = int(max(np.max(train), np.max(test))) + 1
     counts = np.bincount(np.ravel(train), minlength=n_tokens) + 1.0
     return float(np.exp(-np.log(counts / counts.sum())[np.ravel(test)].mean()))

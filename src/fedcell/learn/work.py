@@ -1,4 +1,4 @@
-"""What a cohort has to train on, handed by a method to the engine."""
+"""The local training that a method asks an engine for."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -35,10 +35,10 @@ class Work(NamedTuple):
     mask: Tensor | None = None  # bool, [n_params] or [n_rows, n_params]
     objective: Objective | None = None  # None: mean cross-entropy
     shift: Tensor | None = None  # [n_rows, n_params], a constant gradient of each row, added in every step
-    rule: Rule | None = None  # trains a module in place of the step above: (device, module, its mini-batches)
+    rule: Rule | None = None  # trains a module instead of the step above: (device, module, its mini-batches)
     optimiser: Optimiser = Optimiser()
     augment: bool = False  # change samples at random as `train.augment` says, anew in every step
-    report: Report | None = None  # devices send this of their models and keep these; None: they send updates
+    report: Report | None = None  # devices send this of their models and keep the models; None: they send updates
 
     @property
     def plain(self) -> bool:
@@ -47,7 +47,7 @@ class Work(NamedTuple):
         return self.momentum == 0 and self.prox == 0 and self.optimiser == Optimiser() and not changed
 
 
-KNOWN: dict[str, Callable[..., Tensor]] = {}  # functions for objectives and reports that devices have, by full name
+KNOWN: dict[str, Callable[..., Tensor]] = {}  # objectives and reports that real devices know, by full name
 Function = TypeVar("Function", bound=Callable[..., Tensor])
 
 
@@ -61,15 +61,15 @@ def known_to_devices(function: Function) -> Function:
 
 
 def full_name(function: Callable[..., Tensor]) -> str:
-    """The module and the name of a function, as `KNOWN` has it; empty for what has neither."""
+    """The key of a function in `KNOWN`, its module and name; empty for an object that has neither."""
     return f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}".strip(".")
 
 
 def cross_entropy(module: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, weight: Tensor | None) -> Tensor:
     """Cross-entropy of a batch, averaged, or summed with `weight` if the batch is padded.
 
-    An objective is any function of this shape; `weight` sums to one and is zero on padding. For this one `y` may also
-    hold a row of label shares for every `x`, all of them together summing to one.
+    An objective is any function with these arguments; `weight` sums to one and is zero on padding. Here `y` may also
+    hold a row of label shares for every `x`; all shares of a batch together sum to one.
     """
     scores = module(x)
     if y.is_floating_point():
@@ -80,7 +80,7 @@ def cross_entropy(module: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, weig
 
 
 def rounded(objective: Objective | None, device: str) -> Objective:
-    """An objective whose products are rounded to bfloat16 on a kind of device; a `partial` stays one."""
+    """The objective with products in bfloat16 on that kind of device (cpu, cuda); a `partial` stays a `partial`."""
     if objective is None:
         return partial(_in_bfloat16, device, cross_entropy)
     if isinstance(objective, partial) and not objective.keywords:

@@ -1,8 +1,8 @@
 """All clients of a chunk in one batched matrix product per layer, for chains of dense layers.
 
-Wins by far for small models on a CPU and for any dense model on a GPU. The weights of a chunk are
-views into its rows of the result; a layer moves as soon as its gradient is known, and clients that
-have done their steps drop out of the batch. On a CPU with a compiler, plain SGD has a kernel that does
+This is by far the fastest engine for small models on a CPU and for any dense model on a GPU. The weights of a chunk are
+views into its rows of the result. A layer moves as soon as its gradient is known, and clients that have done their
+steps drop out of the batch. On a CPU with a compiler, plain SGD has a kernel that does
 all steps of a client (`cpu.dense_clients`).
 """
 
@@ -28,7 +28,7 @@ from .gpu.draws import batches_of
 from .gpu.kernels import kernels
 from .update import Rule, Terms, direction, move
 
-CHUNK_BYTES = 2 << 20  # weights of a chunk on a CPU: little memory, and larger chunks were not faster
+CHUNK_BYTES = 2 << 20  # bytes of the weights of a chunk on a CPU: larger chunks were not faster
 MOST_ROWS = 128
 TOGETHER = "all devices of a chunk in one product per layer"
 ONE_BY_ONE = "all steps of a device in one compiled kernel"
@@ -71,12 +71,12 @@ def chain(architecture: Architecture) -> list[DenseLayer] | None:
 
 
 def rows_per_chunk(architecture: Architecture) -> int:
-    """Clients that are trained together on a CPU."""
+    """How many clients are trained together on a CPU."""
     return min(max(CHUNK_BYTES // (4 * architecture.n_params), 1), MOST_ROWS)
 
 
 def train(job: Job, workers: int = 0) -> None:
-    """Fill `job.out` with what every row's training moved; the result does not depend on `workers`."""
+    """Fill `job.out` with the update of every row; the result does not depend on `workers`."""
     layers = chain(job.architecture)
     assert layers is not None
     order = np.argsort(-job.work.steps, kind="stable")  # so that finished clients leave at the end of a chunk
@@ -103,7 +103,7 @@ def _tell(job: Job, how: str) -> None:
 
 
 def kernel(layers: list[DenseLayer]) -> Kernel:
-    """The chain for cohorts on a GPU, whose parameters are one flat row per client."""
+    """The gradients and plain steps of a chain, for cohorts on a GPU with one flat row of parameters per client."""
     n_out = layers[-1].n_out
 
     def gradients(parts: list[Tensor], x: Tensor, y: Tensor, weight: Tensor, tail: list[Tensor]) -> list[Tensor]:
@@ -117,14 +117,14 @@ def kernel(layers: list[DenseLayer]) -> Kernel:
     return Kernel(lambda rows: [rows], gradients, move)
 
 
-@torch.inference_mode()  # spares every kernel some of the time until it runs
-@np.errstate(over="ignore", invalid="ignore")  # the server turns away what is not finite
+@torch.inference_mode()  # makes launching every kernel cheaper
+@np.errstate(over="ignore", invalid="ignore")  # the server refuses updates that are not finite
 def _train_chunk(job: Job, layers: list[DenseLayer], batches: Batches, rows: Ints) -> None:
     work, place = job.work, torch.from_numpy(rows)
     one = len(job.points) == 1
     start = job.points.expand(len(rows), -1) if one else job.points.index_select(0, torch.from_numpy(job.of_row[rows]))
     steps, first, last = work.steps[rows], int(rows[0]), int(rows[-1])
-    together = steps[0] == steps[-1] and last - first == len(rows) - 1  # then they train where they lie in the result
+    together = steps[0] == steps[-1] and last - first == len(rows) - 1  # then they train inside the result
     weights = job.out[first : last + 1] if together else torch.empty_like(job.out[: len(rows)])
     weights.copy_(start)
     gradient = None if work.plain else torch.empty_like(weights)
@@ -150,7 +150,7 @@ def _train_chunk(job: Job, layers: list[DenseLayer], batches: Batches, rows: Int
 
 
 def _terms(work: Work, start: Tensor, rows: Tensor) -> Terms:
-    """What acts on the gradients of some rows."""
+    """The terms that act on the gradients of some rows."""
     shift, mask = work.shift, work.mask
     return Terms(
         [start],
@@ -160,7 +160,7 @@ def _terms(work: Work, start: Tensor, rows: Tensor) -> Terms:
 
 
 def _steps(batches: Batches, rows: Ints, steps: Ints, rate: float, n_out: int) -> Iterator[Batch]:
-    """(x as rows, `_labelled` labels and weights) of every step, for the rows that are still at it."""
+    """Yield (x as rows, `_labelled` labels and weights) for every step, of the rows that still have steps to do."""
     n_steps = int(steps[0])
     counts = np.searchsorted(-steps, -np.arange(n_steps), side="left").tolist()  # rows with more steps than that
     if drawn := batches.drawn(rows, n_steps):
@@ -195,7 +195,7 @@ def _labelled(y: Tensor, weight: Tensor, n_out: int, rate: float = 1.0) -> tuple
 def _step(
     layers: list[DenseLayer], views: Views, x: Tensor, labels: Tensor, weight: Tensor, gradient: Views | None
 ) -> None:
-    """One gradient of the weighted cross-entropy; subtracted at once, or written to `gradient` if given.
+    """Compute one gradient of the weighted cross-entropy; subtract it at once, or write it to `gradient` if given.
 
     Between the layers a sample is a column, `[n_rows, n_out, width]`: a softmax over columns is many times as fast on a
     CPU as one over short rows.
@@ -238,7 +238,7 @@ def _activate(activation: type[nn.Module] | None, outputs: Tensor) -> Tensor:
 
 
 def _back(activation: type[nn.Module] | None, gradient: Tensor, outputs: Tensor) -> Tensor:
-    """Through the activation, by its output: ReLU' = [h > 0], tanh' = 1 - h^2."""
+    """Backward through an activation, given its output: ReLU' = [h > 0], tanh' = 1 - h^2."""
     if activation is nn.ReLU:
         return torch.ops.aten.threshold_backward(gradient, outputs, 0)
     return gradient.mul_(1 - outputs * outputs) if activation is nn.Tanh else gradient

@@ -1,4 +1,4 @@
-"""What the engines share: the batches of a row and the shape of an engine."""
+"""What all engines share: the job that an engine gets, and the batches of its rows."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,15 +20,15 @@ from ..work import Work
 if TYPE_CHECKING:
     from .gpu.cuda_graphs import Replays
 
-DISTINCT_ON_GPU = 64  # draws of a batch from which leaving out repeated inputs saves more there than finding them costs
-GROWTH = 8  # rows or samples by which the padded cohorts and batches of a GPU differ at least
-DISTINCT_GROWTH = 16  # the same for distinct inputs, whose number is another in every round
+DISTINCT_ON_GPU = 64  # batch size from which removing repeated inputs saves more time on a GPU than it costs
+GROWTH = 8  # least difference between the padded sizes of cohorts and batches on a GPU
+DISTINCT_GROWTH = 16  # the same for distinct inputs, whose number changes every round
 
 
 def padded(n: int, apart: int = GROWTH) -> int:
-    """The next larger one of few sizes, for a GPU: a shape that occurs again has a graph recorded.
+    """Round `n` up to one of few sizes, so that shapes occur again on a GPU and recorded graphs serve them.
 
-    They are `apart` at least and about a root of `n`, as sizes drawn at random vary by that much.
+    Sizes differ by at least `apart`, and by about the root of `n`, as random sizes vary by that much.
 
     >>> [padded(n) for n in (3, 8, 43, 80, 100, 200, 1000)], [padded(n, 16) for n in (43, 72, 88)]
     ([8, 8, 48, 80, 104, 208, 1024], [48, 80, 96])
@@ -48,8 +48,8 @@ class Job(NamedTuple):
     sampling: str
     seed: int
     out: Tensor  # [n_rows, n_params] on the training device; becomes end - start
-    replays: "Replays"  # what earlier rounds left for this one
-    tail: Tensor | None = None  # [n_rows, tail.n], statistics of the start on the training device; become those after
+    replays: "Replays"  # memory and graphs of earlier rounds
+    tail: Tensor | None = None  # [n_rows, tail.n], running statistics on the training device; training replaces them
 
     @property
     def device(self) -> torch.device:
@@ -62,8 +62,8 @@ Batch = tuple[Tensor, Tensor, Tensor]  # x, y and the weight of every sample
 class Feed(NamedTuple):
     """The samples of several rows and steps; one batch serves every step if each takes the whole store.
 
-    `number` is there if draws that share an input were made one sample. It says of every draw which label of which
-    sample of the batch it counts for: `(row * width + sample) * n_labels + label`.
+    `number` is given if draws that share an input were merged into one sample. It says for every draw to which label of
+    which sample of the batch it adds its share: `(row * width + sample) * n_labels + label`.
     """
 
     sample: Ints | Tensor  # [n_batches, n_rows, width]; a tensor if a GPU drew them
@@ -72,7 +72,7 @@ class Feed(NamedTuple):
 
 
 def draws(job: Job) -> bool:
-    """Whether a network draws random numbers in training: dropout, or noise of somebody's own."""
+    """Whether a network draws random numbers in training: dropout, or noise in a user's own layer."""
     found = job.replays.draws
     if job.architecture not in found:
         found[job.architecture] = job.architecture.stochastic or (not job.architecture.known and _moves_streams(job))
@@ -81,7 +81,7 @@ def draws(job: Job) -> bool:
 
 @torch.no_grad()
 def _moves_streams(job: Job) -> bool:
-    """Whether a call of the network moves a stream of random numbers."""
+    """Whether calling the network changes the state of a random stream."""
     module, x = job.architecture.replica(job.device), job.samples.take(np.arange(min(2, len(job.samples))))[0]
     with streams.lent(job.device), one_thread():
         before = streams.stand(job.device)
@@ -90,7 +90,7 @@ def _moves_streams(job: Job) -> bool:
 
 
 def draw_seed(job: Job, row: int, purpose: str = "dropout") -> int:
-    """What the streams begin with that a device draws from in the forward passes of a round."""
+    """The seed of the random streams for a device's forward passes in a round."""
     return int(stream(job.seed, job.work.round, f"{purpose} {job.work.device[row]}").integers(2**63))
 
 
@@ -104,7 +104,7 @@ class Batches:
     def __init__(self, job: Job) -> None:
         work = job.work
         self._samples = job.samples
-        alike = work.objective is None and not job.architecture.trains_on_batches  # whoever else is in the batch
+        alike = work.objective is None and not job.architecture.trains_on_batches  # however the batch is made up
         self._inputs = job.samples.inputs if alike else None
         self._pads = job.device.type != "cpu"
         whole, changes = work.batch_size == 0, getattr(job.samples, "changes", None)
@@ -120,7 +120,7 @@ class Batches:
             self._flat = self._flat + len(job.samples) * self._changed(job, changes)
 
     def _changed(self, job: Job, changes: Changes) -> Ints:
-        """A change of every draw, by its device and its place among the draws of the device."""
+        """Draw the change of every sample drawn, by its device and its place among the draws of the device."""
         n_draws = np.diff(self._start, append=len(self._flat))
         place = np.arange(len(self._flat)) - np.repeat(self._start, n_draws)
         return changes.draw(job.seed, job.work.round, np.repeat(job.work.device, n_draws), place)
@@ -132,7 +132,7 @@ class Batches:
 
     @property
     def flat(self) -> tuple[Ints, Ints]:
-        """(all draws one behind the other, where those of each row begin); of one step if all take the whole store."""
+        """(draws of all rows in one array, where each row begins); of a single step if all take the whole store."""
         if self.full:
             n_rows, width = self._store.shape
             return self._store.reshape(-1), width * np.arange(n_rows)
@@ -157,9 +157,9 @@ class Batches:
         return self._batch(self.feed(rows, step, step + 1))
 
     def drawn(self, rows: Ints, n_steps: int) -> Batch | None:
-        """As `gather` for all steps at once: numbers for `inputs` instead of x, and y, both `[n_steps, n_rows, width]`.
+        """Like `gather` for all steps at once, with sample numbers for x; these and y are `[n_steps, n_rows, width]`.
 
-        None if every step takes the whole store, or each input once.
+        `inputs` turns numbers into x. None if every step takes the whole store, or each input once.
         """
         if self.full or self._inputs is not None:
             return None
@@ -189,18 +189,18 @@ class Batches:
         else:
             at = np.arange(first, end)[:, None, None] * size[:, None] + np.where(real, np.arange(width), 0)
             at += self._start[rows][:, None]
-            draws = self._flat[np.minimum(at, len(self._flat) - 1)]  # rows with fewer steps: anything, nobody takes it
+            draws = self._flat[np.minimum(at, len(self._flat) - 1)]  # beyond the steps of a row: any, nobody uses it
         if self._inputs is None or (width < DISTINCT_ON_GPU and self._pads):
             return Feed(draws, share)
         return self._distinct(draws, share, self._inputs[draws])
 
     def _distinct(self, draws: Ints, share: NDArray[np.float32], inputs: NDArray[np.integer]) -> Feed:
-        """Each input of a row and step once, padded to the most that a row has."""
+        """Keep each input of a row and step once, padded to the largest number of inputs of a row."""
         n_batches, n_rows, n_draws = draws.shape
         group = np.arange(n_batches * n_rows)
         key = group[:, None] * (int(inputs.max()) + 1) + inputs.reshape(len(group), n_draws)
         _, first, distinct = np.unique(key, return_index=True, return_inverse=True)
-        of = first // n_draws  # ascending, so each group's inputs lie together
+        of = first // n_draws  # ascending, so the inputs of a group are contiguous
         place = np.arange(len(of)) - np.searchsorted(of, of)
         width = int(place.max()) + 1
         width = padded(width, DISTINCT_GROWTH) if self._pads else width
@@ -212,7 +212,7 @@ class Batches:
 
 
 def batch_of(samples: Samples, index: Tensor, share: Tensor, number: Tensor | None) -> Batch:
-    """x `[n_rows, width, ...]` of samples, and their `targets`; `index`, `share` and `number` as in a `Feed`."""
+    """x `[n_rows, width, ...]` of samples, and their `targets`; `index`, `share` and `number` are as in a `Feed`."""
     x, y = samples.take(index.reshape(-1))
     n_labels = 0 if number is None else samples.n_labels
     return x.reshape(*index.shape, *x.shape[1:]), *targets(y.view(*index.shape, *y.shape[1:]), share, number, n_labels)

@@ -1,4 +1,4 @@
-"""Which engine trains a cohort, and from its name to the work done."""
+"""Choose the engine that trains a cohort, and run it by its name."""
 
 from . import batched, own_rule
 from . import reference as debug
@@ -17,7 +17,7 @@ BATCHED_ON_CPU = 150_000  # parameters up to which batching dense clients beat t
 
 
 def choose_engine(job: Job) -> str:
-    """Batch clients together if that was measured to win: on a GPU, and for small dense nets on a CPU."""
+    """Batch clients together where measurements favour it: on a GPU, and for small dense nets on a CPU."""
     layers = batched.chain(job.architecture) if job.work.objective is None else None
     dense = layers is not None
     if job.device.type == "cpu":
@@ -31,17 +31,17 @@ def choose_engine(job: Job) -> str:
 
 
 def _compiled(job: Job, layers: list[batched.DenseLayer]) -> bool:
-    """Whether large dense nets have a kernel for all steps of a client; a single one may have every core otherwise."""
+    """Whether a compiled kernel does all steps of a client; not for a single client, which can use every core."""
     return len(job.work.steps) > 1 and dense_clients.wins(job, layers)
 
 
 def train_with(engine: str, job: Job, workers: int) -> None:
     """Fill `job.out` with an engine, in this process; `workers` are threads, 0 for one per core.
 
-    A rule of one's own is an engine by itself, whatever the name.
+    If the method has a training rule of its own, that rule trains the rows, whatever the name.
     """
     if (told := WORDS.get("rule" if job.work.rule is not None else engine)) is not None:
-        job.replays.trained_by[told] = None  # `batched` and `sequential` have more than one way, and tell it themselves
+        job.replays.trained_by[told] = None  # `batched` and `sequential` have several ways and note theirs
     if job.work.rule is not None:
         own_rule.train(job, job.work.rule)
     elif engine == "debug":

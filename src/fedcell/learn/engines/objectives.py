@@ -1,4 +1,4 @@
-"""Objectives that come with other tensors in every round, held so that a recorded step sees the new values."""
+"""Objectives whose tensors change every round, kept in fixed memory so that recorded graphs see the new values."""
 
 from collections.abc import Hashable
 from functools import partial
@@ -9,10 +9,10 @@ from ..work import Objective
 
 
 def signature(objective: Objective | None) -> Hashable | None:
-    """What must be equal for a recorded step to serve another objective, too; None if that cannot be known.
+    """A key that is equal for objectives that one recorded step can serve; None if that cannot be known.
 
-    It is known of a `partial` of a function with positional arguments: of its tensors the shapes must be equal, of
-    anything else the values.
+    The key is known for a `partial` of a function with positional arguments. It holds the shapes and types of tensors,
+    and the values of other arguments.
     """
     if objective is None:
         return ()
@@ -23,14 +23,14 @@ def signature(objective: Objective | None) -> Hashable | None:
 
 
 class Held:
-    """An objective with tensors of its own."""
+    """An objective with private copies of its tensors, whose values can be replaced."""
 
     def __init__(self, objective: partial[Tensor]) -> None:
         self.func = objective.func
         self.given = [value.clone() if isinstance(value, Tensor) else value for value in objective.args]
 
     def take(self, objective: partial[Tensor]) -> None:
-        """Take over the values of an objective with the same signature."""
+        """Copy the tensor values of an objective with the same signature."""
         for room, value in zip(self.given, objective.args, strict=True):
             if isinstance(room, Tensor):
                 room.copy_(value)

@@ -1,7 +1,7 @@
-"""A local rule of one's own: a function that trains a plain PyTorch module, one device after another.
+"""Local training by a method's own rule: a function that trains a plain PyTorch module, one device after another.
 
-It may do anything that PyTorch can: other optimisers, several passes, clipped or noisy gradients. It costs the time of
-a plain loop, on a CPU as on a GPU.
+The rule may do anything that PyTorch can: other optimisers, several passes, clipped or noisy gradients. It is as
+slow as a plain loop, on a CPU as on a GPU.
 """
 
 import torch
@@ -16,12 +16,12 @@ from .common import Batches, Job, draw_seed
 
 
 def train(job: Job, rule: Rule) -> None:
-    """Fill `job.out` with what the rule moved every row by.
+    """Fill `job.out` with the update that the rule makes of every row.
 
     `rule(device, module, batches)` trains `module` in place. It begins at the row's start point, on the training
     device; `batches` yields `(x, y)` of every local step, the mini-batches that all engines draw, with the changes of
-    `train.augment`. Random numbers of PyTorch, NumPy and Python are seeded by (seed, round, device), so a rule may draw
-    some. A rule replaces `lr`, `momentum`, `prox`, `mask`, `shift` and `objective` of the work; an `optimiser` is
+    `train.augment`. Random numbers of PyTorch, NumPy and Python are seeded by (seed, round, device), so a rule may use
+    them. A rule replaces `lr`, `momentum`, `prox`, `mask`, `shift` and `objective` of the work; an `optimiser` is
     refused.
     """
     work, batches = job.work, Batches(job)

@@ -1,4 +1,4 @@
-"""The reference: one client after another, a module copy, autograd, the update rule. Slow, obvious."""
+"""The reference engine (`debug`): one client after another, by autograd on a copy of the module. Slow and obvious."""
 
 from copy import deepcopy
 
@@ -13,7 +13,7 @@ from .update import Rule, Terms, direction, move
 
 
 def train(job: Job) -> None:
-    """Fill `job.out` with what every row's training moved."""
+    """Fill `job.out` with the update of every row."""
     batches = Batches(job)
     with streams.lent(job.device, draws(job)):
         for row in range(len(job.work.steps)):

@@ -1,4 +1,4 @@
-"""A Ray worker that trains pieces of a cohort, and what travels to it."""
+"""A Ray worker that trains pieces of a cohort, and the data that is sent to it."""
 
 import os
 import warnings
@@ -20,21 +20,21 @@ from .gpu.cuda_graphs import Replays
 
 
 class Packed(NamedTuple):
-    """Samples with arrays for tensors, which Ray shares without a copy."""
+    """Samples with tensors turned into arrays, which Ray shares without a copy."""
 
     kind: type[Samples]
     values: dict[str, Any]
-    tensors: frozenset[str]  # names of values that are tensors in fact
+    tensors: frozenset[str]  # names of the values that were tensors
 
     @staticmethod
     def of(samples: Samples) -> "Packed":
-        """Pack samples."""
+        """Pack samples: turn their tensors into arrays."""
         values = vars(samples)
         tensors = frozenset(name for name, value in values.items() if isinstance(value, Tensor))
         return Packed(type(samples), {n: v.cpu().numpy() if n in tensors else v for n, v in values.items()}, tensors)
 
     def unpack(self, home: torch.device | str = "cpu") -> Samples:
-        """The samples; on a CPU in the same memory: they must not be written to."""
+        """The samples again; on a CPU they share memory with the arrays and must not be written to."""
         samples = self.kind.__new__(self.kind)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # the memory is read-only
@@ -57,25 +57,25 @@ def moved(work: Work, home: torch.device | str) -> Work:
 
 
 class Shard:
-    """An actor that trains pieces.
+    """A Ray actor that trains pieces of a cohort.
 
     Args:
-        threads: that it may use.
-        home: kind of device that it trains on.
+        threads: number of threads that it may use.
+        home: kind of device on which it trains (cpu, cuda).
     """
 
     def __init__(self, threads: int, home: str = "cpu") -> None:
         self.threads, self.home = threads, home
-        self.kept: dict[str, tuple[int, Any]] = {}  # what was sent last, by kind: its number and what was made of it
-        torch.set_num_threads(1)  # a piece of one row is trained as one of many is
+        self.kept: dict[str, tuple[int, Any]] = {}  # by kind: number of what was sent last, and object made of it
+        torch.set_num_threads(1)  # so that a piece of one row is trained like a piece of many
         keep_freed_memory()
 
     def pid(self) -> int:
-        """Of its process."""
+        """The id of its process."""
         return os.getpid()
 
     def place(self) -> tuple[str, str]:
-        """Its node, and the GPUs that Ray gave it."""
+        """The id of its node, and the GPUs that Ray gave it."""
         import ray
 
         return ray.get_runtime_context().get_node_id(), os.environ.get("CUDA_VISIBLE_DEVICES", "")
@@ -89,7 +89,10 @@ class Shard:
         samples: Packed,
         points: NDArray[np.float32],
     ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
-        """Updates and statistics of the rows of a job that came without what is sent once, which has numbers."""
+        """Train the rows of a job; return their updates and running statistics.
+
+        The job comes without network and samples, which are sent once and identified by `numbers`.
+        """
         network, replays = self._latest("network", numbers[0], lambda: (architecture, Replays()))
         here = self._latest("samples", numbers[1], lambda: samples.unpack(self.home))
         out = torch.empty(len(job.of_row), network.n_params, device=self.home)
@@ -108,7 +111,7 @@ class Shard:
         return out.cpu().numpy(), None if tail is None else tail.cpu().numpy()
 
     def _latest(self, kind: str, number: int, make: Any) -> Any:
-        """What was made of the last thing of a kind, as long as nothing else of it is sent."""
+        """The object of a kind with this number: the kept one, or a new one by `make`, which replaces it."""
         if self.kept.get(kind, (None,))[0] != number:
             self.kept.pop(kind, None)
             self.kept[kind] = number, make()

@@ -1,10 +1,10 @@
-"""A cohort's rows split over Ray workers: one huge run on many cores or machines, with the numbers of one process.
+"""Split the rows of a cohort over Ray workers: a huge run on many cores or machines, with the results of one process.
 
-Rows travel in pieces, heaviest first, each to the next worker that is free, and their updates travel back. A piece
-never cuts a chunk that an engine computes together, so the arithmetic of a row does not depend on the number of
-workers. Samples and networks are sent once and lie in shared memory, which workers of one machine read in place.
-A worker that is lost is replaced and its pieces are trained again. If models are on a GPU, workers train on the GPUs of
-the cluster, of which each has its share.
+Rows are sent in pieces, heaviest first, each to the next free worker, which returns their updates. A piece never cuts
+a chunk that an engine computes together, so the arithmetic of a row does not depend on the number of workers. Samples
+and networks are sent once and stay in shared memory, which all workers of one machine read in place. If a worker is
+lost, it is replaced and its pieces are trained again. If models are on a GPU, workers train on the GPUs of the cluster,
+and each gets its share of them.
 """
 
 import atexit
@@ -31,34 +31,34 @@ from . import batched
 from .common import Job
 from .shard import Packed, Shard, moved
 
-PIECES = 4  # of each worker, so that all end at about the same time
-PIECE_BYTES = 64 << 20  # of updates, so that little shared memory is needed
+PIECES = 4  # pieces per worker, so that all workers end at about the same time
+PIECE_BYTES = 64 << 20  # most bytes of updates in a piece, so that little shared memory is needed
 GPU_PIECE_BYTES = 1 << 30
-AHEAD = 2  # pieces that a worker has in hand: it need not wait for the next one
-TRIES = 3  # of a piece whose workers are lost
-DEVICE = {"cpu": "cpu", "cuda": "cuda"}  # where workers train, by the kind of device that they are given
-START_S = 120.0  # for the workers to start
+AHEAD = 2  # pieces sent to a worker at a time, so that it need not wait for the next one
+TRIES = 3  # how often a piece is tried whose workers are lost
+DEVICE = {"cpu": "cpu", "cuda": "cuda"}  # where workers train, by the kind of device in their share
+START_S = 120.0  # time for the workers to start
 
 
 def check(shards: int) -> None:
-    """Refuse shards without Ray."""
+    """Raise BadInput unless Ray is installed."""
     machine.require_ray(f"train.shards = {shards}")
 
 
 def train(job: Job, engine: str, shards: int) -> None:
-    """Fill `job.out` with what every row's training moved; the result does not depend on `shards`."""
+    """Fill `job.out` with the update of every row; the result does not depend on `shards`."""
     _crew(shards, kind_of(job)).train(job, engine)
 
 
 def kind_of(job: Job) -> str:
-    """The kind of device that workers need for a job."""
+    """The kind of device on which workers must train a job."""
     return job.device.type
 
 
 def cut(job: Job, engine: str, shards: int, kind: str = "cpu") -> list[Ints]:
-    """The rows of every piece, heaviest first; chunks that an engine computes together stay together.
+    """Cut the rows of a job into pieces, heaviest rows first; chunks that an engine computes together stay together.
 
-    A GPU is fast with large cohorts only: there is one piece for each.
+    On GPUs there is one piece per worker, because a GPU is fast only with large cohorts.
     """
     order = np.argsort(-job.work.steps, kind="stable")
     size = batched.rows_per_chunk(job.architecture) if engine == "batched" and kind == "cpu" else 1
@@ -70,11 +70,11 @@ def cut(job: Job, engine: str, shards: int, kind: str = "cpu") -> list[Ints]:
 
 
 class _Crew:
-    """The workers of this process, and what they were sent.
+    """The workers of this process, and the data that was sent to them.
 
     Args:
-        shards: workers.
-        kind: of device that they train on; each gets its share of the GPUs of the cluster.
+        shards: number of workers.
+        kind: kind of device on which they train; on `cuda` each gets its share of the GPUs of the cluster.
     """
 
     def __init__(self, shards: int, kind: str = "cpu") -> None:
@@ -87,8 +87,8 @@ class _Crew:
         self.sent: WeakKeyDictionary[Samples | Architecture, tuple[int, Any]] = WeakKeyDictionary()
         self.numbers = count()
         self.actors: list[Any] = []
-        self.starting: dict[int, Any] = {}  # workers that did not answer yet, by number
-        self.failures: Counter[int] = Counter()  # workers that died before they answered, by number
+        self.starting: dict[int, Any] = {}  # first answers still expected from new workers, by number
+        self.failures: Counter[int] = Counter()  # how often a worker died before it answered, by number
         for number in range(shards):
             self.actors.append(self._engage())
             self.starting[number] = self.actors[number].pid.remote()
@@ -102,13 +102,13 @@ class _Crew:
         self.starting.clear()
 
     def train(self, job: Job, engine: str) -> None:
-        """Fill `job.out`. Workers that are lost are replaced; the others continue meanwhile, or for good."""
+        """Fill `job.out`. A lost worker is replaced; the others continue, even if no replacement ever starts."""
         import ray
         from ray.exceptions import RayActorError
 
         pieces = deque(cut(job, engine, len(self.actors), self.kind))
         send = self._sender(job, engine)
-        lost: Counter[int] = Counter()  # workers, by first row of the piece
+        lost: Counter[int] = Counter()  # number of workers lost, by the first row of their piece
         idle = deque([number for number in range(len(self.actors)) if number not in self.starting] * AHEAD)
         busy: dict[Any, tuple[int, Any, Ints]] = {}
         while pieces or busy:
@@ -138,7 +138,7 @@ class _Crew:
                 self._replace(number, actor, lost[int(rows[0])])
 
     def _take(self, job: Job, rows: Ints, out: NDArray[np.float32], tail: NDArray[np.float32] | None) -> None:
-        """Put what a piece came to in its rows."""
+        """Write the updates and statistics of a piece into its rows of the job."""
         place = torch.from_numpy(rows)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # the memory is read-only
@@ -152,7 +152,7 @@ class _Crew:
 
         (network_no, network), (samples_no, samples) = self._once(job.architecture), self._once(job.samples)
         points = job.points.cpu().numpy()
-        few = len(points) < len(job.of_row)  # such as one for all: worth to be sent once
+        few = len(points) < len(job.of_row)  # such as one for all: shared memory holds them once for all pieces
         shared = ray.put(points) if few else None
         whole: Any = job._replace(work=moved(job.work, "cpu"), tail=None if job.tail is None else job.tail.cpu())
         bare = whole._replace(architecture=None, samples=None, points=None, out=None, replays=None)
@@ -168,7 +168,7 @@ class _Crew:
         return send
 
     def _once(self, value: Samples | Architecture) -> tuple[int, Any]:
-        """A number for what was sent, now or before, and a reference to it."""
+        """Send an object unless it was sent before; return its number and a reference to it."""
         import ray
 
         if value not in self.sent:
@@ -183,13 +183,13 @@ class _Crew:
         return actor.remote(max(int(self.cpus), 1), DEVICE[self.kind])
 
     def _started(self, number: int, answer: Any) -> bool:
-        """Whether a worker that was waited for has answered; one that died instead is replaced."""
+        """Whether a new worker has answered its first call; if it died instead, it is replaced."""
         import ray
         from ray.exceptions import RayActorError
 
         with _lock:
             if number not in self.starting or self.starting[number] is not answer:
-                return number not in self.starting  # another thread was told before
+                return number not in self.starting  # another thread saw the answer first
             del self.starting[number]
         try:
             ray.get(answer)
@@ -206,7 +206,7 @@ class _Crew:
                 f"a worker of train.shards was lost {times} times in one place: use fewer, or more memory"
             )
         with _lock:
-            if self.actors[number] is actor:  # else another piece of the same worker told before
+            if self.actors[number] is actor:  # else another piece of the same worker was lost first
                 self.actors[number] = self._engage()
                 self.starting[number] = self.actors[number].pid.remote()
 
@@ -219,7 +219,7 @@ class _Crew:
 
 
 _crews: dict[tuple[str, int, str], _Crew] = {}  # one at most, by connection, number of workers and kind of device
-_lock = Lock()  # methods may train several groups of rows at a time
+_lock = Lock()  # methods may train several groups of rows in threads
 
 
 def _crew(shards: int, kind: str) -> _Crew:

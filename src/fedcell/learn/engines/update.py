@@ -1,10 +1,10 @@
-"""The update rule of local training: what every engine does with the gradients it found.
+"""The update rule of local training, which every engine applies to its gradients.
 
-Weights, gradients and what acts on them are lists of tensors of equal length: one flat vector, the parameters of a
-client, or those of many clients with an axis of rows in front.
+Weights, gradients and the terms that act on them are lists of tensors of equal length: one flat vector, the parameters
+of a client, or those of many clients with an axis of rows in front.
 
-One step needs no rule: a plain one (`Work.plain`), `w <- w - lr gradient`, which dense layers may take inside their
-backward pass, `W -= lr (a @ b)`, so that the gradient of a wide layer is never written out.
+A plain step (`Work.plain`), `w <- w - lr gradient`, needs no rule: dense layers may apply it inside their backward
+pass, `W -= lr (a @ b)`, so that the gradient of a wide layer is never written to memory.
 """
 
 from math import sqrt
@@ -17,15 +17,16 @@ from ..optimiser import Adam, Optimiser
 from ..work import Work
 
 Parts = list[Tensor] | tuple[Tensor, ...]
-Memory = tuple[Parts, ...]  # what a row carries from step to step; starts as zeros in every round
+Memory = tuple[Parts, ...]  # the state of a row between steps (velocity or averages); zeros at the start of a round
 TINY = 1e-6  # added to a norm before clipping divides by it, as PyTorch does
 
 
 class Rule(NamedTuple):
     """`g <- clip(gradient) + prox (w - start) + shift + weight_decay w`, `v <- momentum v + g`, `w <- w - lr v`.
 
-    All of it on the entries that a mask leaves, which alone count for the norm that is clipped. With AdamW `g` has no
-    decay, and `w <- w - lr (m / (sqrt(s) + eps) + weight_decay w)` of corrected averages `m` of `g` and `s` of `g^2`.
+    All of it applies only to the entries that a mask leaves; only these count in the norm for clipping. With AdamW `g`
+    has no decay, and `w <- w - lr (m / (sqrt(s) + eps) + weight_decay w)` of corrected averages `m` of `g` and `s` of
+    `g^2`.
     """
 
     momentum: float = 0.0
@@ -34,19 +35,19 @@ class Rule(NamedTuple):
 
     @staticmethod
     def of(work: Work) -> "Rule":
-        """The rule of some work."""
+        """The update rule that the settings of a `Work` describe; AdamW replaces momentum."""
         return Rule(0.0 if work.optimiser.adam else work.momentum, work.prox, work.optimiser)
 
     def memory(self, weights: Parts) -> Memory:
-        """The memory before the first step: nothing, a velocity, or two averages."""
+        """The memory before the first step, of zeros: nothing, a velocity, or the two averages of AdamW."""
         n = 2 if self.optimiser.adam else int(self.momentum > 0)
         return tuple([torch.zeros_like(part) for part in weights] for _ in range(n))
 
 
 class Terms(NamedTuple):
-    """What acts on the gradients of a row in every step; each is like the weights, or empty."""
+    """Terms that act on the gradients in every step; each has the shapes of the weights, or is empty."""
 
-    start: Parts = ()  # where prox pulls to
+    start: Parts = ()  # the weights that `prox` pulls to
     shift: Parts = ()
     mask: Parts = ()
 
@@ -54,16 +55,16 @@ class Terms(NamedTuple):
 def direction(
     rule: Rule, gradients: Parts, now: Parts, terms: Terms, memory: Memory, step: int | Tensor, by_row: bool
 ) -> tuple[Parts, Memory]:
-    """What the weights `now` move against in a step, and the memory after it. Changes nothing in place.
+    """The direction that a step subtracts from the weights `now`, and the memory after it. Changes nothing in place.
 
     Args:
-        rule: of the work.
-        gradients: of the loss.
-        now: the weights.
-        terms: what acts on them.
-        memory: before the step.
-        step: its number, from 0; as a tensor of one value if kernels are recorded.
-        by_row: the first axis of every tensor counts clients.
+        rule: the update rule.
+        gradients: gradients of the loss.
+        now: the weights before the step.
+        terms: prox, shift and mask, where used.
+        memory: the memory before the step.
+        step: number of the step, from 0; a tensor of one value if kernels are recorded.
+        by_row: whether the first axis of every tensor counts clients.
     """
     _, _, (decay, most, adam) = rule
     if most:
@@ -97,7 +98,7 @@ def clipped(gradients: Parts, most: float, by_row: bool) -> Parts:
 
 
 def _adam(adam: Adam, gradients: Parts, memory: Memory, step: int | Tensor) -> tuple[Parts, Memory]:
-    """`m / (sqrt(s) + eps)` of averages that are corrected for their start at zero, and the averages."""
+    """`m / (sqrt(s) + eps)` of the averages, corrected for their start at zero; and the averages themselves."""
     mean = torch._foreach_lerp(memory[0], gradients, 1 - adam.beta1)
     square = torch._foreach_mul(memory[1], adam.beta2)
     torch._foreach_addcmul_(square, gradients, gradients, value=1 - adam.beta2)
@@ -106,7 +107,7 @@ def _adam(adam: Adam, gradients: Parts, memory: Memory, step: int | Tensor) -> t
 
 
 def _correction(beta: float, step: int | Tensor, power: float) -> float | Tensor:
-    """`(1 - beta^(step + 1))^power`, in double precision until it is known."""
+    """`(1 - beta^(step + 1))^power`, computed in double precision."""
     if isinstance(step, Tensor):
         return ((1 - beta ** (step.double() + 1)) ** power).float()
     left = 1 - beta ** (step + 1)
@@ -114,7 +115,7 @@ def _correction(beta: float, step: int | Tensor, power: float) -> float | Tensor
 
 
 def move(now: Parts, against: Parts, rate: float | Tensor) -> None:
-    """`w -= rate * against` in place; a tensor of rates has one for every row."""
+    """`w -= rate * against` in place; a tensor of rates holds one for every row."""
     if isinstance(rate, Tensor):
         for part, slope in zip(now, against, strict=True):
             part.addcmul_(slope, _of_rows(rate, slope), value=-1)
@@ -127,5 +128,5 @@ def _times(parts: Parts, by_row: Tensor) -> list[Tensor]:
 
 
 def _of_rows(values: Tensor, part: Tensor) -> Tensor:
-    """A value for every row, in as many axes as the part has."""
+    """Reshape one value per row so that it broadcasts over the axes of the part."""
     return values.view(-1, *[1] * (part.dim() - 1))

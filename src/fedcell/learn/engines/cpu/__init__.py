@@ -1,1 +1,1 @@
-"""One client after another on every core."""
+"""The engine for CPUs: every core trains one client after another."""

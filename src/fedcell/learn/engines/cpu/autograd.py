@@ -1,4 +1,4 @@
-"""Any module by autograd: what trains if nothing quicker can, and what traces are taken from.
+"""Train any module by autograd: the way if no quicker one works, and the source of traces.
 
 A worker owns a copy of the module whose parameters are views into the client's row of the result, so a step is one
 `autograd.grad` and one fused update, with no copies.
@@ -27,7 +27,7 @@ class AutogradClient:
         self.objective = job.work.objective or cross_entropy
 
     def at(self, row: Tensor) -> None:
-        """Have the parameters lie in a packed row."""
+        """Make the parameters views into a packed row."""
         for parameter, view in zip(self.parameters, self.layout.views(row), strict=True):
             parameter.data = view
 
@@ -56,11 +56,11 @@ class AutogradClient:
             job.architecture.tail.take(self.module, job.tail[row])
 
     def close(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: this worker leaves nothing to others."""
 
 
 def quickest(module: nn.Module) -> nn.Module:
-    """Have the layers of a private module go the quickest way; returns the module."""
+    """Make the layers of a module run the quickest way and return it; nobody else may use the module."""
     on_cpu = all(one.is_cpu for one in module.parameters())
     for part in module.modules():
         if isinstance(part, nn.Conv2d):  # one input channel leaves the layout open, and pooling needs it last

@@ -1,4 +1,4 @@
-"""From a noted kernel to a call on fixed tensors: into them if PyTorch can, else by a copy."""
+"""Turn recorded kernels into calls on fixed tensors, which PyTorch writes into if it can; else results are copied."""
 
 from collections.abc import Callable
 from functools import cache, partial
@@ -51,14 +51,14 @@ QUICK = {getattr(aten, name): getattr(torch, name) for name in SHORT_WAYS}  # th
 
 
 def bound(op: Op, args: Any, kwargs: dict[str, Any], outs: list[Any], rows: Any) -> list[Any]:
-    """Calls that do what an op did, on the given tensors, some of them native.
+    """Return calls that do what a recorded kernel did, on the given tensors; some are native.
 
     Args:
-        op: a kernel that was noted.
-        args: its arguments, tensors in place of what was noted.
-        kwargs: those with names.
-        outs: where its results go.
-        rows: of the worker: its rate and its random numbers.
+        op: the recorded kernel.
+        args: its positional arguments, with tensors in place of `Ref`s.
+        kwargs: its keyword arguments, likewise.
+        outs: the tensors for its results.
+        rows: the `WorkerRows` of the worker, with its rate and its random numbers.
     """
     if op.random and rows.stream.drawn:
         return list(rows.stream.calls(*args))
@@ -78,7 +78,7 @@ def bound(op: Op, args: Any, kwargs: dict[str, Any], outs: list[Any], rows: Any)
 
 
 def _moving(func: Any, args: Any, rows: Any) -> list[Any]:
-    """Calls that move a parameter at the rate of the step."""
+    """Return calls that move a parameter at the rate of the step."""
     calls = None
     if func is aten.index_add_.default:
         weight, axis, index, sent = args
@@ -122,7 +122,7 @@ def _copied(func: Any, args: Any, kwargs: dict[str, Any], outs: list[Tensor | No
 
 @cache
 def into_overload(func: Any) -> tuple[Any, tuple[str, ...]] | None:
-    """The overload of a kernel that writes into given tensors, with their names; None if there is no real one."""
+    """The overload of a kernel that writes into given tensors, with their names; None if none saves a copy."""
     given = _signature(func, False)
     for name in func.overloadpacket.overloads():
         other = getattr(func.overloadpacket, name)

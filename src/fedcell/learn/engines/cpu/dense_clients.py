@@ -1,7 +1,7 @@
-"""Chains of dense layers with kernels of our own: all steps of a client in one call, its weights in the cache.
+"""Train chains of dense layers by a kernel of our own: all steps of a client in one call, its weights in the cache.
 
-A round of a few clients with a small network is over before PyTorch has found out what to do. Samples are read where
-they lie, one client after another, so the result depends neither on who else trains nor on the number of workers.
+With a small network, PyTorch's overhead is longer than a whole round of a few clients takes here. The kernel trains
+one client after another, so the result depends neither on who else trains nor on the number of workers.
 """
 
 from itertools import chain
@@ -26,7 +26,7 @@ HANDED = 16_000_000  # multiplications, about a millisecond: less is not worth a
 
 
 def wins(job: Job, layers: "list[DenseLayer]") -> bool:
-    """Whether the clients of a job should train here."""
+    """Whether the clients of a job should train by this kernel."""
     return (
         job.work.plain
         and job.architecture.n_params >= WORTH
@@ -39,19 +39,19 @@ def wins(job: Job, layers: "list[DenseLayer]") -> bool:
 
 
 def train(job: Job, layers: "list[DenseLayer]", batches: Batches, workers: int) -> None:
-    """Fill `job.out` with what every row's training moved."""
+    """Train every row and write its update, end minus start, to `job.out`."""
     order = np.argsort(-job.work.steps, kind="stable")
     per_row = int(job.work.steps.max()) * int(batches.size.max()) * job.architecture.n_params
     size = max(HANDED // max(per_row, 1), 1)
     parts = [order[first : first + size] for first in range(0, len(order), size)]
-    if len(parts) == 1:  # no thread has to be told that kernels of PyTorch have none of their own
+    if len(parts) == 1:  # the kernel has one thread whatever PyTorch is set to
         _call(job, layers, batches, order)()
     else:
         for_each(lambda rows: _call(job, layers, batches, rows)(), parts, workers)
 
 
 def _call(job: Job, layers: "list[DenseLayer]", batches: Batches, rows: Ints) -> Native:
-    """The kernel for some rows."""
+    """Return the call that trains some rows."""
     samples, points, work = job.samples, job.points, job.work
     assert samples.flat is not None
     most, broadest = int(batches.size[rows].max()), max(layer.n_out for layer in layers)

@@ -1,7 +1,7 @@
 """Dense layers with kernels of our own.
 
-PyTorch's products took about twice as long on a processor of AMD's (`benchmarks/products.py`), and with 10 samples
-finding out what to do next took as long as some of them. Here all kernels that follow each other are one call.
+On an AMD processor PyTorch's products took about twice as long (`benchmarks/products.py`). With 10 samples, the
+overhead between two kernels took as long as some of the kernels. Here consecutive kernels are one call.
 """
 
 import torch
@@ -16,9 +16,9 @@ WORTH = 100_000  # weights of dense layers from which on they are worth a compil
 
 
 def wins(chain: list[nn.Module], size: int) -> bool:
-    """Whether the dense layers of a chain should be these, in this thread and for batches of a size.
+    """Whether a chain should use these dense layers in this thread, for batches of `size` samples.
 
-    They have one core. PyTorch's kernels are left the large batches of a single client, which has every core.
+    These kernels use one core. PyTorch computes the large batches of a single client, which may use every core.
     """
     n_weights = sum(part.weight.numel() for part in chain if isinstance(part, nn.Linear))
     if n_weights < WORTH or library(DENSE) is None:
@@ -47,7 +47,7 @@ def dense(calls: Calls, x: Tensor, weight: Slot, bias: Slot | None, first: bool)
 
 
 def relu(calls: Calls, x: Tensor) -> Made:
-    """In place, of rows of numbers."""
+    """Apply a ReLU to rows of numbers, in place."""
     calls.append(_native("relu", [x.numel()], x))
 
     def back(towards: Tensor) -> Tensor:
@@ -58,7 +58,7 @@ def relu(calls: Calls, x: Tensor) -> Made:
 
 
 def error(calls: Calls, scores: Tensor, labels: Tensor, towards: Tensor) -> None:
-    """The gradient of the mean cross-entropy by the scores."""
+    """Append the kernel that writes the gradient of the mean cross-entropy by the scores to `towards`."""
     calls.append(_native("class_error", list(scores.shape), scores, labels, towards))
 
 

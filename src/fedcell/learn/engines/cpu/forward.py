@@ -1,7 +1,7 @@
-"""What a network says of batches, as lists of kernels on fixed buffers: evaluation by the kernels of training.
+"""Evaluate a network by lists of kernels on fixed buffers, those of training.
 
 Chains with few channels work on blocks of samples. Any other network is traced once for every shape of batch. Both are
-held to the module on another batch.
+checked against the module on another batch.
 """
 
 from collections.abc import Callable
@@ -51,15 +51,15 @@ class Forward:
                 parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
         self._statistics = {name: self._module.get_buffer(name) for name in architecture.tail.names}
         self._makers: dict[torch.Size, Maker | None] = {}
-        self._waiting: dict[torch.Size, list[Prepared]] = {}  # for a worker
+        self._waiting: dict[torch.Size, list[Prepared]] = {}  # lists that no thread uses
 
     @property
     def wins(self) -> bool:
-        """Whether a list of kernels may serve, and is worth a compiler's time."""
+        """Whether lists of kernels may stand for the network, and it is large enough to be worth compiling kernels."""
         return sequences.win(self.architecture.n_params) and not planned.altered(self.architecture.module)
 
     def load(self, params: Tensor, own: Tensor | None) -> None:
-        """Take parameters and statistics, as `Architecture.load` does, into the memory that the lists read."""
+        """Copy parameters and statistics, given as to `Architecture.load`, into the memory that the lists read."""
         self.architecture.load(self._module, params, own)
         for name, home in self._statistics.items():
             owner, _, last = name.rpartition(".")
@@ -68,11 +68,11 @@ class Forward:
 
     @torch.no_grad()
     def prepare(self, shape: torch.Size, batches: Callable[[], tuple[Tensor, Tensor]]) -> None:
-        """Be ready for batches of a shape, if such a network can be a list of kernels.
+        """Prepare lists of kernels for batches of a shape, if the network can be one.
 
         Args:
-            shape: of a batch.
-            batches: two of them, asked for the first time: the list is held to the network on the second.
+            shape: the shape of a batch.
+            batches: gives two batches, called when a shape comes first: one makes the list, the other checks it.
         """
         if shape not in self._makers:
             self._makers[shape] = self._maker(*batches())
@@ -96,11 +96,11 @@ class Forward:
         return found
 
     def rest(self) -> None:
-        """Give the memory of the batches back."""
+        """Release the memory of all lists."""
         self._waiting.clear()
 
     def _maker(self, x: Tensor, other: Tensor) -> Maker | None:
-        """What makes lists for a shape; None if they would find something else than the network."""
+        """Return what makes lists for batches like `x`; None if they would not give the scores of the network."""
         try:
             with one_thread():  # as workers have it
                 make = self._by_blocks(x.shape) or partial(_replayed, self._traced(x))
@@ -126,7 +126,7 @@ class Forward:
 
 @torch.inference_mode()
 def _chained(layers: list[nn.Module], parameters: list[Tensor], shape: torch.Size) -> Prepared:
-    """The list of a chain."""
+    """Make the list of a chain of known layers."""
     n, *sample = shape
     calls, x = Calls(), planned.room(layers[0], tuple(sample), n).zero_()
     slots = [Slot(one, None, 0.0) for one in parameters]
@@ -136,7 +136,7 @@ def _chained(layers: list[nn.Module], parameters: list[Tensor], shape: torch.Siz
 
 @torch.inference_mode()
 def _replayed(trace: Trace) -> Prepared:
-    """The list of a trace."""
+    """Make the list of a traced forward pass."""
     scores = torch.zeros(trace.gradients[0].size)
     rows = WorkerRows(torch.zeros(1), scores.view(-1), [scores], torch.zeros(0), True)
     replay = Replay(trace, rows, [])

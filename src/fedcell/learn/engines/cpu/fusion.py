@@ -1,4 +1,4 @@
-"""What a list of kernels can do without, and weights that move as soon as their gradient is known."""
+"""Drop needless kernels from a list, find those that run once, and move weights as their gradient is computed."""
 
 from math import prod
 
@@ -18,21 +18,21 @@ EMPTY = {aten.empty_like.default, aten.empty.memory_format, aten.new_empty.defau
 
 
 def needed(trace: Trace) -> list[Op]:
-    """The kernels that the gradients and the running statistics depend on; those that draw numbers stay."""
+    """Return the kernels that gradients and running statistics depend on, and all that draw random numbers."""
     wanted = {ref.memory for ref in trace.gradients} | {ref.memory for ref, _ in trace.statistics} | {trace.tail}
     kept: list[Op] = []
     for op in reversed(trace.ops):
         if op.random or any(ref.memory in wanted for ref in op.writes):
-            shaped = op.func in FILLS or op.func in EMPTY  # by what they look at, whatever its values
+            shaped = op.func in FILLS or op.func in EMPTY  # they use the shape of their argument, not its values
             kept.append(op._replace(args=(), kwargs={}, reads=()) if shaped else op)
             wanted |= {ref.memory for ref in kept[-1].reads}
     return kept[::-1]
 
 
 def constants(ops: list[Op], trace: Trace) -> set[int]:
-    """Places of kernels that find the same in every step: of nothing, or of what others of them find.
+    """Places of kernels whose results are the same in every step: they read nothing, or results of other such kernels.
 
-    Tensors that were there before do not count: those of an objective may have other values in another round.
+    A kernel that reads a tensor from before the trace is none of them: an objective's tensors change between rounds.
     """
     varied = {ref.memory for op in ops for ref in op.writes if ref.memory not in trace.bytes_of} | trace.kept
     while True:
@@ -50,15 +50,16 @@ def constants(ops: list[Op], trace: Trace) -> set[int]:
 
 
 def moving(ops: list[Op], trace: Trace, chosen: list[int]) -> tuple[list[Op], set[int]]:
-    """Let chosen parameters move by what would be their gradient: `W -= rate * (a @ b)`, or row by row.
+    """Move chosen parameters at once instead of writing their gradient: `W -= rate * (a @ b)`, or row by row.
 
     Args:
         ops: the kernels.
-        trace: of the gradient.
-        chosen: places of parameters that may.
+        trace: the trace that they come from.
+        chosen: places of parameters that may move so.
 
     Returns:
-        (ops, places): the kernels then, and the parameters that do: those whose gradient is a product or adds up rows.
+        (ops, places): the new kernels, and the parameters that they move: those whose gradient is a product or a sum
+        of the rows of an embedding.
     """
     done = set()
     for place in chosen:
@@ -79,7 +80,7 @@ def moving(ops: list[Op], trace: Trace, chosen: list[int]) -> tuple[list[Op], se
 
 
 def _step(op: Op, target: Ref) -> Op:
-    """In place of an op that gives the gradient of a weight: it moves by that."""
+    """Return the kernel that moves a weight, to replace `op`, which computes the gradient of the weight."""
     reads = (target, *op.reads)
     if op.func is aten.mm.default:
         return Op(aten.addmm_.default, (target, *op.args), {"alpha": RATE}, (target,), reads, (target,))
@@ -88,7 +89,7 @@ def _step(op: Op, target: Ref) -> Op:
 
 
 def _target(op: Op, gradient: Ref, weight: Ref) -> Ref | None:
-    """The weight as the product of an op would lie in it; None if the op is no product and adds no rows to it."""
+    """The weight, turned if `op` finds its gradient so; None if `op` is no product and adds up no embedding rows."""
     out = op.outs[0]
     if op.func is EMBEDDED:
         _, _, _, padding, by_count = op.args

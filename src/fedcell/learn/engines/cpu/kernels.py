@@ -2,7 +2,7 @@
 
 A layer appends the calls of its forward pass to a list and returns its output with a function that does the same for
 its backward pass: from the buffer of the gradient by the output to that of the gradient by the input. Images are
-`[n, channels, height, width]` to everybody; how they lie in memory is up to the layer that makes them.
+`[n, channels, height, width]` for every layer; the layer that makes them chooses their layout in memory.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ class Calls(list[Callable[[], Any]]):
 
 
 class Slot(NamedTuple):
-    """A parameter and where its gradient goes, or the rate at which it moves at once: a weight of a dense layer may."""
+    """A parameter with a buffer for its gradient; None: a dense weight that moves in the backward pass, at `lr`."""
 
     value: Tensor
     gradient: Tensor | None
@@ -37,7 +37,7 @@ class Slot(NamedTuple):
 
 
 def relu(calls: Calls, x: Tensor) -> Made:
-    """In place: nobody needs what went in."""
+    """Apply a ReLU in place: no other layer needs its input."""
     calls.add(torch.relu_, x)
 
     def back(towards: Tensor) -> Tensor:
@@ -86,7 +86,7 @@ def dense(calls: Calls, x: Tensor, weight: Slot, bias: Slot | None, first: bool)
 
 
 def max_pool(calls: Calls, x: Tensor, kernel: tuple[int, int]) -> Made:
-    """The kernel of PyTorch, on channels-last images."""
+    """Append a max-pool by PyTorch's kernels, on channels-last images."""
     shape = len(x), x.shape[1], x.shape[2] // kernel[0], x.shape[3] // kernel[1]
     y, place = (torch.empty(shape, dtype=d, memory_format=torch.channels_last) for d in (torch.float32, torch.int64))
     calls.add(torch.ops.aten.max_pool2d_with_indices.out, x, kernel, out=y, indices=place)
@@ -101,7 +101,7 @@ def max_pool(calls: Calls, x: Tensor, kernel: tuple[int, int]) -> Made:
 
 
 def convolution(calls: Calls, x: Tensor, layer: nn.Conv2d, weight: Slot, bias: Slot | None, first: bool) -> Made:
-    """The kernels of PyTorch on channels-last images, which are at their best with multiples of 16 channels."""
+    """Append a convolution by PyTorch's kernels on channels-last images, quickest with multiples of 16 channels."""
     shift = None if bias is None else bias.value
     conv = partial(torch.conv2d, x, weight.value, shift, layer.stride, layer.padding, layer.dilation, layer.groups)
     y = torch.empty(convolved(layer, x.shape), memory_format=torch.channels_last)
@@ -126,7 +126,7 @@ def convolution(calls: Calls, x: Tensor, layer: nn.Conv2d, weight: Slot, bias: S
 
 
 def convolved(layer: nn.Conv2d, shape: torch.Size) -> list[int]:
-    """The shape of what a convolution makes of images."""
+    """The shape of what a convolution makes of images of a shape."""
     assert isinstance(layer.padding, tuple)
     every = zip(shape[2:], layer.kernel_size, layer.stride, layer.padding, layer.dilation, strict=True)
     sides = ((side + 2 * pad - gap * (kernel - 1) - 1) // step + 1 for side, kernel, step, pad, gap in every)

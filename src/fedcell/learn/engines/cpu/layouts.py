@@ -1,8 +1,8 @@
-"""Gradients that lie as the images that they meet, and are not spread out before they have to be.
+"""Lay gradients out like the images that they meet, and spread them over pixels as late as possible.
 
-Networks end in a mean over pixels, whose gradient is one number for all of them. PyTorch divides it by the number of
-pixels after it is spread out, and lays the result out channels first. Every sum with images that lie channels-last then
-has to turn one of them around, and hands that order on, through all skips of a network.
+Many networks end in a mean over pixels, whose gradient is one number for all of them. PyTorch spreads it over the
+pixels before it divides by their number, and lays the result out channels-first. Every sum with channels-last images
+then has to reorder one of its terms, and passes that order on through all skip connections of a network.
 """
 
 from math import prod
@@ -23,7 +23,7 @@ ENTRYWISE = {getattr(aten, name) for name in NAMES}
 
 
 def laid_out(ops: list[Op], trace: Trace) -> list[Op]:
-    """The same kernels on tensors that lie better."""
+    """Return the kernels with gradients spread over pixels later, and laid out channels-last where images are."""
     for step in (_spread_later, _like_images):
         at = 0
         while at < len(ops):
@@ -33,7 +33,7 @@ def laid_out(ops: list[Op], trace: Trace) -> list[Op]:
 
 
 def _spread_later(ops: list[Op], at: int, trace: Trace) -> list[Op] | None:
-    """Scale a number before it is spread over pixels: those who look at the result see it at every pixel."""
+    """Let the kernel at `at` scale a number before it is spread over pixels; None if it scales no such number."""
     op = ops[at]
     if op.func not in SCALED or op.kwargs or not _is_fresh(op, trace):
         return None
@@ -53,7 +53,7 @@ def _spread_later(ops: list[Op], at: int, trace: Trace) -> list[Op] | None:
 
 
 def _like_images(ops: list[Op], at: int, trace: Trace) -> list[Op] | None:
-    """Have the result of a kernel that works entry by entry lie channels-last, as an image that it reads."""
+    """Lay the result of an entrywise kernel or of `cat` out channels-last, like its inputs; None if that cannot be."""
     op = ops[at]
     if (op.func.overloadpacket not in ENTRYWISE and op.func is not aten.cat.default) or not _is_fresh(op, trace):
         return None
@@ -68,7 +68,7 @@ def _like_images(ops: list[Op], at: int, trace: Trace) -> list[Op] | None:
 
 
 def _is_fresh(op: Op, trace: Trace) -> bool:
-    """Whether a kernel makes one whole tensor of images or series, of which each pixel has several channels."""
+    """Whether a kernel makes one new tensor of images or series, with several pixels and several channels."""
     if len(op.writes) != 1 or op.outs != op.writes or op.random:
         return False
     y = op.writes[0]

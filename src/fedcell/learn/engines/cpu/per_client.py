@@ -1,8 +1,8 @@
-"""One client after another in one single-threaded worker per core: the fast way on a CPU.
+"""Train clients in one single-threaded worker per core, each one client after another: the fast way on a CPU.
 
 Chains of known layers train without autograd (`planned`), and so does any other network whose gradient is a fixed list
 of kernels (`traced`); the rest trains by `autograd`. Convolution weights lie channels-last inside the row while it
-trains and are put back into canonical order at the end.
+trains and return to canonical order at the end.
 """
 
 from itertools import count
@@ -19,7 +19,7 @@ from .traced import TracedClient, explanation, find
 
 
 def train(job: Job, workers: int = 0) -> None:
-    """Fill `job.out` with what every row's training moved; the result does not depend on `workers`."""
+    """Train every row and write its update, end minus start, to `job.out`; it does not depend on `workers`."""
     n_rows = len(job.work.steps)
     layout, batches = RowLayout(job.architecture), Batches(job)
     chain = chain_of(job)

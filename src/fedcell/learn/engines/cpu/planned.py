@@ -1,8 +1,8 @@
 """Chains of known layers, trained without autograd: a step is a list of kernel calls that was made once.
 
 Buffers, views and the order of the kernels depend on the network and the size of a batch alone. A worker makes them
-once for all its clients, whose parameters it copies into a row of its own. Small networks otherwise spend a good part
-of a step on finding out what to do next.
+once for all its clients, whose parameters it copies into a row of its own. Otherwise small networks spend a good part
+of a step on overhead between kernels.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,32 +21,32 @@ from .native.pools import pair
 from .row_client import RowClient, spans_without
 from .steps import RowLayout
 
-WIDE = 100_000  # weights of a layer from which its kernels take all the time there is
-GRAIN = 8  # inputs by which the plans for batches of distinct inputs differ
+WIDE = 100_000  # weights of a layer from which on its kernels take nearly all the time
+GRAIN = 8  # sizes of plans for batches of distinct inputs are multiples of this
 
 
 def chain_of(job: Job) -> list[nn.Module] | None:
-    """The layers of a job's network in the order they run, or None if it has others, or asks for other things."""
+    """Return the layers of a job's network in the order they run; None if a plan cannot train the job."""
     plain = job.device.type == "cpu" and job.work.objective is None and job.tail is None
     return layers_of(job.architecture, len(job.samples.shape)) if plain else None
 
 
 def layers_of(architecture: Architecture, n_axes: int) -> list[nn.Module] | None:
-    """The layers of a chain of known ones, in the order they run; None if a network is none, for such samples."""
+    """Return a network's layers in the order they run; None unless it is a chain of known layers for `n_axes` axes."""
     if type(architecture.module) is not nn.Sequential or altered(architecture.module):
         return None
     chain = list(_parts(architecture.module))
     n_used = sum(len(list(part.parameters())) for part in chain)
     if n_used != len(architecture.names) or not _follows(chain, n_axes):  # frozen, or used twice
         return None
-    for place in range(1, len(chain)):  # the maximum of cut values is the cut maximum: the fewer, the better
+    for place in range(1, len(chain)):  # the ReLU gives the same behind the pool, with fewer values
         if type(chain[place]) is nn.MaxPool2d and type(chain[place - 1]) is nn.ReLU:
             chain[place - 1 : place + 1] = chain[place], chain[place - 1]
     return chain
 
 
 def altered(module: nn.Module) -> str:
-    """In words, which layer of a network does other things than its class says; empty if none."""
+    """Say which layer of a network does other things than its class does (hooks, a script); empty if none."""
     for name, part in module.named_modules():
         hooks = part._forward_hooks, part._forward_pre_hooks, part._backward_hooks, part._backward_pre_hooks
         if any(hooks) or "forward" in vars(part):
@@ -65,7 +65,7 @@ def _parts(module: nn.Sequential) -> Iterator[nn.Module]:
 
 
 def _follows(chain: list[nn.Module], n_axes: int) -> bool:
-    """Whether every layer is known, with settings that are, and gets what it works on."""
+    """Whether plans support every layer with its settings, and each gets the images or rows that it needs."""
     images = n_axes == 3
     for part in chain:
         if type(part) is nn.Flatten:
@@ -73,7 +73,7 @@ def _follows(chain: list[nn.Module], n_axes: int) -> bool:
             images = False
         elif type(part) is nn.Conv2d:
             known = images and part.padding_mode == "zeros" and not isinstance(part.padding, str)
-            known = known and part.weight.numel() < WIDE  # the kernels of large ones take all the time there is
+            known = known and part.weight.numel() < WIDE  # a plan saves little time with large ones
         elif type(part) is nn.MaxPool2d:
             known = images and _simple(part)
         elif type(part) is nn.Linear:
@@ -86,7 +86,7 @@ def _follows(chain: list[nn.Module], n_axes: int) -> bool:
 
 
 def _simple(pool: nn.MaxPool2d) -> bool:
-    """Whether windows lie side by side."""
+    """Whether the windows of a pool lie side by side and cover no padding."""
     kernel = pair(pool.kernel_size)
     return (
         kernel == pair(pool.stride)
@@ -97,7 +97,7 @@ def _simple(pool: nn.MaxPool2d) -> bool:
 
 
 class PlannedClient(RowClient):
-    """A worker's row of parameters and what it does to them in a step."""
+    """A worker that trains a chain of known layers by plans, one for each size of batch."""
 
     def __init__(self, job: Job, layout: RowLayout, chain: list[nn.Module]) -> None:
         super().__init__(job, layout)
@@ -121,7 +121,7 @@ class PlannedClient(RowClient):
         size = -(-len(x) // GRAIN) * GRAIN if shared else len(x)
         if (size, shared) not in self._plans:
             if not shared:
-                self._plans.clear()  # stores of many sizes, each whole in every step
+                self._plans.clear()  # one at a time: devices that train on whole stores have many sizes
             self._plans[size, shared] = _Plan(self.chain, self.slots, self.job.samples.shape, size, shared)
         return self._plans[size, shared]
 
@@ -157,7 +157,7 @@ class _Plan:
         self._calls = gathered(self._calls)
 
     def backward(self, x: Tensor, y: Tensor) -> None:
-        """Leave the gradient in the slots, and move what has no place for it."""
+        """Write the gradient to the slots; weights without room for one move at once."""
         self.x[: len(x)].copy_(x)
         if self._shared:
             self._y.zero_()[: len(y), : y.shape[1]].copy_(y)
@@ -170,14 +170,14 @@ class _Plan:
 def forward(
     calls: Calls, x: Tensor, chain: list[nn.Module], given: Sequence[Slot], native: bool
 ) -> tuple[Tensor, list[Back]]:
-    """The kernels of a forward pass, its scores, and what goes back from them, layer by layer.
+    """Append the kernels of a forward pass; return its scores and the backward passes of its layers, first layer first.
 
     Args:
-        calls: to which the kernels are added.
-        x: room for the inputs, as `room` makes it.
+        calls: the list that gets the kernels.
+        x: the buffer of the inputs, as `room` makes it.
         chain: the layers.
         given: their parameters.
-        native: whether dense layers are those of `dense_layers`.
+        native: whether to use the dense layers of `dense_layers`.
     """
     slots, first = iter(given), True
     backs: list[Back] = []
@@ -201,13 +201,13 @@ def forward(
             x, back = flatten(calls, x)
         else:
             x, back = (dense_layers.relu if native and x.dim() == 2 else relu)(calls, x)
-        if not first:  # what comes before moves nothing
+        if not first:  # layers before the first parameters need no backward pass
             backs.append(back)
     return x, backs
 
 
 def room(first: nn.Module, shape: tuple[int, ...], size: int) -> Tensor:
-    """A buffer for the inputs of a batch, as the first layer likes them to lie."""
+    """Make a buffer for the inputs of a batch, in the layout that the first layer is quickest with."""
     found = torch.empty(size, *shape)
     if len(shape) == 1 or isinstance(first, nn.Flatten) or lanes.stages([first], found.shape):
         return found

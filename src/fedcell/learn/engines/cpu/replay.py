@@ -1,4 +1,4 @@
-"""A traced gradient as calls of kernels on fixed buffers: no autograd, no views and hardly any new memory in a step.
+"""Replay a traced gradient by calls on fixed buffers: no autograd, no views and hardly any new memory in a step.
 
 Memory that no later kernel touches is used again, so that a step works on few buffers that stay in the cache. Kernels
 write where their result belongs, if they can: gradients into the row of gradients.
@@ -87,7 +87,7 @@ class Replay:
         return self._tensor(ref)
 
     def _place_gradients(self) -> list[tuple[Ref, Tensor]]:
-        """Have kernels write gradients where they belong; returns those that have to be copied there."""
+        """Let kernels write gradients into the row of gradients; return those that must be copied there."""
         copied = []
         taken = {ref.memory for ref, _ in self.trace.statistics}
         for place, (ref, target) in enumerate(zip(self.trace.gradients, self.rows.gradients, strict=True)):
@@ -112,7 +112,7 @@ class Replay:
             self._give_back(over)
             for ref in op.writes:
                 if ref.memory not in self._homes:
-                    room = _Free() if place in once else self._free  # nobody writes there later, nor before in a step
+                    room = _Free() if place in once else self._free  # kept for all steps
                     self._homes[ref.memory] = room.take(self.trace.bytes_of[ref.memory])
             args, kwargs = (refs_of(part, self._tensor) for part in (op.args, op.kwargs))
             outs = [None if ref is None else self._tensor(ref) for ref in op.outs]
@@ -156,14 +156,14 @@ class Replay:
 
 
 def _lie_alike(ref: Ref, target: Tensor) -> bool:
-    """Whether entries have the same places; steps along an axis of one do not matter."""
+    """Whether two tensors have one layout; strides of axes with one entry do not matter."""
     if ref.size != tuple(target.shape) or ref.dtype != target.dtype:
         return False
     return all(a == b for n, a, b in zip(ref.size, ref.stride, target.stride(), strict=True) if n > 1)
 
 
 class _Free:
-    """Buffers of bytes that wait for another use, the last one first: it may still be in the cache."""
+    """Buffers that wait for another use; `take` returns the one given back last, which may still be in the cache."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, list[Tensor]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""A worker that trains clients in a row of its own, with gradients that lie in another: what plans have in common."""
+"""The base class of workers that train in one packed row of parameters and keep the gradient in another."""
 
 from collections.abc import Collection
 
@@ -12,24 +12,24 @@ from .steps import RowLayout, Step
 
 
 class RowClient:
-    """Trains one client after another; how a batch becomes a gradient is up to whoever derives from it."""
+    """Train one client after another; subclasses define how a batch becomes a gradient."""
 
     weights: Tensor  # [n_params], packed
     gradient: Tensor
     tail: Tensor | None = None  # [n], the running statistics
-    stream: DropoutStream | None = None  # of what the forward pass draws
-    spans: list[slice]  # of the row, that move after the backward pass
+    stream: DropoutStream | None = None  # the forward pass's random numbers
+    spans: list[slice]  # parts of the row that the update rule moves
 
     def __init__(self, job: Job, layout: RowLayout) -> None:
         self.job, self.layout = job, layout
 
     def backward(self, x: Tensor, y: Tensor) -> None:
-        """Leave the gradient of a batch in the row of gradients, and move what has no place there."""
+        """Write the gradient of a batch to `gradient`; move parameters that have no place there at once."""
         raise NotImplementedError
 
     @torch.inference_mode()  # spares every kernel some of the time until it runs
     def train(self, row: int, start: Tensor, batches: Batches) -> None:
-        """Fill a row of the result."""
+        """Train the client of a row from the packed point `start` and write its update to `job.out[row]`."""
         work = self.job.work
         self.weights.copy_(start)
         if self.tail is not None and self.job.tail is not None:
@@ -51,14 +51,14 @@ class RowClient:
             self.job.tail[row].copy_(self.tail)
 
     def close(self) -> None:
-        """Nobody trains here any more."""
+        """Release what this worker holds, once it has no more clients to train."""
 
     def _cut(self, row: Tensor) -> list[Tensor]:
         return [row[span] for span in self.spans]
 
 
 def spans_without(architecture: Architecture, alone: Collection[int]) -> list[slice]:
-    """The spans of a row that are left without some parameters, given by their places."""
+    """Return the spans of a row that remain when the parameters with the places `alone` are left out."""
     ends = [*architecture.offsets[1:], architecture.n_params]
     spans, begin = [], 0
     for place in sorted(alone):

@@ -1,4 +1,4 @@
-"""Layers of series by the quickest way on a CPU: as images of one row that lie channels-last, recurrent ones whole."""
+"""Run layers on series fast on a CPU: convolutions and norms as channels-last images, recurrent layers as a whole."""
 
 from collections.abc import Callable
 from functools import partial
@@ -13,7 +13,7 @@ from .native import cells, sequences
 
 
 def put_ways(layer: nn.Module) -> None:
-    """Have a layer of a private module that works on series go the quickest way: on images, or by one kernel."""
+    """Replace `forward` of a layer that works on series by a quicker way; nobody else may use its module."""
     if type(layer) in (nn.GRU, nn.RNN) and sequences.win(sum(one.numel() for one in layer.parameters())):
         layer.forward = partial(cells.way, layer)
     way = WAYS.get(type(layer))
@@ -32,7 +32,7 @@ def _convolution(layer: Any, x: Tensor) -> Tensor:
 
 
 def _norm(layer: Any, x: Tensor) -> Tensor:
-    """Only what already lies channels-last becomes images."""
+    """Normalise series as images if they already lie channels-last; else leave them to the layer itself."""
     if x.dim() != 3 or x.is_contiguous() or not x.transpose(1, 2).is_contiguous():
         return type(layer).forward(layer, x)
     return type(layer).forward(layer, x.unsqueeze(2)).squeeze(2)

@@ -1,4 +1,4 @@
-"""Gradients of parts of a tensor that are added up: each part where it belongs, in place of whole tensors of zeros."""
+"""Add gradients of slices of a tensor in place, instead of spreading each slice over a whole tensor of zeros."""
 
 from math import prod
 
@@ -11,7 +11,7 @@ SELECT, SLICE = aten.select_backward.default, aten.slice_backward.default
 
 
 def in_parts(ops: list[Op], trace: Trace) -> list[Op]:
-    """The same kernels, without spreading parts over zeros that are then added to what nobody else reads."""
+    """Return the kernels with slices added in place wherever no later kernel reads the other term of the sum."""
     at = 0
     while at < len(ops):
         found = _joined(ops, at, trace)
@@ -20,7 +20,7 @@ def in_parts(ops: list[Op], trace: Trace) -> list[Op]:
 
 
 def _joined(ops: list[Op], at: int, trace: Trace) -> list[Op] | None:
-    """The kernels with a part added in place at a sum; None if there is no such sum."""
+    """Return the kernels with the sum at `at` done in place; None if it is no sum with a spread slice."""
     op = ops[at]
     if op.func is not aten.add.Tensor or op.kwargs or not all(isinstance(one, Ref) for one in op.args):
         return None
@@ -41,7 +41,7 @@ def _joined(ops: list[Op], at: int, trace: Trace) -> list[Op] | None:
 
 
 def _gives_way(ops: list[Op], at: int, base: Ref, trace: Trace) -> bool:
-    """Whether the result of a sum may lie where one of its terms does."""
+    """Whether the result of the sum at `at` may take over the memory of its term `base`."""
     made = ops[at].outs[0]
     if made is None or made._replace(memory=0) != base._replace(memory=0) or base.dtype != torch.float32:
         return False
@@ -51,7 +51,7 @@ def _gives_way(ops: list[Op], at: int, base: Ref, trace: Trace) -> bool:
 
 
 def _part(source: Op, base: Ref) -> Ref | None:
-    """The part of a tensor whose gradient a kernel spreads out; None if it is another kernel."""
+    """The slice of `base` whose gradient `source` spreads over zeros; None if `source` is another kernel."""
     if source.func not in (SELECT, SLICE) or source.kwargs:
         return None
     sent, _, axis, first, *rest = source.args

@@ -1,4 +1,4 @@
-"""How a row of parameters lies in memory while it trains on a CPU, and how it takes a step."""
+"""The memory layout of a row of parameters while it trains on a CPU, and its update step."""
 
 from collections.abc import Callable
 from math import prod
@@ -49,11 +49,11 @@ class Step:
     """The update rule on the packed row of a client.
 
     Args:
-        work: its rates, and the mask and the shift of every row.
-        row: which of them this is.
-        cut: from a packed row to the parts that move together.
+        work: what to train, with the mask and the shift of every row.
+        row: the row of this client.
+        cut: splits a packed row into the parts that the rule moves.
         weights: the packed row that moves.
-        start: where it started.
+        start: the packed row that training starts from.
         layout: packs the mask and the shift.
     """
 
@@ -78,7 +78,7 @@ class Step:
         self.memory, self.done = self.rule.memory(self.parts), 0
 
     def apply(self, gradients: Parts) -> None:
-        """Move by the gradients."""
+        """Take one step, given the gradients of the parts."""
         if self.parts:
             against, self.memory = direction(
                 self.rule, gradients, self.parts, self.terms, self.memory, self.done, by_row=False

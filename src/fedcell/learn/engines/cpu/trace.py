@@ -1,8 +1,8 @@
-"""The gradient of any network as a flat list of PyTorch's kernels: recorded while it runs once.
+"""Record the gradient of any network as a flat list of PyTorch's kernels, while it runs once.
 
 A recorder sees every kernel of the forward pass and of autograd's backward pass, with the tensors that go in and come
-out. A tensor is noted as the memory that it lies in and how it lies there, so views need no work of their own: they are
-other ways to look at a memory. What a list cannot repeat is refused with a reason.
+out. It describes a tensor by its memory and its layout there, so views cost nothing: they are other layouts of the same
+memory. If a list cannot repeat what a network does, `record` raises CannotTraceError with the reason.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ BATCH_NORM = aten.native_batch_norm.default  # changes its statistics in trainin
 BATCH_NORM_WRITES, BATCH_NORM_TRAINS = (3, 4), 5  # places of its arguments
 PEEKS = {Tensor.numpy, Tensor.tolist, Tensor.__array__, Tensor.data_ptr, Tensor.__dlpack__}
 REMADE = {aten.resize_, aten.resize_as_, aten.set_}  # kernels that give a tensor other memory
-DRAWN_BY = {  # kernels that fill new memory from a stream that cannot be given, and those that do so from one that can
+DRAWN_BY = {  # kernels that take no generator, and those that fill memory with the same numbers from a given one
     aten.rand.default: aten.uniform_,
     aten.rand_like.default: aten.uniform_,
     aten.randn.default: aten.normal_,
@@ -30,11 +30,11 @@ VALUE_TAGS = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
 
 
 class CannotTraceError(Exception):
-    """Why a network cannot be a list of kernels."""
+    """The reason why a network cannot be a list of kernels."""
 
 
 class Ref(NamedTuple):
-    """A tensor: the memory that it lies in, and how."""
+    """A tensor of a trace: the memory that it lies in, and its layout there."""
 
     memory: int
     offset: int
@@ -59,7 +59,7 @@ class Op(NamedTuple):
     kwargs: dict[str, Any]
     outs: tuple[Ref | None, ...]  # in the order of the kernel's returns
     reads: tuple[Ref, ...]
-    writes: tuple[Ref, ...]  # fresh memory and what it changes
+    writes: tuple[Ref, ...]  # new tensors, and arguments that it changes
 
     random: bool = False  # whether it draws random numbers
 
@@ -74,13 +74,13 @@ class Trace(NamedTuple):
     tail: int  # that of the running statistics
     parameters: tuple[Ref, ...]
     gradients: tuple[Ref, ...]  # one per parameter
-    statistics: tuple[tuple[Ref, Ref], ...]  # what the module has put in their place, and where they belong
+    statistics: tuple[tuple[Ref, Ref], ...]  # (new buffer of the module, home of its values)
     bytes_of: dict[int, int]  # of every memory that the kernels make
-    constants: dict[int, Tensor]  # memory that was there before
+    constants: dict[int, Tensor]  # tensors that existed before
 
     @property
     def kept(self) -> set[int]:
-        """Memories that somebody looks at behind the last kernel."""
+        """Memories whose contents are needed after the last kernel."""
         return {ref.memory for ref in (*self.gradients, *(one for pair in self.statistics for one in pair))}
 
 
@@ -129,7 +129,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class _Guard(TorchFunctionMode):
-    """Refuses what looks at the values of tensors past PyTorch's kernels."""
+    """Refuse methods that give Python the values of a tensor without a kernel of PyTorch."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in PEEKS:
@@ -146,16 +146,16 @@ def record(
     weights: Tensor,
     tail: dict[str, Tensor],
 ) -> Trace:
-    """Run a gradient once and note its kernels.
+    """Run a gradient once and record its kernels.
 
     Args:
-        gradient: from a batch to the gradients of all parameters of the module.
-        module: its running statistics are those of `tail`, by name.
-        parameters: that it trains, views into `weights`.
-        x: a batch.
-        y: its labels.
-        weights: the packed row.
-        tail: views into one memory.
+        gradient: computes the gradients of all `parameters` from a batch.
+        module: the network, whose running statistics are the tensors of `tail`.
+        parameters: the parameters that are trained, views into `weights`.
+        x: the inputs of a batch.
+        y: their labels.
+        weights: the packed row of parameters.
+        tail: the running statistics by name, views into one memory.
     """
     recorder = _Recorder()
     before, drawn = _attributes(module), global_streams()
@@ -194,17 +194,17 @@ def record(
 
 
 def _picks_by_number(func: Any, args: tuple[Any, ...]) -> bool:
-    """Whether a kernel takes entries by their numbers, as many as there are; a mask takes as many as it likes."""
+    """Whether a kernel indexes by numbers, not by a mask: how many entries a mask picks depends on its values."""
     return func is aten.index.Tensor and not any(one.dtype in (torch.bool, torch.uint8) for one in tensors_in(args[1]))
 
 
 def name_of(func: Any) -> str:
-    """A kernel in words, such as `aten.mm`."""
+    """The name of a kernel, such as `aten.mm`."""
     return str(func).removesuffix(".default")
 
 
 def draws(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a kernel draws random numbers; refuses those whose generator is not known."""
+    """Whether a kernel draws random numbers; refuses kernels that do so and take no generator."""
     if torch.Tag.nondeterministic_seeded not in func.tags:
         return False
     names = [argument.name for argument in func._schema.arguments]
@@ -230,7 +230,7 @@ def tensors_in(tree: Any) -> Iterator[Tensor]:
 
 
 def refs_of(tree: Any, ref: Callable[[Any], Any]) -> Any:
-    """The same nest with every tensor, or every `Ref`, replaced by what `ref` gives for it."""
+    """Return the same nested lists, tuples and dictionaries with every tensor or `Ref` replaced by `ref` of it."""
     if isinstance(tree, Tensor | Ref):
         return ref(tree)
     if isinstance(tree, list | tuple):
@@ -241,18 +241,18 @@ def refs_of(tree: Any, ref: Callable[[Any], Any]) -> Any:
 
 
 def replaced(op: Op, ref: Callable[[Ref], Ref]) -> Op:
-    """A kernel with other tensors."""
+    """Return a kernel with each of its tensors replaced by `ref` of it."""
     names = "args", "kwargs", "outs", "reads", "writes"
     return op._replace(**{name: refs_of(getattr(op, name), ref) for name in names})
 
 
 def renamed(op: Op, memory: int, other: int) -> Op:
-    """A kernel that looks at one memory in place of another."""
+    """Return a kernel whose tensors in `memory` lie in `other` instead."""
     return replaced(op, lambda ref: ref._replace(memory=other) if ref.memory == memory else ref)
 
 
 def returned(found: Any) -> tuple[Any, ...]:
-    """What a kernel returned, with None for what is no tensor."""
+    """What a kernel returned, as a tuple with None in place of values that are no tensors."""
     if isinstance(found, Tensor):
         return (found,)
     if isinstance(found, list | tuple):

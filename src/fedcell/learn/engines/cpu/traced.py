@@ -23,21 +23,21 @@ from .trace import CannotTraceError, Trace, record
 
 WIDE = 10_000  # weights of a dense layer from which on it moves in the backward pass
 APART = 0.02  # distance over the norm from which on gradients differ by more than rounding and a ReLU's kink
-KEPT = 8  # traces that wait for another round
+KEPT = 8  # traces that are kept for later rounds
 Draw = tuple[Tensor, Tensor]
 
 
 class Traced(NamedTuple):
-    """A traced gradient and the replays that wait for a worker."""
+    """A traced gradient, and its replays that no worker uses at the moment."""
 
     trace: Trace
     chosen: list[int]  # places of parameters that may move in the backward pass
     waiting: list[Replay]
-    held: Held | None  # the objective that the kernels know, if it comes with tensors
+    held: Held | None  # the traced objective, whose tensors every round fills anew; None: it is no partial
 
 
 class TracedClient(RowClient):
-    """A worker's rows and the kernels that it repeats."""
+    """A worker that replays a traced gradient on rows of its own."""
 
     def __init__(self, job: Job, layout: RowLayout, traced: Traced) -> None:
         super().__init__(job, layout)
@@ -59,12 +59,12 @@ class TracedClient(RowClient):
             self._replay.calls.run()
 
     def close(self) -> None:
-        """Let another worker have the replay."""
+        """Leave the replay to another worker or a later round."""
         self._traced.waiting.append(self._replay)
 
 
 def replay_of(job: Job, layout: RowLayout, traced: Traced) -> Replay:
-    """A replay with rows of its own."""
+    """Make a replay of a trace, with rows of its own."""
     with torch.inference_mode():
         weights, gradient = (torch.zeros(job.architecture.n_params) for _ in range(2))
         tail, quick = torch.zeros(job.architecture.tail.n), sequences.win(job.architecture.n_params) and not _alone(job)
@@ -73,7 +73,7 @@ def replay_of(job: Job, layout: RowLayout, traced: Traced) -> Replay:
 
 
 def find(job: Job, layout: RowLayout, batches: Batches) -> Traced | str:
-    """The traced gradient of a job, kept from an earlier round or new, or in words why there is none."""
+    """Return the traced gradient of a job, of an earlier round if it was kept; or the reason why there is none."""
     if why := _unfit(job, batches):
         return why
     known: OrderedDict[Any, Traced | str] = job.replays.traces
@@ -93,12 +93,12 @@ def find(job: Job, layout: RowLayout, batches: Batches) -> Traced | str:
 
 
 def _alone(job: Job) -> bool:
-    """Whether a single client may have every core, of which PyTorch's kernels make use."""
+    """Whether the job has a single client, for which PyTorch's kernels may use every core."""
     return len(job.work.steps) == 1
 
 
 def _unfit(job: Job, batches: Batches) -> str:
-    """Why a job cannot be traced, empty if it may."""
+    """Return why a job cannot be traced; empty if it may be."""
     if job.device.type != "cpu":
         return "it trains on a GPU"
     if job.replays.once:
@@ -141,7 +141,10 @@ def _plain(work: Work) -> bool:
 
 
 def _chosen(job: Job) -> list[int]:
-    """Places of wide weights. Embeddings move word by word, which rounds more: with cross-entropy of classes alone."""
+    """Places of wide weights, which may move in the backward pass; embeddings only if the objective is cross-entropy.
+
+    Embeddings move word by word, which rounds more.
+    """
     if not _plain(job.work):
         return []
     module = job.architecture.module
@@ -151,7 +154,10 @@ def _chosen(job: Job) -> list[int]:
 
 
 def _put(job: Job, client: AutogradClient, point: Tensor) -> dict[str, Tensor]:
-    """Have a client stand at a packed point, with the running statistics of the first row in one memory."""
+    """Put a packed point and the running statistics of the first row into a client's module.
+
+    Returns: the statistics by name, as views into one memory.
+    """
     client.at(point)
     tail = job.architecture.tail
     if job.tail is None:
@@ -169,7 +175,7 @@ def _trace(job: Job, client: AutogradClient, point: Tensor, batch: Draw) -> Trac
 
 
 def _check(job: Job, client: AutogradClient, point: Tensor, batch: Draw, replay: Replay) -> None:
-    """Refuse a replay whose gradients or statistics are not those of autograd, on another batch at another point."""
+    """Raise CannotTraceError if gradients or statistics of a replay at `point` differ from those of autograd."""
     tail, rows = _put(job, client, point), replay.rows
     torch.manual_seed(1)
     rows.stream.manual_seed(1)
@@ -202,7 +208,7 @@ def _compare(wanted: tuple[Tensor, ...], found: list[Tensor]) -> None:
 
 
 def explanation(found: Traced | str) -> str:
-    """In words, what trains a network."""
+    """Say in words what trains a network."""
     if isinstance(found, str):
         return f"autograd, because {found}"
     return f"a traced list of {len(found.trace.ops)} kernels, without autograd"

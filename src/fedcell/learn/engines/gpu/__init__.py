@@ -1,1 +1,1 @@
-"""All clients of a cohort at once."""
+"""Engines for GPUs: train all clients of a cohort at once."""

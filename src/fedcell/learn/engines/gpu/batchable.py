@@ -1,7 +1,7 @@
-"""Layers in a form that batches well over models on a GPU: as products of matrices and element-wise kernels.
+"""Rewrite layers so that they batch well over models on a GPU: as matrix products and element-wise kernels.
 
-Batched over models, convolutions are products of patches and filters (`convolutions`). The fused kernels of recurrent
-layers have no batched form, and an LSTM cell is one kernel instead.
+Convolutions become products of patches and filters (`convolutions`). The fused kernels of recurrent layers cannot be
+batched over models; an LSTM cell becomes one kernel instead.
 """
 
 from functools import partial
@@ -16,7 +16,7 @@ from .over_rows import OverRows
 
 
 def rewrite(module: nn.Module) -> None:
-    """Have the layers of a private copy of a module compute in batchable form, with the same parameters."""
+    """Replace the forward passes of layers by batchable ones, in a private copy of a module; parameters stay."""
     unroll(module)
     multiply(module)
     for part in module.modules():
@@ -28,8 +28,8 @@ def lstm_cell(drive: Tensor, recurrent: Tensor, cell: Tensor) -> tuple[Tensor, T
     """(state, cell) after a step: `c' = sigmoid(f) c + sigmoid(i) tanh(g)`, `h = sigmoid(o) tanh(c')`.
 
     Args:
-        drive: what the input says to the gates (i, f, g, o), `[n, 4 width]`.
-        recurrent: what the last state says to them, likewise.
+        drive: contribution of the input to the gates (i, f, g, o), `[n, 4 width]`.
+        recurrent: contribution of the last state to them, `[n, 4 width]`.
         cell: `c`, `[n, width]`.
     """
     drive, recurrent = drive.to(cell.dtype), recurrent.to(cell.dtype)  # products may be bfloat16
@@ -42,7 +42,7 @@ def lstm_cell(drive: Tensor, recurrent: Tensor, cell: Tensor) -> tuple[Tensor, T
 
 
 class _Flat(OverRows):
-    """A kernel over rows: for many models it is the same kernel over the rows of all."""
+    """A kernel over rows, which serves many models by running over the rows of all of them."""
 
     @classmethod
     def over_rows(cls, *values: Tensor) -> tuple[Tensor, ...]:
@@ -68,5 +68,5 @@ class _Cell(_Flat):
 class _CellBackward(_Flat):
     @staticmethod
     def kernel(*given: Tensor) -> Any:
-        """Given: gradients of state and cell, the cell before and after, the gates."""
+        """Backward of the cell; `given`: gradients of state and cell, the cell before and after, the gates."""
         return torch.ops.aten._thnn_fused_lstm_cell_backward_impl(*given, False)[:2]

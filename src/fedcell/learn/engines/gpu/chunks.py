@@ -1,4 +1,4 @@
-"""Cohorts in pieces that fit into a GPU's memory."""
+"""Train cohorts in groups of rows that fit into the memory of a GPU."""
 
 from collections.abc import Callable
 from math import prod
@@ -12,7 +12,7 @@ from ...memory import gpu_is_full
 from ..common import Job
 
 COPIES = 4  # weights, start, gradient and velocity of a row
-AVERAGES = 4  # more with AdamW: two averages, before a step and after it
+AVERAGES = 4  # more copies with AdamW: two averages, before a step and after it
 ACTIVATIONS = 16  # floats kept for the backward pass per input value, a first guess
 SHARE = 0.5  # of the free memory that a cohort may take; updates of this round and the next need some, too
 
@@ -20,9 +20,9 @@ SHARE = 0.5  # of the free memory that a cohort may take; updates of this round 
 def in_chunks(job: Job, rows: Ints, train: Callable[[Ints], None]) -> None:
     """Call `train` on groups of rows of about equal size.
 
-    Free memory is looked at once per network and learner: later it lies with the cohorts that wait for the next round,
-    and other groups would need others. If the guess was too bold, or others have taken memory of the GPU since, the
-    cohorts that wait are given up and groups are halved for good. A single row gets a second try with all that is free.
+    The size of groups is guessed once per network and learner from the free memory: later the cohorts that are kept for
+    the next round hold that memory, and groups of other sizes could not use them. If the GPU runs out of memory, the
+    kept cohorts are dropped and groups are halved for good. A single row is then tried once more.
     """
     if job.device.type != "cuda":
         return train(rows)
@@ -47,10 +47,10 @@ def in_chunks(job: Job, rows: Ints, train: Callable[[Ints], None]) -> None:
 
 
 def row_bytes(n_params: int, batch: int, shape: tuple[int, ...], adam: bool = False) -> int:
-    """Memory that a client of a cohort takes: copies of its parameters, and what a batch leaves for the way back."""
+    """Bytes that a client of a cohort needs: copies of its parameters, and activations for the backward pass."""
     return 4 * ((COPIES + AVERAGES * adam) * n_params + ACTIVATIONS * batch * prod(shape))
 
 
 def equal_parts(rows: Ints, most: int) -> list[Ints]:
-    """Groups that are as equal as can be, none of them larger than `most` or than one row."""
+    """Split rows into groups of about equal size, none larger than `most` (or one row)."""
     return np.array_split(rows, -(-len(rows) // max(1, most)))

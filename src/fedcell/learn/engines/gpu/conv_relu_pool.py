@@ -1,6 +1,6 @@
-"""Convolutions that do the work of the ReLU and the max-pool behind them, for many clients at once.
+"""Fuse convolutions with the ReLU and the max-pool behind them, for many clients at once.
 
-Without Triton networks stay as they are.
+Without Triton, networks stay as they are.
 """
 
 from functools import partial
@@ -13,13 +13,13 @@ from .kernels import kernels
 from .over_rows import OverRows, channels_first, channels_last
 
 MOST_KERNEL, MOST_CHANNELS = 7, 64  # of a convolution; larger ones were not measured
-MOST_ENTRIES = 512  # of a patch: long ones are better made once, as `convolutions` does (H200)
+MOST_ENTRIES = 512  # of a patch: long ones are faster made once, as in `convolutions` (H200)
 
 
 def fuse(module: nn.Module, device: torch.device) -> None:
-    """Have each convolution that ReLU and a 2x2 max-pool follow do their work, in a private copy of a chain of layers.
+    """Fuse each convolution with a ReLU and a 2x2 max-pool right behind it, in a private copy of a chain of layers.
 
-    Nothing else may look at what stands between the layers, so the chain must be the whole network.
+    Nothing else may see the values between these layers, so the chain must be the whole network.
     """
     way = kernels("pooled_conv", device)
     chain = list(_layers(module)) if way else []
@@ -35,7 +35,7 @@ def fuse(module: nn.Module, device: torch.device) -> None:
 
 
 def _layers(module: nn.Module) -> Any:
-    """(owner, name, layer) in the order in which a chain of chains runs them; nothing of any other network."""
+    """Yield (owner, name, layer) in running order for nested Sequentials; nothing for any other network."""
     if type(module) is nn.Sequential:
         for name, part in module._modules.items():
             assert part is not None
@@ -69,7 +69,7 @@ def _pooled(way: Any, layer: nn.Conv2d, first: bool, x: Tensor) -> Tensor:
 
 
 class _Pooled(OverRows):
-    """(convolved, through ReLU and pooled; place of the largest value in its window)."""
+    """Forward pass: (convolution through ReLU and pool, place of the largest value in its window)."""
 
     @staticmethod
     def over_rows(x: Tensor, weight: Tensor, bias: Tensor, padding: int, first: bool, way: Any) -> tuple[Tensor, ...]:

@@ -1,13 +1,13 @@
-"""Convolutions of many models as patches times matrices, one batched product for a layer of all models.
+"""Convolutions of many models as patches times matrices: one batched product per layer for all models.
 
-Batched over models, a convolution becomes one with groups, which GPUs do slowly if channels are many. With `P` the
+vmap turns the convolutions of many models into one with groups, which GPUs do slowly if channels are many. With `P` the
 patches of the images of a model, a row for every place that its kernels see, and `W` its filters,
 
     forward   Y = P W + b
     backward  dW = P^T dY,   db = sum of dY over places,   dX = P' W'
 
-`P'` are the patches of `dY`, spread by the stride, and `W'` the filters turned around. Images lie channels last, so
-that a patch is made of long runs of memory, as products leave them.
+`P'` are the patches of `dY`, spread by the stride, and `W'` the filters turned around. Images are stored channels last,
+as products write them, so that a patch consists of long runs of memory.
 """
 
 from functools import partial
@@ -22,14 +22,14 @@ from .kernels import kernels
 from .over_rows import OverRows, channels_first, channels_last
 
 Size = tuple[int, int]
-ALL = (1, 1)  # pixels, none left out
-TILE = 64  # side of the part of a product that a GPU computes at a time
-ENOUGH = 264  # such parts, to fill a GPU
-LEAST = 256  # terms of a sum that is cut
+ALL = (1, 1)  # down and right: no stride, no spread, or a kernel of one pixel
+TILE = 64  # side of the tile of a product that a GPU computes at a time
+ENOUGH = 264  # tiles that fill a GPU
+LEAST = 256  # least terms of each piece of a sum
 
 
 def multiply(module: nn.Module) -> None:
-    """Have the convolutions of a private copy of a module compute as products, with the same parameters."""
+    """Have the convolutions of a private copy of a module compute as matrix products, with the same parameters."""
     for part in module.modules():
         if type(part) is nn.Conv2d and "forward" not in vars(part) and _fits(part):
             part.forward = partial(convolve, part)  # type: ignore[method-assign]
@@ -41,19 +41,19 @@ def _fits(layer: nn.Conv2d) -> bool:
 
 
 def convolve(layer: nn.Conv2d, x: Tensor, biased: bool = True) -> Tensor:
-    """The layer, or the layer without its bias."""
+    """Compute the layer as a matrix product, with or without its bias."""
     if x.dim() != 4 or not len(x):
         return nn.Conv2d.forward(layer, x) if biased else layer._conv_forward(x, layer.weight, None)
     given: tuple[Tensor | None, ...] = x, layer.weight, layer.bias if biased else None
     kind = x.device.type
-    if torch.is_autocast_enabled(kind):  # as it would round what a convolution is given
+    if torch.is_autocast_enabled(kind):  # round as autocast rounds the arguments of a convolution
         given = tuple(None if one is None else one.to(torch.get_autocast_dtype(kind)) for one in given)
     found: Tensor = _Convolved.apply(*given, layer.stride, layer.padding)[0]  # type: ignore[no-untyped-call]
     return found
 
 
 class _Convolved(OverRows):
-    """(result, patches)."""
+    """Forward pass: (result, patches)."""
 
     @staticmethod
     def over_rows(x: Tensor, weight: Tensor, bias: Tensor | None, stride: Size, padding: Size) -> tuple[Tensor, ...]:
@@ -80,7 +80,7 @@ class _Convolved(OverRows):
 
 
 class _Back(OverRows):
-    """Gradients of filters and biases, and of images of some size unless nobody asks for them."""
+    """Gradients of filters and biases, and of images of size `inwards`, if any."""
 
     @staticmethod
     def over_rows(
@@ -105,7 +105,7 @@ class _Back(OverRows):
 
 
 def _places(images: Tensor) -> Tensor:
-    """Channels last, as an even row of places in memory; a part of the channels of such images stays where it is."""
+    """Images channels last with places at even distances in memory; a slice of channels is not copied."""
     last = images.movedim(2, -1)
     _, down, right, row = last.stride()[1:]
     even = row == 1 and down == last.shape[3] * right and last.stride(1) == last.shape[2] * down
@@ -113,7 +113,7 @@ def _places(images: Tensor) -> Tensor:
 
 
 def _long_product(left: Tensor, right: Tensor) -> Tensor:
-    """`left^T right` of every model; if sums are long and results few, in pieces that are added up."""
+    """`left^T right` of every model; if sums are long and results small, computed in pieces that are added up."""
     n_models, n = left.shape[:2]
     tiles, pieces = -(-left.shape[2] // TILE) * -(-right.shape[2] // TILE), 1
     while n_models * tiles * pieces < ENOUGH and n % (2 * pieces) == 0 and n // (2 * pieces) >= LEAST:
@@ -124,14 +124,14 @@ def _long_product(left: Tensor, right: Tensor) -> Tensor:
 
 
 def patches(images: Tensor, kernel: Size, stride: Size, around: tuple[int, int, int, int], apart: Size = ALL) -> Tensor:
-    """What a convolution sees at each of its places, `[n_models, n * places, taps * channels]`.
+    """The patches that a convolution sees at each of its places, `[n_models, n * places, taps * channels]`.
 
     Args:
         images: `[n_models, n, height, width, channels]`.
         kernel: height and width.
         stride: down and right.
-        around: pixels of zeros above, below, left and right; of negative ones so many are cut off.
-        apart: steps from one pixel to the next, with zeros between.
+        around: pixels of zeros above, below, left and right; negative numbers cut off as many pixels.
+        apart: distance from one pixel to the next, with zeros between.
     """
     if kernel == stride == apart == ALL and not any(around):
         return images.flatten(1, 3)

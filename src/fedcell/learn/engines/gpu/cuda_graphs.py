@@ -1,9 +1,8 @@
-"""The steps of many clients at a time: a round's batches prepared at once, the step recorded once and replayed.
+"""Run the steps of many clients together: prepare all batches of a round at once, record a step and replay it.
 
-On a GPU launching the kernels of a small step takes longer than running them. From the second time on that a cohort of
-a shape trains, its step is a CUDA graph that one call replays; a counter on the GPU says which batch it takes. Cohorts
-are padded to few different shapes for that: rows that have done their steps, or that are no clients at all, move by
-rate zero.
+On a GPU, launching the kernels of a small step takes longer than running them. From the second time that a cohort of
+the same shape trains, its step is a CUDA graph that one call replays; a counter on the GPU selects the batch. Cohorts
+are padded to few different shapes for that: rows that have done their steps, and padding rows, move at rate zero.
 """
 
 from collections import OrderedDict
@@ -23,35 +22,35 @@ from ..common import GROWTH, Batches, Feed, Job, batch_of, padded, targets
 from ..objectives import Held, signature
 from ..update import Parts, Rule, Terms, direction, move
 
-KEPT = 6  # cohorts whose memory and graphs wait for another round
+KEPT = 6  # cohorts whose memory and graphs are kept for later rounds
 AT_HAND = 1 << 28  # bytes of inputs up to which all batches of a round are gathered before its first step
 
 
 class Gradients(Protocol):
-    """The gradients of parameters `parts`; moves the running statistics `tail` in place."""
+    """Compute the gradients of parameters `parts`, and move the running statistics `tail` in place."""
 
     def __call__(self, parts: list[Tensor], x: Tensor, y: Tensor, weight: Tensor, tail: list[Tensor], /) -> Parts: ...
 
 
 class Kernel(NamedTuple):
-    """What an engine knows about a network: how its parameters lie, and their gradients."""
+    """How an engine computes with a network: the layout of its parameters, and their gradients."""
 
     split: Callable[[Tensor], list[Tensor]]  # [n_rows, n_params] -> parameters, each [n_rows, ...]
     gradients: "Gradients"  # of the weighted loss of each row
-    move: Callable[[list[Tensor], Tensor, Tensor, Tensor], None] | None = None  # subtract them from the parameters
-    grain: int | None = None  # rows by which the steps of a cohort may differ; None: a quarter of it
+    move: Callable[[list[Tensor], Tensor, Tensor, Tensor], None] | None = None  # subtract the gradients at once instead
+    grain: int | None = None  # granularity of the live rows in a step; None: a quarter of the cohort
     held: Held | None = None  # the objective, if it can serve several rounds
 
 
 class Shape(NamedTuple):
-    """What must be equal for two rounds to share memory and graphs."""
+    """The properties of a cohort that must be equal for two rounds to share memory and graphs."""
 
     n_rows: int
-    n_steps: int  # that there is room for
+    n_steps: int  # steps that the cohort has memory for
     n_batches: int  # 1 if every step takes the whole store
     width: int  # samples of a batch
-    n_draws: int  # that they stand for
-    distinct: bool  # whether several draws can be one sample
+    n_draws: int  # draws that the samples of a batch stand for
+    distinct: bool  # whether draws of one input are merged into one sample
     rule: Rule
     masked: bool
     padded: bool  # whether a row may have fewer samples than others
@@ -61,28 +60,28 @@ class Shape(NamedTuple):
 
     @property
     def plain(self) -> bool:
-        """Whether weights move by the gradient alone."""
+        """Whether weights move only by the gradient."""
         return self.rule == Rule() and not (self.masked or self.shifted)
 
 
 class Replays:
-    """What earlier rounds left: cohorts by network and shape, how much memory of a GPU one may take, and traces.
+    """State of engines that is kept between rounds: cohorts by network and shape, their GPU memory, and traces.
 
     Args:
-        most_bytes: of a GPU that is for this run.
-        once: no later round has use for what this one leaves.
+        most_bytes: GPU memory that this run may use.
+        once: no later round can use what this one leaves.
     """
 
     def __init__(self, most_bytes: float = inf, once: bool = False) -> None:
         self.most_bytes, self.once = most_bytes, once
-        self.traces: OrderedDict[Hashable, Any] = OrderedDict()  # of the engine on a CPU
-        self.trained_by: dict[str, None] = {}  # in words, what trained rows
+        self.traces: OrderedDict[Hashable, Any] = OrderedDict()  # of the CPU engine
+        self.trained_by: dict[str, None] = {}  # the engines that trained rows, in words
         self.room: dict[Architecture, int] = {}
         self.draws: dict[Architecture, bool] = {}  # whether networks draw random numbers
         self._kept: OrderedDict[tuple[int, Shape, Hashable], Cohort] = OrderedDict()
 
     def cohort(self, job: Job, kernel: Callable[[], Kernel], shape: Shape) -> "Cohort":
-        """Room for a cohort, new or used before."""
+        """The memory and graphs for a cohort of a shape, new or kept from an earlier round."""
         same = signature(job.work.objective)
         if same is None:  # it may hold other tensors in every round
             return Cohort(job, kernel(), shape)
@@ -93,12 +92,12 @@ class Replays:
         return found
 
     def give_up(self) -> None:
-        """Let go of the memory of all cohorts; they are made anew when they are needed."""
+        """Drop the memory of all cohorts; they are made anew when they are needed."""
         self._kept.clear()
 
 
 def train_rows(job: Job, kernel: Callable[[], Kernel], batches: Batches, rows: Ints) -> None:
-    """Fill `job.out[rows]`; rows come with most steps first."""
+    """Fill `job.out[rows]` with updates; rows with most steps must come first."""
     work, n_steps = job.work, int(job.work.steps[rows[0]])
     feed = batches.feed(rows, 0, n_steps)
     room = 1 << (n_steps - 1).bit_length()
@@ -126,10 +125,10 @@ def train_rows(job: Job, kernel: Callable[[], Kernel], batches: Batches, rows: I
 
 
 class Cohort:
-    """The memory of a cohort, and its step."""
+    """The memory of a cohort of one shape, and its recorded steps."""
 
     def __init__(self, job: Job, kernel: Kernel, shape: Shape) -> None:
-        self.architecture = job.architecture  # kept, so that no other can have its id
+        self.architecture = job.architecture  # kept alive, so that no other architecture can get its id
         self.kernel, self.shape, self.samples = kernel, shape, job.samples
         self.lasting = signature(job.work.objective) is not None  # whether the step of the next round is the same
 
@@ -159,7 +158,7 @@ class Cohort:
         self.rounds = 0
 
     def load(self, job: Job, feed: Feed, rows: Ints) -> None:
-        """Bring a round's models, batches and rates; rows beyond the clients repeat the last one at rate zero."""
+        """Load the models, batches and rates of a round; padding rows repeat the last client at rate zero."""
         work, n = job.work, len(rows)
         if self.kernel.held and isinstance(work.objective, partial):
             self.kernel.held.take(work.objective)
@@ -190,7 +189,7 @@ class Cohort:
             _fill([part[:n] for part in self.tail], job.architecture.tail.split(begun))
 
     def play(self, steps: Ints) -> None:
-        """All steps; rows that have done theirs are left out, `grain` at a time."""
+        """Run all steps; rows that have done theirs are left out, `grain` at a time."""
         grain = self.kernel.grain or -(-self.shape.n_rows // 4)
         live = np.searchsorted(-steps, -np.arange(int(steps[0])), side="left")  # rows with more steps than that
         counts = np.minimum(-(-live // grain) * grain, self.shape.n_rows).tolist()
@@ -206,7 +205,7 @@ class Cohort:
                 graph.replay()
 
     def tell(self, out: Tensor, rows: Ints) -> None:
-        """Write what every client moved by into its row of `out`, `[n_rows, n_params]`; parts lie there in turn."""
+        """Write the update of every client into its row of `out`, `[n_rows, n_params]`, one parameter after another."""
         n, place, first = len(rows), torch.from_numpy(rows).to(out.device), 0
         for now, start in zip(self.weights, self.start, strict=True):
             moved = (now[:n] - start[:n]).flatten(1)
@@ -214,7 +213,7 @@ class Cohort:
             first += moved.shape[1]
 
     def _record(self, counts: set[int]) -> None:
-        """Make graphs of the steps of so many rows; a network that waits for the GPU in its forward pass has none."""
+        """Record a graph for each number of rows; none if the forward pass waits for the GPU, which no graph can."""
         for count in sorted(counts):
             graph = torch.cuda.CUDAGraph()
             memory = next((other.pool() for other in self.graphs.values()), None)
@@ -227,7 +226,7 @@ class Cohort:
             self.graphs[count] = graph
 
     def _advance(self, n: int) -> None:
-        """One step of the first `n` rows, the one that the counter says."""
+        """Run the step given by the counter for the first `n` rows."""
         x, y, weight = self._batch(n)
         rate = self.rate.index_select(0, self.step)[0, :n]
         now = [part[:n] for part in self.weights]
@@ -247,7 +246,7 @@ class Cohort:
         self.step.add_(1)
 
     def _keep(self, moved: Sequence[Tensor], n: int) -> None:
-        """Take over the statistics of rows that have a step to do."""
+        """Keep the new statistics of rows that are still training."""
         for part, value in zip(self.tail, moved, strict=True):
             due = self.due.index_select(0, self.step)[0, :n].view(-1, *[1] * (part.dim() - 1))
             part[:n] = torch.where(due, value, part[:n])
@@ -267,12 +266,12 @@ def _fill(into: Sequence[Tensor], parts: Sequence[Tensor]) -> None:
 
 
 def _bring(room: Tensor, values: NDArray[Any] | Tensor) -> None:
-    """Copy values into the corner of a room; the rest is zero."""
+    """Copy values into the first entries of each axis of `room`; the rest becomes zero."""
     room.zero_()
     room[tuple(slice(0, n) for n in values.shape)] = torch.as_tensor(values).to(room)
 
 
 def _rows_like(part: Tensor, n: int) -> Tensor:
-    """Zeros for so many rows, each of which lies as those of `part` do."""
+    """Zeros for `n` rows, each with the memory layout of the rows of `part`."""
     row = part[0]
     return part.new_zeros(n * row.numel()).as_strided((n, *row.shape), (row.numel(), *row.stride()))

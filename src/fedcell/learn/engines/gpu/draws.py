@@ -1,4 +1,4 @@
-"""The batches of a cohort on a GPU: drawn there if they are plain ones, else on the CPU."""
+"""Draw the batches of a cohort on the GPU if they are plain shuffled ones, else on the CPU."""
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from .kernels import kernels
 
 
 def batches_of(job: Job) -> Batches:
-    """The batches of a job; if the GPU has no room for draws, a CPU makes them."""
+    """The batches of a job; drawn on the CPU if the GPU cannot draw them or has no memory for them."""
     work, samples, way = job.work, job.samples, kernels("shuffles", job.device)
     distinct = samples.inputs is not None and work.batch_size >= DISTINCT_ON_GPU
     plain = work.batch_size and job.sampling == "shuffle" and getattr(samples, "changes", None) is None
@@ -27,11 +27,11 @@ def batches_of(job: Job) -> Batches:
 
 
 class DrawnThere(Batches):
-    """Batches of one size whose samples are a tensor.
+    """Batches of one size whose sample numbers were drawn on the GPU.
 
     Args:
-        job: whose they are.
-        index: samples of every step of every row, `[n_steps, n_rows, batch]`.
+        job: the job that they belong to.
+        index: sample numbers of every step of every row, `[n_steps, n_rows, batch]`.
     """
 
     def __init__(self, job: Job, index: Tensor) -> None:
@@ -39,6 +39,6 @@ class DrawnThere(Batches):
         self.full, self.size, self.index = False, np.full(len(job.work.steps), job.work.batch_size), index
 
     def feed(self, rows: Ints, first: int, end: int) -> Feed:
-        """As that of `Batches`, with a tensor of samples."""
+        """Like `Batches.feed`, with the sample numbers as a tensor."""
         sample = self.index[first:end].index_select(1, torch.from_numpy(rows).to(self.index.device))
         return Feed(sample, np.full((len(rows), self.index.shape[2]), 1 / self.index.shape[2], dtype=np.float32))

@@ -1,7 +1,7 @@
-"""Images that a network joins by their channels stay channels last, as convolutions leave and want them.
+"""Keep images channels last when a network joins them along their channels, as convolutions need them.
 
-Batched over models, `torch.cat` writes its result channels first; every convolution behind it, and the way back to
-those before it, would turn the images again.
+Batched over models, `torch.cat` writes its result channels first. Every convolution behind it, and the backward pass to
+those before it, would have to rearrange the images.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ JOINS = (torch.cat, torch.concat, torch.concatenate)
 
 
 class ChannelsLast(TorchFunctionMode):
-    """For as long as the context lasts, batches of images are joined along channels that lie last in memory."""
+    """Inside the context, batches of images that are joined along channels stay channels last in memory."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None

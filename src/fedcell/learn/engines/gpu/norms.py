@@ -1,8 +1,8 @@
 """Batch norms as kernels over many clients, each with the ReLU behind it in the same kernel.
 
-A norm by the statistics of its batch takes the bias of the convolution before it away again, so that nobody adds it.
+A norm by the statistics of its batch cancels the bias of the convolution before it, so that bias is not added at all.
 
-Without Triton networks stay as they are.
+Without Triton, networks stay as they are.
 """
 
 from collections.abc import Callable
@@ -25,9 +25,9 @@ HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_p
 def fuse_norms(module: nn.Module, device: torch.device) -> None:
     """Have the batch norms of a private copy of a module compute by kernels, with the same parameters.
 
-    A chain of layers, when it runs as a whole, leaves a ReLU right behind a norm to the kernel of the norm, and leaves
-    out the bias of a convolution right before one. The layers themselves stay what they are, so whoever takes a chain
-    apart sees what they always saw.
+    When a `Sequential` runs as a whole, the kernel of a norm also does the ReLU right behind it, and a convolution
+    right before a norm leaves out its bias. The layers themselves do not change: called one by one, they give the same
+    values as before.
     """
     way = kernels("batch_norm", device)
     if way is None:
@@ -46,7 +46,7 @@ def _beside(chain: nn.Sequential) -> tuple[list[nn.Module], list[nn.Module]]:
 
 
 def _in_turn(chain: nn.Sequential, x: Tensor) -> Tensor:
-    """The chain with every ReLU that a norm does left out, and every bias that a norm takes away."""
+    """Run the chain without each ReLU that a norm does itself, and without each bias that a norm cancels."""
     layers = iter([*pairwise(chain), (chain[-1], None)])
     for layer, behind in layers:
         if _joins(layer, behind):
@@ -54,7 +54,7 @@ def _in_turn(chain: nn.Sequential, x: Tensor) -> Tensor:
             next(layers)
         elif _shifts_in_vain(layer, behind) and _is_ours(layer, convolve):
             found = layer.forward(x, biased=False)
-            x = layer(x) if found[:, 0].numel() == 1 else found  # a single value is left where it is: no variance
+            x = layer(x) if found[:, 0].numel() == 1 else found  # a single value has no variance, and keeps its bias
         else:
             x = layer(x)
     return x
@@ -65,12 +65,12 @@ def _saves(layer: nn.Module, behind: nn.Module) -> bool:
 
 
 def _joins(layer: nn.Module, behind: nn.Module | None) -> bool:
-    """Whether a norm with kernels can do the ReLU behind it, and nobody looks at what lies between."""
+    """Whether a norm with kernels can do the ReLU behind it: no hook sees the value between them."""
     return _is_ours(layer, _normed) and type(behind) is nn.ReLU and not _watched(layer, behind)
 
 
 def _shifts_in_vain(layer: nn.Module, behind: nn.Module | None) -> bool:
-    """Whether a norm by the mean of its batch is right behind a convolution with a bias."""
+    """Whether a norm by the mean of its batch directly follows a convolution with a bias."""
     biased = type(layer) is nn.Conv2d and layer.bias is not None
     if not biased or type(behind) is not BatchNorm or behind.share is not None:
         return False
@@ -87,7 +87,7 @@ def _watched(*layers: nn.Module) -> bool:
 
 
 def _normed(way: Any, layer: BatchNorm | RunningNorm, x: Tensor, relu: bool = False) -> Tensor:
-    """The layer, and a ReLU if asked; by itself where the kernels cannot serve."""
+    """Compute the layer, then a ReLU if asked; by the layer's own forward where the kernels do not apply."""
     m = x.numel() // x.shape[1]
     running = isinstance(layer, RunningNorm)
     if x.dtype != torch.float32 or layer.share is not None or m == 0 or (running and (m == 1 or not layer.training)):
@@ -109,7 +109,7 @@ def _move(layer: RunningNorm, mean: Tensor, rstd: Tensor, m: int) -> None:
 
 
 class _Norm(OverRows):
-    """(normalised, through the ReLU if there is one; mean; one over the standard deviation)."""
+    """Forward pass: (normalised values, through the ReLU if asked; mean; one over the standard deviation)."""
 
     @staticmethod
     def over_rows(
@@ -133,7 +133,7 @@ class _Norm(OverRows):
 
 
 class _NormBack(OverRows):
-    """Gradients of the values, of weights and of biases."""
+    """Backward pass: gradients of the values, of weights and of biases."""
 
     @staticmethod
     def over_rows(

@@ -1,4 +1,4 @@
-"""Functions of their own gradient that know how to serve many models at once, and how images lie for them."""
+"""Base of autograd functions that compute for many models at once, and the layout of images for them."""
 
 from typing import Any
 
@@ -7,10 +7,10 @@ from torch.autograd import Function
 
 
 class OverRows(Function):
-    """What `over_rows` computes for all models at once, `[n_models, ...]` each; for a single model it is asked of one.
+    """An autograd function that `over_rows` computes for all models at once, on tensors `[n_models, ...]`.
 
-    A subclass has `over_rows`, which returns a tuple of tensors, `setup_context` and, if its result has a gradient,
-    `backward`, which asks another such function.
+    Without vmap it is called with one model. A subclass defines `over_rows`, which returns a tuple of tensors, and
+    `setup_context`. If its result has a gradient, it also defines `backward`, which applies another such function.
     """
 
     @classmethod
@@ -27,21 +27,21 @@ class OverRows(Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        """Nothing is kept unless a subclass says so."""
+        """Keep nothing for the backward pass; subclasses may override this."""
 
 
 def _led(value: Any, dim: int | None, n: int) -> Any:
-    """The axis of models in front; a tensor that all share is repeated."""
+    """Move the axis of models to the front; repeat a tensor that all models share."""
     if not isinstance(value, Tensor):
         return value
     return value.expand(n, *value.shape) if dim is None else value.movedim(dim, 0)
 
 
 def channels_last(images: Tensor) -> Tensor:
-    """`[n_models, n, channels, height, width]` with channels last, in memory, too."""
+    """Images `[n_models, n, channels, height, width]` as `[n_models, n, height, width, channels]`, contiguous."""
     return images.movedim(2, -1).contiguous()
 
 
 def channels_first(images: Tensor) -> Tensor:
-    """The same images with channels in front of height and width; in memory they stay last."""
+    """View channels-last images as `[n_models, n, channels, height, width]`; the memory layout stays."""
     return images.movedim(-1, 2)

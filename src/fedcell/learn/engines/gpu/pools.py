@@ -1,4 +1,4 @@
-"""Max-pools of 2 x 2 as kernels over many clients. Without Triton networks stay as they are."""
+"""Max-pools of 2 x 2 as kernels over many clients. Without Triton, networks stay as they are."""
 
 from functools import partial
 from typing import Any
@@ -28,7 +28,7 @@ def _pooled(way: Any, x: Tensor) -> Tensor:
 
 
 class _Halved(OverRows):
-    """(largest value of every window, its place)."""
+    """Forward pass: (largest value of every window, its place)."""
 
     @staticmethod
     def over_rows(x: Tensor, way: Any) -> tuple[Tensor, ...]:
@@ -48,7 +48,7 @@ class _Halved(OverRows):
 
 
 class _Spread(OverRows):
-    """The gradient of the images."""
+    """Backward pass: the gradient of the images."""
 
     @staticmethod
     def over_rows(gradient: Tensor, place: Tensor, size: tuple[int, int], way: Any) -> tuple[Tensor, ...]:

@@ -1,8 +1,8 @@
 """All clients of a chunk at once, for any module, meant for a GPU.
 
-Networks go through `torch.func.vmap`: one kernel does a layer of all clients. If the convolutions of a single client
-can fill the GPU in float32, every client has kernels of its own, on streams beside each other: the fast convolutions
-of that precision have no batched form.
+`torch.func.vmap` runs one kernel per layer for all clients. If the convolutions of a single client can fill the GPU in
+float32, every client has kernels of its own instead, on parallel streams: the fast float32 convolutions cannot be
+batched over models.
 """
 
 from contextlib import nullcontext
@@ -36,7 +36,7 @@ STREAMS = 8
 
 
 def train(job: Job) -> None:
-    """Fill `job.out` with what every row's training moved."""
+    """Fill `job.out` with the update of every row."""
     batches = batches_of(job)
     order = np.argsort(-job.work.steps, kind="stable")
     alone = _busy_alone(job)
@@ -45,9 +45,10 @@ def train(job: Job) -> None:
 
 
 def _busy_alone(job: Job) -> bool:
-    """Whether the convolutions of one client keep a GPU busy, and are no products in TensorFloat-32, which batch well.
+    """Whether each client should run its own kernels: its convolutions alone keep a GPU busy, in float32.
 
-    With ragged steps hardly a graph would serve twice, and none with an objective that may be another in every round.
+    TensorFloat-32 products batch well instead. Kernels of its own pay only in recorded graphs, which hardly serve twice
+    if clients have different steps, and never if the objective may change every round.
     """
     work, convolutions = job.work, cast(Any, torch.backends.cudnn)
     if convolutions.allow_tf32:
@@ -73,7 +74,7 @@ def _kernel(job: Job, alone: bool) -> Kernel:
     loss = _Loss(module, held or objective or cross_entropy, job.architecture, padded)
     if alone:
         return Kernel(split, _Beside(loss, job.device), grain=1, held=held)
-    if objective is None:  # which would see the network whole
+    if objective is None:  # an objective could see the values between fused layers
         fuse(module, job.device)
     fuse_norms(module, job.device)
     fuse_pools(module, job.device)
@@ -97,7 +98,7 @@ class _Together:
 
 
 class _Beside:
-    """Gradients of each client by itself; a graph of them has as many branches as there are streams."""
+    """Gradients of each client by kernels of its own; their graph has a branch per stream."""
 
     def __init__(self, loss: "_Loss", device: torch.device) -> None:
         self.loss = loss
@@ -125,9 +126,9 @@ class _Beside:
 
 
 class _Loss:
-    """The objective as a function of tuples of parameters and of running statistics, which it returns moved.
+    """The objective as a function of tuples of parameters and running statistics; also returns the new statistics.
 
-    Batches are padded, or not.
+    `padded` says whether batches may hold padding.
     """
 
     def __init__(self, module: nn.Module, objective: Objective, layout: Architecture, padded: bool) -> None:
@@ -143,9 +144,9 @@ class _Loss:
 
 
 class _WithObjective(nn.Module):
-    """Hands the objective a real module whose parameters and buffers `functional_call` has swapped.
+    """Calls the objective with a real module whose parameters and buffers `functional_call` has swapped.
 
-    Padding has no part in the statistics of batch norms.
+    Batch norms leave padding out of their statistics.
     """
 
     def __init__(self, module: nn.Module, objective: Objective, moved: tuple[str, ...], padded: bool) -> None:

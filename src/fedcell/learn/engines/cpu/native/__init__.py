@@ -1,7 +1,7 @@
-"""Kernels in C++ that the compiler of the machine makes once: for what PyTorch has no quick kernel of.
+"""C++ kernels for what PyTorch has no quick kernel of, compiled once by the compiler of the machine.
 
-If there is no compiler, or it fails, PyTorch's kernels do the work. `FEDCELL_COMPILER` names another compiler than the
-first of c++, g++ and clang++, or none of them (`none`).
+If there is no compiler, or it fails, PyTorch's kernels do the work. `FEDCELL_COMPILER` names a compiler other than
+the first of c++, g++ and clang++; `none` turns the kernels off.
 """
 
 import ctypes
@@ -30,12 +30,12 @@ PATIENCE_S = 600.0  # a busy machine takes minutes for what an idle one does in 
 
 
 def floats(*values: float) -> Tensor:
-    """Numbers as kernels read them: whole ones, too, and whatever PyTorch's default type is."""
+    """Return numbers as kernels read them: float32, even if they are integers or PyTorch has another default type."""
     return torch.tensor(values, dtype=torch.float32)
 
 
 class Native:
-    """A call of one of the kernels, with what it points to."""
+    """A call of one kernel, with its numbers and the tensors that it points to."""
 
     def __init__(self, file: str, kernel: str, numbers: list[int], *tensors: Tensor | None) -> None:
         found = library(file)
@@ -47,7 +47,7 @@ class Native:
         self.pointers = (ctypes.c_void_p * len(tensors))(*(None if one is None else one.data_ptr() for one in tensors))
 
     def __call__(self) -> None:
-        """For a list that was not gathered."""
+        """Run the kernel by itself, in lists that were not gathered."""
         _Run([self])()
 
     def triple(self) -> tuple[int | None, int, int]:
@@ -55,7 +55,7 @@ class Native:
 
 
 class _Run:
-    """Several kernels in one call, which holds no lock of Python."""
+    """Several kernels in one call, which releases the lock of Python."""
 
     def __init__(self, natives: list[Native]) -> None:
         self.natives = natives
@@ -68,7 +68,7 @@ class _Run:
 
 
 def gathered(calls: list[Any]) -> Calls:
-    """The same calls, with native ones that follow each other in one."""
+    """Return the same calls, with consecutive native ones joined into one."""
     found, waiting = Calls(), list[Native]()
     for call in [*calls, None]:
         if isinstance(call, Native):
@@ -98,7 +98,7 @@ def library(file: str) -> ctypes.CDLL | None:
 
 
 def _compiled(file: str) -> Path | None:
-    """The library of a file, made unless it is there; None if it cannot be made."""
+    """Return the library of a file, compiled unless it exists; None if it cannot be compiled."""
     wanted = os.environ.get("FEDCELL_COMPILER", "")
     compiler = next((found for one in ([wanted] if wanted else COMPILERS) if (found := shutil.which(one))), None)
     if compiler is None:
@@ -115,7 +115,7 @@ def _compiled(file: str) -> Path | None:
 
 
 def _compile(compiler: str, source: Path, path: Path) -> bool:
-    """Make a library, whole or not at all; whether that succeeded."""
+    """Compile a library, whole or not at all; return whether that succeeded."""
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         made = Path(folder) / path.name
         try:
@@ -136,7 +136,7 @@ def _folder() -> Path:
 
 
 def _processor() -> bytes:
-    """What `-march=native` depends on."""
+    """Describe the processor, which `-march=native` depends on."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

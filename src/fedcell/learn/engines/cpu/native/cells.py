@@ -30,7 +30,7 @@ def lowered(args: tuple[Any, ...], outs: Outs) -> Lowered:
     x, u, kept = given[0], given[2], [*outs]
     if kept[0] is None:
         return None
-    for place, one in enumerate(kept[1:], 1):  # nobody may ask for what the backward pass needs
+    for place, one in enumerate(kept[1:], 1):  # results that only the backward pass reads may not be wanted
         kept[place] = torch.empty(*x.shape[:2], len(u)) if one is None else one
     numbers = [*x.shape, u.shape[1], reverse, 0, 0, kind]
     return [Native(SEQUENCES, "recurrence", numbers, *given, *kept, _room(u))]
@@ -98,7 +98,7 @@ class _Layer(torch.autograd.Function):
 
 
 def way(layer: Any, x: Any, hx: Tensor | None = None) -> Any:
-    """What a layer of PyTorch does, by these kernels if they can; `hx` is what it begins with."""
+    """Compute what the `forward` of a recurrent layer does, by these kernels if possible; `hx` is the first state."""
     if not _fits(layer, x, hx):
         return type(layer).forward(layer, x, hx)
     x = (x.transpose(0, 1) if layer.batch_first else x).contiguous()

@@ -42,7 +42,7 @@ def convolution(calls: Calls, x: Tensor, layer: nn.Conv2d, weight: Slot, bias: S
 
 
 def pool(calls: Calls, x: Tensor, kernel: tuple[int, int]) -> Made:
-    """A max-pool, by PyTorch if the channels of the images fill no vectors."""
+    """Append a max-pool, by PyTorch if there is no native one for these images."""
     shape = len(x), x.shape[1], x.shape[2] // kernel[0], x.shape[3] // kernel[1]
     y, places = (torch.empty(shape, dtype=d, memory_format=torch.channels_last) for d in (torch.float32, torch.int64))
     there = lowered(aten.max_pool2d_with_indices.default, (x, kernel), [y, places])

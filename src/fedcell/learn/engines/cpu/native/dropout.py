@@ -1,4 +1,4 @@
-"""Dropout in C++: PyTorch draws one number at a time, these kernels 624, and the same ones."""
+"""Dropout in C++: these kernels draw the same numbers as PyTorch, 624 at a time instead of one by one."""
 
 from collections.abc import Callable
 from functools import cache
@@ -16,12 +16,12 @@ from .vectors import lie_alike
 DRAWN = aten.bernoulli_.float
 DIVIDED = {aten.div_.Scalar, aten.div_.Tensor}
 STATE = 2 * 624 + 1  # numbers, as draws.h has it
-HALF = 0.5  # the default chance of a draw, which a noted kernel leaves out
+HALF = 0.5  # the default chance of a draw, which a recorded kernel leaves out
 TRIED = 1000
 
 
 class DropoutStream:
-    """A worker's random numbers, for PyTorch's kernels or for ours: both begin with the same."""
+    """A worker's random numbers: a generator for PyTorch's kernels, and a state for ours that draws the same."""
 
     def __init__(self) -> None:
         self.generator, self.state, self.drawn = torch.Generator(), torch.zeros(STATE, dtype=torch.int32), False
@@ -32,13 +32,13 @@ class DropoutStream:
             Native(SEQUENCES, "seeded", [seed & 0xFFFFFFFF], self.state)()
 
     def take_over(self, ops: list[Op]) -> list[Op]:
-        """Have our kernels draw all random numbers of a list, if they can draw all of them: they share a stream."""
+        """Let our kernels draw the random numbers of a list, if they can draw all: there is one stream."""
         random = [op for op in ops if op.random]
         self.drawn = bool(random) and all(_fits(op) for op in random) and agrees()
         return scaled(ops) if self.drawn else ops
 
     def calls(self, mask: Tensor, chance: float = HALF, divisor: float = 1.0) -> list[Any]:
-        """Entries of a mask are `1 / divisor` with a chance, else 0."""
+        """Return the call that sets entries of a mask to `1 / divisor` with probability `chance`, else to 0."""
         numbers = [mask.numel(), ceil(chance * 2**53)]
         return [Native(SEQUENCES, "dropout", numbers, self.state, floats(1 / divisor), mask)]
 
@@ -51,7 +51,7 @@ def _fits(op: Op) -> bool:
 
 
 def scaled(ops: list[Op]) -> list[Op]:
-    """Draw masks that are already divided by the chance to stay."""
+    """Let draws divide masks by the probability to stay, and drop the kernels that did so."""
     for op in [one for one in ops if one.func is DRAWN]:
         mask, chance = (*op.args, HALF)[:2]
         at = next(place for place, one in enumerate(ops) if one is op)
@@ -65,7 +65,7 @@ def scaled(ops: list[Op]) -> list[Op]:
 
 @cache
 def agrees() -> bool:
-    """Whether our kernels draw as PyTorch does here: on some processors it draws by a library of their maker."""
+    """Whether our kernels draw as PyTorch does here: on some processors it uses the library of their maker."""
     if library(SEQUENCES) is None:
         return False
     stream, found, wanted = DropoutStream(), torch.zeros(TRIED), torch.zeros(TRIED)

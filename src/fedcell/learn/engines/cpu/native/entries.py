@@ -19,9 +19,10 @@ Rule = Callable[[tuple[Any, ...], list[Tensor | None]], Lowered]
 
 
 def filled_in(what: int, into: Tensor, one: Tensor, other: Tensor, rate: float = 1.0) -> Lowered:
-    """`into = rate * one`, `one + rate * other` or `one * other`; None if there are too many axes.
+    """Return the call for `into = rate * one`, `one + rate * other`, `one * other` or another function of entries.
 
-    What is read is spread over the axes that it does not have, or has one entry along.
+    `what` names the function; `one` and `other` are broadcast to `into`. None if tensors are empty, have too many axes
+    or are not float32.
     """
     if not are_floats(into, one, other) or not into.numel() or max(one.dim(), other.dim()) > into.dim():
         return None
@@ -35,7 +36,7 @@ def filled_in(what: int, into: Tensor, one: Tensor, other: Tensor, rate: float =
 
 
 def _axes(*tensors: Tensor) -> list[tuple[int, ...]]:
-    """The size of every axis and the steps along it, those together that go on in each other; the quickest last."""
+    """(size, stride in each tensor) of every axis, the quickest last; axes that continue each other are merged."""
     every = [(n, *(one.stride(axis) for one in tensors)) for axis, n in enumerate(tensors[0].shape) if n > 1]
     every.sort(key=lambda axis: -axis[1])
     found = list[tuple[int, ...]]()
@@ -48,7 +49,7 @@ def _axes(*tensors: Tensor) -> list[tuple[int, ...]]:
 
 
 def spread_out(args: tuple[Any, ...], outs: list[Tensor | None], sliced: bool = False) -> Lowered:
-    """The gradient of a part of a tensor: zeros around it."""
+    """Return the calls for the backward pass of `select` or a slice: the gradient of a part, with zeros around it."""
     sent, _, axis, *rest = args
     if outs[0] is None or not are_whole(outs[0]):
         return None
@@ -104,7 +105,7 @@ def _both(what: int, args: tuple[Any, ...], outs: list[Tensor | None], rate: flo
 
 
 def _bent(what: int, rate: float = 1.0) -> Rule:
-    """A function of every entry; its slope at zero or below may be among the arguments."""
+    """Make the rule of a function of every entry; a second argument, the slope of a leaky ReLU, replaces `rate`."""
 
     def rule(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered:
         x, *rest = args
@@ -131,7 +132,7 @@ def _clamp_back(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered:
 
 
 def _side_by_side(into: Tensor | None, *tensors: Tensor) -> TypeGuard[Tensor]:
-    """Whether entries that lie side by side in a result do so in what is read, or are one: others go one by one."""
+    """Whether neighbours in `into` are neighbours or one entry in `tensors`: if not, kernels go entry by entry."""
     if into is None or any(one.shape != into.shape for one in tensors):
         return False
     axis = min((axis for axis, n in enumerate(into.shape) if n > 1), key=into.stride, default=None)

@@ -1,4 +1,4 @@
-"""Attention in C++: of short sequences as one kernel, and the products and weights of those who write it by hand."""
+"""Attention in C++: one kernel for short sequences, and products and softmaxes for attention written by hand."""
 
 from math import prod
 from typing import Any
@@ -10,7 +10,7 @@ from ..trace import aten
 from . import SEQUENCES, Native, floats
 from .vectors import ROOM, WIDE_VECTORS, are_floats, are_whole, widest
 
-MOST_WEIGHTS = 1 << 16  # of the queries of a head for its keys, that are all there at a time
+MOST_WEIGHTS = 1 << 16  # queries times keys of a head, all of which are in memory at a time
 ATTENTION = aten._scaled_dot_product_flash_attention_for_cpu.default
 ATTENTION_BACK = aten._scaled_dot_product_flash_attention_for_cpu_backward.default
 Outs = list[Tensor | None]
@@ -38,7 +38,7 @@ def attention_back(args: tuple[Any, ...], outs: Outs, scale: float | None) -> Lo
 
 
 def _fit(q: Tensor, k: Tensor, v: Tensor, *others: Tensor | None) -> bool:
-    """Whether all are heads of one width that lie well, and few enough weights."""
+    """Whether tensors are heads of one width with contiguous rows, and short enough."""
     every = [q, k, v, *(one for one in others if one is not None)]
     width = q.shape[3] if q.dim() == 4 else 0
     lie = all(one.dim() == 4 and one.shape[3] == width and one.stride(3) == 1 for one in every)
@@ -62,7 +62,7 @@ def _scale(q: Tensor, given: float | None) -> Tensor:
 
 
 def products(args: tuple[Any, ...], outs: Outs) -> Lowered:
-    """`left @ right` of as many matrices as there are, in any order; None if results lie in none that kernels know."""
+    """Return the call for the products `left @ right` of many matrices; None if no kernel can write to the result."""
     (left, right), into = args, outs[0]
     if into is None or widest() < WIDE_VECTORS or not are_floats(left, right, into) or 0 in (*into.shape, *left.shape):
         return None

@@ -1,7 +1,7 @@
 """The first layers of a chain of images, on blocks of samples whose numbers lie side by side in a vector.
 
-A convolution takes the max-pool and the ReLU behind it along. Blocks go through all layers one after another, there and
-back, so that what they leave behind stays in the cache of a core.
+A convolution includes the max-pool and the ReLU behind it. In each pass, one block after another goes through
+all layers, so that what a layer writes is still in the cache of a core when the next one reads it.
 """
 
 from functools import cache
@@ -16,7 +16,7 @@ from . import LANES, Native, library
 from .norms import HALF
 from .pools import pair
 
-WASTE = 1.3  # lanes over channels, or samples, from which on vectors are called empty
+WASTE = 1.3  # lanes per channel, or sample, above which vectors count as too empty
 
 
 class Stage(NamedTuple):
@@ -29,7 +29,7 @@ class Stage(NamedTuple):
 
 
 class _Room(NamedTuple):
-    """Of a stage: what every block leaves for the way back, and what all blocks share."""
+    """The buffers of a stage: what every block keeps for the backward pass, and what all blocks share."""
 
     numbers: list[int]
     y: Tensor  # [n_blocks, *out, WIDEST]
@@ -40,7 +40,7 @@ class _Room(NamedTuple):
 
 
 def stages(chain: list[nn.Module], shape: torch.Size) -> list[Stage]:
-    """The layers at the beginning of a chain that go by blocks, for images of a shape."""
+    """Return the layers at the beginning of a chain that work on blocks, for images of a shape."""
     found: list[Stage] = []
     at = 0
     while at < len(chain) and isinstance(layer := chain[at], nn.Conv2d):
@@ -65,8 +65,8 @@ def _stage(layer: nn.Conv2d, after: list[nn.Module]) -> Stage:
 def _wins(layer: nn.Conv2d, shape: torch.Size, first: bool) -> bool:
     """Whether blocks were measured to be quicker than channels-last images.
 
-    For channels that leave lanes of vectors empty they were, even with few samples in a block. For others they were as
-    first layers, which see few channels, if samples fill the blocks.
+    They were if numbers of channels leave many lanes of vectors empty, even with few samples in a block. Otherwise they
+    were only as first layers, which have few input channels, if samples fill the blocks.
     """
     narrow = [_waste(layer.out_channels)] * 2 + [_waste(layer.in_channels)] * (not first)  # there, weight, and back
     few = first and layer.in_channels < HALF and _waste(shape[0]) < WASTE
@@ -74,7 +74,7 @@ def _wins(layer: nn.Conv2d, shape: torch.Size, first: bool) -> bool:
 
 
 def _waste(n: int) -> float:
-    """Lanes that n numbers take in full vectors, over those they fill."""
+    """Lanes of the vectors that hold `n` numbers, over `n`."""
     size = block_size()
     return -(-n // size) * size / n
 
@@ -94,7 +94,7 @@ def block_size() -> int:
 
 
 def layers(calls: Calls, x: Tensor, parts: list[Stage], slots: list[tuple[Slot, Slot | None]], flat: bool) -> Made:
-    """All stages, from images that lie one after another to rows (`flat`), or to channels-last images."""
+    """Append all stages: from images that lie channels-first to rows (`flat`), or to channels-last images."""
     size = block_size()
     starts = range(0, len(x), size)
     shapes = [x.shape[1:]]
@@ -166,7 +166,7 @@ def _room(stage: Stage, weight: Tensor, before: torch.Size, after: torch.Size, n
 
 
 def _turned(kernel: str, samples: Tensor, block: Tensor, flat: bool) -> Native:
-    """From samples to a block, or back; `flat` ones lie as a block does, others have their channels last."""
+    """Copy samples to a block, or back; `flat` samples lie channels-first, as a block does, others channels-last."""
     n, channels, size = len(samples), samples.shape[1], block.shape[-1]
     pixels = samples[0, 0].numel()
     shape = [1, channels * pixels, 0, size] if flat else [pixels, channels, size, pixels * size]

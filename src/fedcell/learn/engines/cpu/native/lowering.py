@@ -1,4 +1,4 @@
-"""Which noted kernels of PyTorch have a quicker one in C++, and how that is called."""
+"""Turn recorded kernels of PyTorch on images into calls of quicker ones in C++."""
 
 from collections.abc import Callable
 from enum import Enum
@@ -27,17 +27,17 @@ MOST_TAPS = 128
 ROW = 512  # pixels that are worked on at a time if a convolution looks at one
 WINOGRAD, DEPTHWISE, CONVOLUTION = "winograd", "depthwise", "convolution"
 LEAST_GROUPED = 12  # channels of a group from which on these kernels are quicker than those of PyTorch
-LEAST_CHANNELS, LEAST_SIDE = 16, 4  # of images from which on fewer products are worth turning tiles around
+LEAST_CHANNELS, LEAST_SIDE = 16, 4  # of images from which on fewer products are worth the transforms
 TILED, TILED_BY_WEIGHT = 2048, 4096  # tiles times channels that are worked on at a time: they stay in the cache
 LEAST_TILES = 16
 MOST_LANES = 16  # numbers in the longest vectors
 APART = 16  # numbers between entries of tiles
-_TILED_3, _TILED_5 = ((kernel, kernel, 1, 1, 1, 1) for kernel in (3, 5))  # kernels, steps and gaps that tiles serve
-Way = Enum("Way", ["FORTH", "BY_INPUT", "BY_WEIGHT"])  # what a kernel of a convolution finds
+_TILED_3, _TILED_5 = ((kernel, kernel, 1, 1, 1, 1) for kernel in (3, 5))  # sizes, strides and dilations
+Way = Enum("Way", ["FORTH", "BY_INPUT", "BY_WEIGHT"])  # what a kernel of a convolution computes
 
 
 class How(NamedTuple):
-    """Of a convolution."""
+    """The settings of a convolution."""
 
     stride: Any
     padding: Any
@@ -46,7 +46,7 @@ class How(NamedTuple):
 
 
 def lowered(func: Any, args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
-    """The calls that do what a kernel of PyTorch does, on the given tensors; None: only PyTorch can."""
+    """Return native calls that do what a kernel of PyTorch does, on the given tensors; None if there are none."""
     rule = RULES.get(func)
     return None if rule is None or library(IMAGES) is None else rule(args, outs)
 
@@ -84,7 +84,7 @@ def _convolution_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> L
 
 
 def _forth(x: Tensor, weight: Tensor, bias: Tensor | None, y: Tensor, how: How) -> Lowered | None:
-    """`y`, what a convolution finds."""
+    """Return calls that write a convolution of `x` to `y`."""
     if not (kind := kind_of(x, weight, how)):
         return None
     x, y = _flat(weight, how, x, y)
@@ -93,7 +93,7 @@ def _forth(x: Tensor, weight: Tensor, bias: Tensor | None, y: Tensor, how: How) 
 
 
 def _by_input(sent: Tensor, weight: Tensor, bias: Tensor | None, found: Tensor, how: How) -> Lowered | None:
-    """`found`, the gradient of a convolution by its input; or what a transposed one finds, with its bias."""
+    """Return calls that write to `found` a convolution's gradient by its input, or a transposed one's output."""
     kind = kind_of(found, weight, how)
     if not kind or (bias is not None and kind == DEPTHWISE):
         return None
@@ -103,7 +103,7 @@ def _by_input(sent: Tensor, weight: Tensor, bias: Tensor | None, found: Tensor, 
 
 
 def _by_weight(x: Tensor, sent: Tensor, found: Tensor, by_bias: Tensor | None, how: How) -> Lowered | None:
-    """`found`, the gradient of a convolution by its weight; it may lie otherwise than the weight."""
+    """Return calls that write a convolution's gradient by its weight to `found`, in whatever layout that has."""
     if not (kind := kind_of(x, found, how)):
         return None
     x, sent = _flat(found, how, x, sent)
@@ -116,7 +116,7 @@ def _together(parts: list[Lowered | None]) -> Lowered | None:
 
 
 def kind_of(x: Tensor, weight: Tensor, how: How) -> str:
-    """Which kernels there are for a convolution of images that lie well, the quickest; empty: none."""
+    """The quickest kind of kernels for a convolution of channels-last images; empty if there is none."""
     stride, padding, dilation, groups = how
     if x.dim() != 4 or x.dtype != torch.float32 or weight.shape[2] * weight.shape[3] > MOST_TAPS:
         return ""
@@ -133,7 +133,7 @@ def kind_of(x: Tensor, weight: Tensor, how: How) -> str:
 
 
 def _flat(weight: Tensor, how: How, *images: Tensor) -> list[Any]:
-    """Images whose pixels a convolution takes one by one, as rows of many of them."""
+    """Join images into longer rows of pixels if a convolution takes pixels one by one; else return them as they are."""
     n, _, height, width = images[0].shape
     if how.groups > 1 or (*weight.shape[2:], *how.stride, *how.padding) != (1, 1, 1, 1, 0, 0):
         return [*images]
@@ -174,7 +174,7 @@ def _shape(x: Tensor, weight: Tensor, y: Tensor, how: How) -> tuple[list[int], T
 
 
 def _shape_back(x: Tensor, weight: Tensor, sent: Tensor, how: How) -> tuple[list[int], Tensor | None]:
-    """The same for the kernel that reads what is sent back: its room has what the taps of all pixels may reach."""
+    """As `_shape`, for the gradient by the input: the room holds all that the taps of any pixel may reach."""
     before, after = list[int](), list[int]()
     stride, padding, dilation = how[:3]
     for axis in (0, 1):
@@ -194,7 +194,7 @@ def _shape_back(x: Tensor, weight: Tensor, sent: Tensor, how: How) -> tuple[list
 
 
 def _side(kernel: int, sides: Any) -> int:
-    """Of the tiles that cover images with the fewest products."""
+    """The side of the tiles that cover images with the fewest products."""
 
     def products(side: int) -> int:
         return (side + kernel - 1) ** 2 * prod(-(-one // side) for one in sides)
@@ -221,7 +221,7 @@ def _tiled(x: Tensor, weight: Tensor, y: Tensor, how: How, way: Way) -> tuple[li
 
 
 def filled(channels: int) -> int:
-    """Numbers in whole vectors for so many channels, on any processor."""
+    """So many channels, rounded up to whole vectors of any processor."""
     return -(-channels // MOST_LANES) * MOST_LANES
 
 

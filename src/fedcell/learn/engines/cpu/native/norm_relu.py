@@ -1,4 +1,4 @@
-"""Group and batch norms that do the work of the ReLU or ReLU6 behind them in one native kernel, forth and back."""
+"""Group and batch norms that do the work of the ReLU or ReLU6 behind them in one native kernel for each pass."""
 
 from math import inf
 
@@ -19,7 +19,7 @@ RELUS_BACK = {aten.threshold_backward.default, aten.hardtanh_backward.default}
 
 
 def with_relus(ops: list[Op]) -> list[Op]:
-    """The same kernels, with ReLUs taken into the norms before them if there are native ones."""
+    """Return the kernels with ReLUs merged into the norms before them, if there are native norms."""
     if not any(op.func in NORMS for op in ops) or library(IMAGES) is None:
         return ops
     for place in range(len(ops) - 1, -1, -1):
@@ -31,7 +31,7 @@ def with_relus(ops: list[Op]) -> list[Op]:
 
 
 def _found_anew(ops: list[Op]) -> list[Op]:
-    """Have batch norms on their way back find what their ReLU let through by what they saw, rather than read it."""
+    """Let batch norms recompute from their input what their ReLU let through, instead of reading its output."""
     forth = {
         op.outs[0]: (place, op) for place, op in enumerate(ops) if op.func is BATCH_NORM and len(op.args) > N_FORTH
     }
@@ -51,7 +51,7 @@ def _found_anew(ops: list[Op]) -> list[Op]:
 
 
 def _most(relu: Op) -> float | None:
-    """What a ReLU, or its backward pass, lets through at most; None if it begins elsewhere than at zero."""
+    """The upper bound of a ReLU or of its backward pass, infinite if it has none; None if the lower one is not 0."""
     if relu.func is aten.threshold_backward.default:
         return None if relu.args[2] else inf
     if relu.func in (aten.relu.default, aten.relu_.default):
@@ -81,7 +81,7 @@ def _forth(ops: list[Op], place: int) -> list[Op]:
 
 
 def _only_masks(op: Op, y: Ref) -> bool:
-    """Whether a kernel looks at what a ReLU was given for what it let through: then its output serves as well."""
+    """Whether a kernel reads a ReLU's input `y` only to see what the ReLU let through, which its output shows, too."""
     if op.func in NORMS_BACK and len(op.args) > N_ARGUMENTS:
         return op.args[-1] == y and op.reads.count(y) == 1
     return op.func in RELUS_BACK and op.args[1] == y and op.reads.count(y) == 1

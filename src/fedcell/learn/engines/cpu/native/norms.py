@@ -1,7 +1,7 @@
-"""Norms of channels-last images in C++, and ReLUs whose gradients lie otherwise.
+"""Norms of channels-last images in C++, and the backward pass of ReLUs whose gradients have another layout.
 
-With another argument, the most that it lets through, a ReLU follows the norm; a backward pass has its output, too, or
-None and the shift of the norm, from which a batch norm finds the output anew.
+One more argument than PyTorch's norm has is the upper bound of a ReLU that follows the norm. The backward pass then has
+the output of the ReLU, too; or None and the shift of the norm, from which a batch norm computes the output again.
 """
 
 from functools import partial
@@ -16,7 +16,7 @@ from . import IMAGES, Native, floats
 HALF = 8  # channels that fill half of the longest vectors
 LEAST_CHANNELS, MOST_CHANNELS = 4, 4096  # of images that the kernels work on
 NO_RELU, RELU_FOUND, RELU_ANEW = range(3)  # as batch_norm.h has it
-Lowered = list[Any]  # calls, of PyTorch or native
+Lowered = list[Any]  # calls of PyTorch's or of native kernels
 
 
 def as_images(one: Tensor) -> Tensor:
@@ -27,18 +27,18 @@ def as_images(one: Tensor) -> Tensor:
 
 
 def fits(one: Tensor) -> bool:
-    """Whether tensors are images, series or rows that the kernels work on."""
+    """Whether a tensor holds images, series or rows that the kernels work on."""
     alike = one.dtype == torch.float32 and 2 <= one.dim() <= 4
     return alike and LEAST_CHANNELS <= one.shape[1] <= MOST_CHANNELS
 
 
 def is_images(*tensors: Tensor) -> bool:
-    """Whether they also lie channels-last."""
+    """Whether all tensors fit the kernels and lie channels-last."""
     return all(fits(one) and as_images(one).permute(0, 2, 3, 1).is_contiguous() for one in tensors)
 
 
 def in_order(one: Tensor) -> tuple[Lowered, Tensor]:
-    """Images that lie channels-last, and the calls that copy them there if they lie otherwise."""
+    """Return (calls, images): channels-last images, and the calls that copy them there if `one` lies otherwise."""
     if as_images(one).permute(0, 2, 3, 1).is_contiguous():
         return [], one
     room = torch.empty(as_images(one).shape, memory_format=torch.channels_last)
@@ -92,7 +92,7 @@ def batch_norm_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Low
 
 
 def _images_pixels_channels(x: Tensor) -> list[int]:
-    """Rows, which have one pixel each, count as one image."""
+    """How many images, pixels and channels there are; rows count as the pixels of one image."""
     return [1, *x.shape] if x.dim() == 2 else [len(x), prod(x.shape[2:]), x.shape[1]]
 
 

@@ -1,4 +1,4 @@
-"""Kernels that leave results where they are wanted: slopes in place of what a GELU saw, gradients side by side."""
+"""Let kernels write results where they are needed: slopes over the input of a GELU, gradients side by side."""
 
 from dataclasses import dataclass
 from math import prod
@@ -17,7 +17,7 @@ MOVABLE = {ATTENTION_BACK, *TOGETHER}  # kernels that may write in any order
 
 
 def with_slopes(ops: list[Op], trace: Trace) -> list[Op]:
-    """Have GELUs and SiLUs leave their slopes over what they saw, if nobody else looks at that: a product is left."""
+    """Let GELUs and SiLUs write their slopes over their input, if only their backward pass, now a product, reads it."""
     for place, op in enumerate(ops):
         if op.func not in SLOPED:
             continue
@@ -39,7 +39,7 @@ def _lie_alike(*refs: Ref) -> bool:
 
 
 def placed(ops: list[Op], trace: Trace) -> list[Op]:
-    """Have attention, and copies, write where their results are put together, without the copies in between."""
+    """Let attention and copies write where a later copy puts their results together, without that copy."""
     ops, at = stacked(ops), 0
     while at < len(ops):
         found = _forwarded(ops, at, trace) if ops[at].func in TOGETHER else None
@@ -48,7 +48,10 @@ def placed(ops: list[Op], trace: Trace) -> list[Op]:
 
 
 def _forwarded(ops: list[Op], at: int, trace: Trace) -> list[Op] | None:
-    """The kernels without a copy, if those who make what it copies, for nobody else, can write where it would."""
+    """Return the kernels without the copy at `at`; None unless the makers of what it copies can write to its result.
+
+    No other kernel may read what is copied.
+    """
     makers, parts = dict[int, Op](), _parts(ops[at])
     if len({view.memory for view, _ in parts}) < len(parts):
         return None
@@ -64,7 +67,7 @@ def _forwarded(ops: list[Op], at: int, trace: Trace) -> list[Op] | None:
 
 
 def _elsewhere(maker: Op, view: Ref, home: Ref) -> tuple[Ref, ...]:
-    """The results of a kernel, that which a view shows where a copy would bring it; empty if that cannot be."""
+    """The results of a kernel, with what `view` shows moved to `home`; empty if that is impossible."""
     outs = list[Ref]()
     for ref in maker.outs:
         found = _through(ref, view, home) if ref is not None and ref.memory == view.memory else ref
@@ -75,7 +78,7 @@ def _elsewhere(maker: Op, view: Ref, home: Ref) -> tuple[Ref, ...]:
 
 
 def stacked(ops: list[Op]) -> list[Op]:
-    """In place of one part among zeros, to which the others are added: all parts beside each other."""
+    """Replace one slice among zeros, to which all other slices are added, by a stack of the slices."""
     for first in [op for op in ops if op.func is aten.select_backward.default and op.outs[0] is not None]:
         whole, axis, chosen = first.outs[0], first.args[2], first.args[3]
         assert whole is not None
@@ -98,20 +101,20 @@ def _adds(op: Op) -> bool:
 
 
 def _place(whole: Ref, axis: int, part: Ref) -> int | None:
-    """Which of the parts of a tensor along an axis this is; None if it is another kind of part."""
+    """The number of a slice of a tensor along an axis; None if `part` is no such slice."""
     size, stride = ((*of[:axis], *of[axis + 1 :]) for of in (whole.size, whole.stride))
     place, rest = divmod(part.offset - whole.offset, whole.stride[axis])
     return place if (part.size, part.stride, rest) == (size, stride, 0) else None
 
 
 def relaid(ops: list[Op], trace: Trace, found: Ref, home: Ref) -> list[Op] | None:
-    """Have a tensor lie otherwise in its memory for all who look at it, and spare copies; None if somebody cannot."""
+    """Change the layout of a tensor for all its kernels and drop needless copies; None if a kernel cannot use it so."""
     other = None if found.memory in trace.kept else mapped(ops, found, home)
     return None if other is None else without_copies(other, trace)
 
 
 def mapped(ops: list[Op], found: Ref, home: Ref) -> list[Op] | None:
-    """The same kernels, which look for a tensor where it lies now; None if one of them cannot see it so."""
+    """Return the kernels with views of `found` moved to `home`; None if the new layout lacks one of the views."""
     new = dict[Ref, Ref | None]()
     for op in ops:
         new |= {ref: _through(ref, found, home) for ref in (*op.reads, *op.writes) if ref.memory == found.memory}
@@ -119,7 +122,7 @@ def mapped(ops: list[Op], found: Ref, home: Ref) -> list[Op] | None:
 
 
 def without_copies(ops: list[Op], trace: Trace) -> list[Op]:
-    """Look at what was copied in place of copies that lie just as it does, if neither changes any more."""
+    """Drop copies with the layout of their source, which is read instead, if neither changes any more."""
     at = 0
     while at < len(ops):
         if _is_spare(ops, at, trace):
@@ -132,7 +135,7 @@ def without_copies(ops: list[Op], trace: Trace) -> list[Op]:
 
 
 def _is_spare(ops: list[Op], at: int, trace: Trace) -> bool:
-    """Whether a kernel copies what could be looked at instead."""
+    """Whether a kernel makes a copy whose source could be read instead."""
     if ops[at].func is not aten.clone.default:
         return False
     source, made = ops[at].args[0], ops[at].outs[0]
@@ -144,7 +147,7 @@ def _is_spare(ops: list[Op], at: int, trace: Trace) -> bool:
 
 
 def _parts(copy: Op) -> list[tuple[Ref, Ref]]:
-    """What is put together, each beside its place in the result."""
+    """(tensor, its place in the result) of all tensors that a clone, cat or stack puts together."""
     whole = copy.outs[0]
     if whole is None:
         return []
@@ -173,7 +176,7 @@ class _Axis:
 
 
 def _through(ref: Ref, view: Ref, home: Ref) -> Ref | None:
-    """Where a tensor lies once the view that holds it is copied to its home; None if its axes are not the view's."""
+    """Where `ref`, a part of `view`, lies once `view` is at `home`; None if its axes are not those of `view`."""
     axes = [_Axis(*of) for of in zip(view.size, view.stride, home.stride, strict=True) if of[0] > 1]
     axes.sort(key=lambda axis: -axis.step)
     if ref.dtype != home.dtype or any(axis.step <= 0 for axis in axes):

@@ -1,4 +1,4 @@
-"""Max-pools of channels-last images in C++: PyTorch's look at one number after another on the way back."""
+"""Max-pools of channels-last images in C++: PyTorch's backward pass goes number by number."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def max_pool_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lower
 def _numbers(
     x: Tensor, y: Tensor, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
 ) -> list[int] | None:
-    """What the kernels have to know; None if pixels of a window lie apart."""
+    """The numbers that the kernels take; None if `x` holds no images or the windows have gaps."""
     kernel, stride, padding, dilation = (pair(one) for one in (kernel, stride or kernel, padding, dilation))
     if x.dim() != 4 or dilation != (1, 1):
         return None
@@ -37,6 +37,6 @@ def _numbers(
 
 
 def pair(value: Any) -> tuple[int, int]:
-    """The same size along both axes, if there is one for both."""
+    """A size along both axes, given as a tuple or as one number for both."""
     down, right = (value, value) if isinstance(value, int) else (value[0], value[-1])
     return down, right

@@ -1,4 +1,4 @@
-"""LSTM layers in C++: PyTorch's kernel hands out a large workspace, and packs weights again for every place."""
+"""LSTM layers in C++: PyTorch's kernel needs a large workspace and packs the weights again for every place."""
 
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ Lowered = list[Any] | None
 
 
 def lstm(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered:
-    """All places of a layer in one direction; what the backward pass needs lies in the workspace."""
+    """Return the call for a layer in one direction; the workspace keeps gates and cells for the backward pass."""
     *given, reverse, sizes, mode, _, _, _, _, _, training = args
     *found, workspace = outs
     if not training or workspace is None or not are_whole(*found) or not _fit(given, sizes, mode, workspace):
@@ -39,7 +39,7 @@ def lstm_back(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered:
 
 
 def _fit(given: list[Tensor], sizes: Any, mode: int, workspace: Tensor) -> bool:
-    """Whether these kernels serve: the same answer for both passes."""
+    """Whether these kernels can do a layer; the answer is the same for both of its passes."""
     x, u = given[0], given[2]
     alike = x.dim() == 3 and mode == LSTM and not sizes and 0 not in x.shape and widest() >= WIDE_VECTORS
     return alike and are_whole(*given) and workspace.numel() >= 20 * len(x) * x.shape[1] * u.shape[1]
@@ -61,7 +61,7 @@ def _room(u: Tensor) -> Tensor:
 
 
 def _side_by_side(one: Tensor | None, copies: list[Any]) -> Tensor | None:
-    """A tensor whose rows lie side by side, copied if they do not; states lie so as a whole."""
+    """Return a tensor with contiguous rows (states: contiguous); if it is none, its copy, whose call joins `copies`."""
     if one is None or (one.stride(-1) == 1 and (one.dim() == 3 or one.is_contiguous())):
         return one
     room = torch.empty(one.shape)

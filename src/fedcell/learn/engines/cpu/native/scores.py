@@ -1,4 +1,4 @@
-"""The gradient of a cross-entropy of classes as one kernel, from the scores: no logarithms are written down."""
+"""The gradient of a cross-entropy of classes as one kernel on the scores, which writes no logarithms."""
 
 from math import prod
 from typing import Any
@@ -19,7 +19,7 @@ CROSS_ENTROPY = torch.ops.fedcell.cross_entropy_back.default
 
 
 def from_scores(ops: list[Op], trace: Trace) -> list[Op]:
-    """Find gradients by scores without their logarithms, if nobody else looks at those."""
+    """Compute gradients of cross-entropies from the scores, where no other kernel reads the log-softmax."""
     for last in [op for op in ops if op.func is aten._log_softmax_backward_data.default]:
         found = _joined(ops, last, trace)
         ops = ops if found is None else found
@@ -56,7 +56,7 @@ def _joined(ops: list[Op], last: Op, trace: Trace) -> list[Op] | None:
 
 
 def _beside_each_other(ops: list[Op], joined: Op, trace: Trace) -> list[Op] | None:
-    """Have the classes of what is found lie side by side, as those of the scores; None if somebody cannot use it so."""
+    """Lay the gradient out with classes side by side, as the scores have them; None if a kernel cannot use it so."""
     scores, found = joined.args[0], joined.outs[0]
     if scores.stride[1] != 1 or found is None or trace.bytes_of.get(found.memory) != 4 * prod(found.size):
         return None

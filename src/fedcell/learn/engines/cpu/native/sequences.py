@@ -1,4 +1,4 @@
-"""Which noted kernels of transformers and other networks of rows have a quicker one in C++, and how that is called."""
+"""Turn recorded kernels of transformers and other networks of rows into calls of quicker ones in C++."""
 
 from collections.abc import Callable
 from functools import partial
@@ -27,10 +27,10 @@ def win(n_params: int) -> bool:
 
 
 def lowered(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], outs: Outs) -> Lowered:
-    """The calls that do what a kernel of PyTorch does, on the given tensors; None: only PyTorch can."""
+    """Return native calls that do what a kernel of PyTorch does, on the given tensors; None if there are none."""
     usual = {one.name: one.default_value for one in func._schema.arguments}
     unusual = {name: value for name, value in kwargs.items() if value is not None and value != usual[name]}
-    if func is aten.clone.default:  # its result has been laid out
+    if func is aten.clone.default:  # the layout of its result is known
         unusual.pop("memory_format", None)
     if func in SCALED and unusual.keys() <= {"scale"}:
         return SCALED[func](args, outs, unusual.get("scale"))
@@ -40,14 +40,14 @@ def lowered(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], outs: Outs
 
 
 def product(into: Tensor, left: Tensor, right: Tensor, rate: Tensor, keep: bool, bias: Tensor | None = None) -> Lowered:
-    """`into = keep * into + bias + rate * left @ right`; None if the result lies in no order that kernels know.
+    """Return the call for `into = keep * into + bias + rate * left @ right`; None if no kernel can do it.
 
     Args:
-        into: the result.
-        left: in any order.
-        right: in any order.
+        into: the result, `[rows, columns]`; its rows or its columns must be contiguous.
+        left: `[rows, depth]`, in any order.
+        right: `[depth, columns]`, in any order.
         rate: one number, read when the kernel runs.
-        keep: add to what is there.
+        keep: whether to add to what `into` holds.
         bias: one number for each column.
     """
     if widest() < WIDE_VECTORS or not are_floats(into, left, right) or 0 in (*into.shape, left.shape[1]):
@@ -99,7 +99,7 @@ def _layer_norm_back(args: tuple[Any, ...], outs: Outs) -> Lowered:
 
 
 def _bent(kernel: str) -> Callable[[tuple[Any, ...], Outs], Lowered]:
-    """With a second argument the slopes take the place of what goes in."""
+    """Make the rule of an activation; if it has a second argument, its slopes overwrite its input."""
 
     def rule(args: tuple[Any, ...], outs: Outs) -> Lowered:
         x, y = args[0], outs[0]
@@ -135,7 +135,7 @@ def _embedding(args: tuple[Any, ...], outs: Outs) -> Lowered:
 
 
 def moved_words(vectors: Tensor, words: Tensor, sent: Tensor, rate: Tensor) -> Lowered:
-    """`vectors[word] += rate * sent`, for all words one after another, `[n]` or `[n, places]`."""
+    """Return the call for `vectors[word] += rate * sent` for one word after another, `[n]` or `[n, places]`."""
     if not are_whole(vectors) or not are_floats(sent) or words.dtype != torch.int64 or not 1 <= words.dim() <= 2:
         return None
     if sent.stride(-1) != 1 and sent.shape[-1] > 1:

@@ -1,4 +1,4 @@
-"""What kernels of rows ask of the processor and of tensors."""
+"""What kernels of rows need from the processor and from tensors."""
 
 from functools import cache
 from typing import Any
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from . import SEQUENCES, library
 
-# kernels that lists may hold beside PyTorch's
+# kernels of our own, which traces may hold beside PyTorch's
 OWN: Any = torch.library.Library("fedcell", "FRAGMENT")  # type: ignore[no-untyped-call]
 ROOM = 65536 + 512 * 16  # numbers in the room of a product, as products.h has it
 WIDE_VECTORS = 16  # numbers in the vectors of processors on which these products were quicker than PyTorch's

@@ -1,4 +1,4 @@
-"""Kernels in Triton, which comes with PyTorch for GPUs. Without it the ways that need none serve."""
+"""Kernels in Triton, which comes with PyTorch for GPUs. Without Triton, plain PyTorch operations are used."""
 
 from functools import cache
 from importlib import import_module
@@ -9,7 +9,7 @@ import torch
 
 
 def kernels(name: str, device: torch.device) -> Any:
-    """A module of this folder; None without a GPU or without Triton."""
+    """Import a module of kernels by name; None if the device is no GPU or Triton is missing."""
     return _loaded(name) if device.type == "cuda" else None
 
 
@@ -19,5 +19,5 @@ def _loaded(name: str) -> Any:
 
 
 def at_once(channels: int) -> int:
-    """How many numbers of a pixel a kernel reads and writes at once; it has to know that they divide the channels."""
+    """How many channels a kernel reads and writes at once: a number known at compile time that divides them all."""
     return next(n for n in (4, 2, 1) if channels % n == 0)

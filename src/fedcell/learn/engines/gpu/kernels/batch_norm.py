@@ -5,9 +5,9 @@ With `g` the gradient of `out`, zero where the ReLU stopped it, `dbeta = sum g`,
 `dx = gamma (g - dbeta / m - y dgamma / m) / sqrt(variance + eps)`. A single value has no variance:
 `out = gamma x + beta`.
 
-Values are read twice and written once, and the backward pass reads them and `g` twice: what the ReLU kept is computed
-anew. Sums over the values of a client are made in pieces, so that few clients fill a GPU, too. Pieces are merged by
-their means and their squares around these, so that nothing cancels however large the mean is.
+The forward pass reads values twice and writes them once. The backward pass reads them and `g` twice, and recomputes
+where the ReLU was active. Sums over the values of a client are computed in pieces, so that few clients fill a GPU, too.
+Pieces are merged by their means and the squares around these, so that nothing cancels however large the mean is.
 
 Shapes: values, results and gradients `[n_rows, m, channels]`, contiguous float32; all else `[n_rows, channels]`.
 
@@ -25,11 +25,11 @@ from . import at_once
 
 ENOUGH = 2048  # programs that fill a GPU
 TILE = 2048  # values of a tile
-UNLIKE = ["m", "tiles", "pieces"]  # numbers that no kernel is compiled anew for
+UNLIKE = ["m", "tiles", "pieces"]  # arguments for whose values no kernel is recompiled
 
 
 class Tiles(NamedTuple):
-    """How the values of a client are cut; kernels are compiled for the last three numbers alone."""
+    """How the values of a client are cut into tiles; kernels are compiled only for the last three numbers."""
 
     m: int  # values of a channel
     channels: int
@@ -45,7 +45,7 @@ class Tiles(NamedTuple):
 
     @property
     def small(self) -> tuple[int, ...]:
-        """What a kernel needs that knows no pieces."""
+        """The numbers for kernels that do not cut values into pieces."""
         return self.m, self.channels, *self[-3:]
 
 
@@ -60,7 +60,7 @@ def _moments(
     m, channels, tiles, pieces, tile_m: tl.constexpr, tile_channels: tl.constexpr, quarter: tl.constexpr,
     whole: tl.constexpr,
 ):  # fmt: skip
-    """Mean of a piece and sum of squares around it; of a piece that is all, mean and `1 / sqrt(variance + eps)`."""
+    """Mean of a piece and sum of squares around it; if it is the only piece, mean and `1 / sqrt(variance + eps)`."""
     channels = channels // quarter * quarter  # unchanged, but now the compiler knows that reads are aligned
     row, piece = (tl.program_id(0) // pieces).to(tl.int64), tl.program_id(0) % pieces
     channel, place = _channels(channels, tile_channels), piece * tiles * tile_m + tl.arange(0, tile_m)
@@ -116,7 +116,7 @@ def _merge(
 
 @triton.jit
 def _normalised(value, centre, scale, shift):
-    """The same in both passes: the ReLU has to stop in the backward pass what it stopped in the forward pass."""
+    """Normalise a value; both passes share this code, so that the ReLU stops exactly the same values in both."""
     return (value - centre[None, :]) * scale[None, :] + shift[None, :]
 
 
@@ -140,7 +140,7 @@ def _apply(
     at = row * m * channels + place[:, None] * channels + channel[None, :]
     value = _normalised(tl.load(x + at, mask=there, other=0.0), centre, scale, shift)
     if relu:
-        value = tl.where(value <= 0, 0.0, value)  # what is not a number stays so
+        value = tl.where(value <= 0, 0.0, value)  # NaN stays NaN
     tl.store(out + at, value, mask=there)
 
 
@@ -197,7 +197,7 @@ def _towards_input(
     value, slope = tl.load(x + at, mask=there, other=0.0), tl.load(g + at, mask=there, other=0.0)
     if relu:
         slope = tl.where(_normalised(value, centre, scale, shift) <= 0, 0.0, slope)
-    if not alone:  # else there are no statistics that the value is part of
+    if not alone:  # a single value is no part of any statistics
         lean = tl.load(by_weight + own, mask=known, other=0.0) * inverse / m
         level = tl.load(by_bias + own, mask=known, other=0.0) / m
         slope -= (value - centre[None, :]) * lean[None, :] + level[None, :]
@@ -207,7 +207,7 @@ def _towards_input(
 def forward(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, relu: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(out, mean, `1 / sqrt(variance + eps)`); of a single value 0 and 1 stand for the last two."""
+    """(out, mean, `1 / sqrt(variance + eps)`); for a single value the last two are 0 and 1."""
     size = _size(x)
     mean, rstd = _statistics(x, size, eps)
     out = torch.empty_like(x)
@@ -219,7 +219,7 @@ def forward(
 def backward(
     g: Tensor, x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, rstd: Tensor, relu: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of `x`, of the weight and of the bias, from that of `out`."""
+    """The gradients of `x`, of the weight and of the bias, given that of `out`."""
     size, flags = _size(x), _flags(weight, bias, relu)
     given = g, x, *_given(mean, weight, bias), mean, rstd
     sums = x.new_empty(2, len(x), size.pieces, size.channels)
@@ -246,7 +246,7 @@ def _statistics(x: Tensor, size: Tiles, eps: float) -> tuple[Tensor, Tensor]:
 
 
 def _size(x: Tensor) -> Tiles:
-    """Tiles that waste few channels, and pieces of as many tiles as leave enough programs."""
+    """Choose tiles that waste few channels, and pieces of as many tiles as still leave enough programs."""
     n, m, channels = x.shape
     widths = [width for width in (64, 32) if width <= max(32, channels)]
     tile_channels = min(widths, key=lambda width: -(-channels // width) * width)  # 32 are a line of the cache
@@ -259,7 +259,7 @@ def _size(x: Tensor) -> Tiles:
 
 
 def _given(instead: Tensor, *values: Tensor | None) -> list[Tensor]:
-    """Something to point at for what is absent, which no kernel reads."""
+    """Replace absent tensors by `instead`, a valid pointer that no kernel reads."""
     return [instead if value is None else value for value in values]
 
 

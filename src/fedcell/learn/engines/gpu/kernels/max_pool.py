@@ -1,4 +1,4 @@
-"""Max-pools of 2 x 2 over images that lie channels last, and their way back.
+"""Max-pools of 2 x 2 over channels-last images, forward and backward.
 
 Images `[n, height, width, channels]`, contiguous float32; `n` counts those of all clients. A pool keeps the first of
 the largest values of a window, and its place in it; a last row or column without a partner is left out. NaN stays.
@@ -11,8 +11,8 @@ from torch import Tensor
 
 from . import at_once
 
-TILE = 2048  # numbers that a program keeps or spreads
-UNLIKE = ["n_pixels", "height", "width"]  # no kernel is compiled anew for these
+TILE = 2048  # numbers that a program pools or spreads
+UNLIKE = ["n_pixels", "height", "width"]  # arguments for whose values no kernel is recompiled
 
 
 @triton.jit(do_not_specialize=UNLIKE)
@@ -20,7 +20,7 @@ def _keep(
     images, out, place, n_pixels, height, width, quarters,
     quarter: tl.constexpr, tile_pixels: tl.constexpr, tile_channels: tl.constexpr,
 ):  # fmt: skip
-    """The largest value of every window."""
+    """Find the largest value of every window, and its place."""
     channels, rows, columns = quarters * quarter, height // 2, width // 2
     pixel = tl.program_id(0).to(tl.int64) * tile_pixels + tl.arange(0, tile_pixels)
     channel = (tl.program_id(1) * tile_channels + tl.arange(0, tile_channels))[None, :]
@@ -44,7 +44,7 @@ def _spread(
     towards, place, out, n_pixels, height, width, quarters,
     quarter: tl.constexpr, tile_pixels: tl.constexpr, tile_channels: tl.constexpr,
 ):  # fmt: skip
-    """The gradient of every pixel: that of its window if it was kept, else zero."""
+    """Write the gradient of every pixel: that of its window if the pixel was the largest, else zero."""
     channels, rows, columns = quarters * quarter, height // 2, width // 2
     pixel = tl.program_id(0).to(tl.int64) * tile_pixels + tl.arange(0, tile_pixels)
     channel = (tl.program_id(1) * tile_channels + tl.arange(0, tile_channels))[None, :]
@@ -68,7 +68,7 @@ def forward(images: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def backward(towards: Tensor, place: Tensor, height: int, width: int) -> Tensor:
-    """The gradient of images of that size, from that of what was kept."""
+    """The gradient of images of that size, given the gradient of the pooled values."""
     out = torch.empty(len(towards), height, width, towards.shape[3], device=towards.device)
     _run(_spread, (towards, place, out), out, height, width)
     return out

@@ -1,4 +1,4 @@
-"""What a convolution sees at each of its places, written once, with zeros where images end.
+"""Write the patches that a convolution sees at each of its places, with zeros where images end.
 
 Images `[n_models, n, height, width, channels]`; a patch is a row of `taps * channels` numbers. Zeros around the images
 and between their pixels are made on the way and never lie in memory.
@@ -13,8 +13,8 @@ from torch import Tensor
 
 from . import at_once
 
-TILE = 2048  # numbers that a program moves for a row of taps
-UNLIKE = ["n_places", "height", "width", "rows", "columns", "above", "left"]  # no kernel is compiled anew for these
+TILE = 2048  # numbers that a program moves per row of taps
+UNLIKE = ["n_places", "height", "width", "rows", "columns", "above", "left"]  # no recompiling for these
 
 
 @triton.jit(do_not_specialize=UNLIKE)
@@ -24,7 +24,7 @@ def _gather(
     apart_down: tl.constexpr, apart_right: tl.constexpr, quarter: tl.constexpr,
     tile_places: tl.constexpr, tile_entries: tl.constexpr,
 ):  # fmt: skip
-    """All rows of taps of some places: the taps of a row are one run of memory, in images and in patches."""
+    """Copy all rows of taps of some places; the taps of a row are contiguous in images and in patches."""
     channels = quarters * quarter
     place = tl.program_id(0) * tile_places + tl.arange(0, tile_places)
     entry = (tl.program_id(1) * tile_entries + tl.arange(0, tile_entries))[None, :]
@@ -54,7 +54,7 @@ def patches(
     around: tuple[int, int, int, int],
     apart: tuple[int, int],
 ) -> Tensor:
-    """`[n_models, n * places, taps * channels]`; arguments as those of `convolutions.patches`."""
+    """`[n_models, n * places, taps * channels]`; the arguments are those of `convolutions.patches`."""
     n_models, n, height, width, channels = images.shape
     wide = [(side - 1) * apart[d] + 1 + around[2 * d] + around[2 * d + 1] for d, side in enumerate((height, width))]
     rows, columns = ((wide[d] - kernel[d]) // stride[d] + 1 for d in (0, 1))

@@ -1,12 +1,12 @@
 """A convolution with its bias, ReLU and max-pool as one kernel, for many clients with weights of their own.
 
-Batched over clients, a small convolution is one with groups, whose kernels leave most of a GPU idle, and what stands
-between it and the pool is four times as large as what the pool keeps. Here a program takes some pooled pixels of a
-client, makes the patches of the images as it needs them, and keeps of every window the largest value and its place.
+Batched over clients, a small convolution becomes one with groups, whose kernels leave most of a GPU idle. Its result is
+also four times as large as the result of the pool. Here a program takes some pooled pixels of a client, makes the
+patches of the images on the fly, and writes only the largest value of every window and its place.
 
 Shapes: images and results `[n_rows, batch, height, width, channels]`, weights `[n_rows, n_out, n_in, kernel, kernel]`.
-Stride 1, square kernels, zeros as padding. Products are made of TensorFloat-32 values, three for one, which is as
-exact as float32; `train.tf32` has one.
+Stride 1, square kernels, zeros as padding. Each float32 product is made of three TensorFloat-32 products, which
+is as exact; with `train.tf32` it is one.
 """
 
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ ENOUGH = 1024  # programs that fill a GPU
 
 
 class Size(NamedTuple):
-    """What a kernel is compiled for, all but the first."""
+    """The sizes of a kernel; it is compiled for all of them but the first."""
 
     batch: int
     n_in: int
@@ -37,7 +37,7 @@ class Size(NamedTuple):
 def _patches(
     x, pixel, entry, y, z, batch, n_in, height, width, kernel, padding, rows, columns, stride: tl.constexpr
 ):  # fmt: skip
-    """What a convolution sees from `(y, z)` beside each pixel, `[pixels, entries]`; an entry is a tap and a channel."""
+    """The patch at offset `(y, z)` from each pixel, `[pixels, entries]`; an entry is a tap and a channel."""
     image, at = pixel // (rows * columns), pixel % (rows * columns)
     tap, channel = entry // n_in, entry % n_in
     y = (at // columns * stride + y - padding)[:, None] + (tap // kernel)[None, :]
@@ -55,7 +55,7 @@ def _convolve(
     back: tl.constexpr,
     tile_pixels: tl.constexpr, tile_out: tl.constexpr, tile_entries: tl.constexpr, products: tl.constexpr,
 ):  # fmt: skip
-    """Forward, with bias, ReLU and pool; `back`: from gradients to images, with turned weights and nothing else."""
+    """Forward pass with bias, ReLU and pool. With `back`: gradient of the images, by turned weights, without these."""
     n_entries: tl.constexpr = n_in * kernel * kernel
     blocks = (batch * rows * columns + tile_pixels - 1) // tile_pixels
     row = (tl.program_id(0) // blocks).to(tl.int64)
@@ -115,7 +115,7 @@ def _towards_weight(
     parts,
     tile_pixels: tl.constexpr, tile_out: tl.constexpr, tile_entries: tl.constexpr, products: tl.constexpr,
 ):  # fmt: skip
-    """A part of the gradient of the weights: of every `parts`-th block of pixels."""
+    """Sum the gradient of the weights over every `parts`-th block of pixels."""
     n_entries: tl.constexpr = n_in * kernel * kernel
     n_pixels = batch * rows * columns
     blocks: tl.constexpr = (n_entries + tile_entries - 1) // tile_entries
@@ -151,7 +151,7 @@ def forward(x: Tensor, weight: Tensor, bias: Tensor, padding: int, **how: Any) -
 
 
 def spread(towards: Tensor, place: Tensor) -> Tensor:
-    """The gradient of what was pooled, from the gradient of what the pool kept."""
+    """The gradient of the input of the pool, given that of its output."""
     n, batch, rows, columns, n_out = towards.shape
     found = torch.empty(n, batch, 2 * rows, 2 * columns, n_out, device=towards.device)
     _spread[(triton.cdiv(towards.numel(), 1024),)](
@@ -161,7 +161,7 @@ def spread(towards: Tensor, place: Tensor) -> Tensor:
 
 
 def towards_input(towards: Tensor, weight: Tensor, padding: int, height: int, width: int, **how: Any) -> Tensor:
-    """The gradient of the images, from that of what was pooled."""
+    """The gradient of the images, given that of the input of the pool."""
     n, batch, rows, columns, n_out = towards.shape
     n_in, kernel = weight.shape[2], weight.shape[-1]
     found = torch.empty(n, batch, height, width, n_in, device=towards.device)
@@ -171,7 +171,7 @@ def towards_input(towards: Tensor, weight: Tensor, padding: int, height: int, wi
 
 
 def towards_weight(x: Tensor, weight: Tensor, towards: Tensor, padding: int, **how: Any) -> Tensor:
-    """The gradient of the weights, from that of what was pooled; if clients are few, in parts that are added up."""
+    """The gradient of the weights, given that of the input of the pool; in several parts if clients are few."""
     n, batch, height, width, n_in = x.shape
     n_out, kernel = weight.shape[1], weight.shape[-1]
     size = Size(batch, n_in, n_out, height, width, kernel, padding, *towards.shape[2:4])
@@ -212,12 +212,12 @@ def _run(
 
 
 def precision() -> str:
-    """How products are made: of values as they are, unless the run asked for rounded ones."""
+    """The precision of products: as exact as float32, unless `train.tf32` allows rounding."""
     return "tf32" if torch.backends.cuda.matmul.allow_tf32 else "tf32x3"
 
 
 def _power(n: int) -> int:
-    """The width of a tile: a power of two, as products on tensor cores need."""
+    """The width of a tile for `n` values: a power of two from 16 to 64, as tensor cores need."""
     return int(min(64, max(16, triton.next_power_of_2(n))))
 
 

@@ -1,8 +1,8 @@
-"""Shuffled mini-batches drawn on the GPU that trains, by the keys that a CPU draws them by.
+"""Draw shuffled mini-batches on the GPU that trains, by the same keys as on a CPU.
 
 Shuffling the stores of a thousand clients takes a CPU as long as their training takes a GPU. A program shuffles one
-pass over the store of one client: it sorts the numbers that `rng.uniforms` would give, with the place of each sample in
-bits that these do not use.
+pass over the store of one client: it sorts the numbers that `rng.uniforms` would give, and keeps the place of each
+sample in bits that these numbers do not use.
 """
 
 import numpy as np
@@ -14,8 +14,8 @@ from torch import Tensor
 from .....rng import COLUMN, MIX, ROW, key_of
 from ....work import Work
 
-MOST_HELD = 2048  # samples of a store: their places fill the 11 bits that a uniform number leaves
-MOST_PASSES = 65_535  # that a grid has room for
+MOST_HELD = 2048  # most samples of a store: their places fill the 11 bits that a uniform number leaves free
+MOST_PASSES = 65_535  # largest second axis of a grid
 
 ROW_: tl.constexpr = tl.constexpr(ROW)
 COLUMN_: tl.constexpr = tl.constexpr(COLUMN)
@@ -33,7 +33,7 @@ def _mix(z):
 
 @triton.jit(do_not_specialize=["n_rows", "most"])
 def _shuffle(items, about, out, n_rows, most, batch: tl.constexpr, tile_held: tl.constexpr):
-    """`about` has of every row its device, the size of its store, its number of draws, and the key of all."""
+    """Shuffle one pass of one row; `about` has every row's device, store size and number of draws, and the key."""
     row, held = tl.program_id(0), tl.program_id(1)
     own = about + row
     size, n_draws = tl.load(own + n_rows).to(tl.int32), tl.load(own + 2 * n_rows).to(tl.int32)
@@ -51,7 +51,7 @@ def _shuffle(items, about, out, n_rows, most, batch: tl.constexpr, tile_held: tl
 
 
 def fits(work: Work) -> bool:
-    """Whether the stores of some work are small enough, none of them empty, and passes over them few enough."""
+    """Whether the kernel can draw for some work: stores small enough and not empty, passes few enough."""
     size, n_draws = work.store.size, work.batch_size * int(work.steps.max())
     return bool(size.min() > 0 and size.max() <= MOST_HELD and 0 < n_draws <= MOST_PASSES)
 

@@ -1,8 +1,8 @@
 """All local steps of clients of a softmax regression in one kernel.
 
-A step of such a client takes some microseconds, less than launching its kernels one by one. Here a program is a
-client: it reads its samples by their numbers, makes the scores of a batch, and moves its weights by
-`rate x^T (softmax - label)` before the next step. The weights stay near the program, in the caches of the GPU.
+A step of such a client takes some microseconds, less than launching its kernels one by one. Here one program
+trains one client: it reads samples by their numbers, computes the scores of a batch, and moves its weights by
+`rate x^T (softmax - label)` before the next step. The weights stay in the caches of the GPU.
 """
 
 from math import prod
@@ -29,7 +29,7 @@ def _train(
     n_params: tl.constexpr, has_bias: tl.constexpr,
     tile_batch: tl.constexpr, tile_out: tl.constexpr, tile_in: tl.constexpr, products: tl.constexpr,
 ):  # fmt: skip
-    """`rows` says of every program which row of `out` it fills, from which point, and by how many steps."""
+    """Train one client; `rows` has, for every program, its row of `out`, its start point and its number of steps."""
     own = rows + tl.program_id(0)
     to = out + tl.load(own) * n_params
     start += tl.load(own + n_rows) * n_params
@@ -77,7 +77,7 @@ def _train(
 
 
 def serves(job: Job, n_out: int) -> bool:
-    """Whether the kernel does the work of a job whose network is one dense layer."""
+    """Whether the kernel can train a job whose network is one dense layer."""
     work, samples = job.work, job.samples
     plain = work.plain and not work.augment and 0 < work.batch_size <= MOST_BATCH and n_out <= MOST_CLASSES
     flat = type(samples) is Samples and (len(samples.shape) != 3 or samples.shape[0] == 1)  # else channels lie last
@@ -85,14 +85,14 @@ def serves(job: Job, n_out: int) -> bool:
 
 
 def train(job: Job, order: Ints, n_out: int, weight: int, bias: int | None, **how: Any) -> None:
-    """Fill the rows `order` of `job.out` with what every client's training moved; most steps come first.
+    """Fill the rows `order` of `job.out` with the updates of clients; those with most steps come first.
 
     Args:
-        job: what is trained.
-        order: rows.
-        n_out: classes.
-        weight: where the weights begin in a flat row.
-        bias: where the biases do; None: there are none.
+        job: the job to train.
+        order: its rows, those with most steps first.
+        n_out: number of classes.
+        weight: index of the first weight in a flat row.
+        bias: index of the first bias; None: there are none.
     """
     work, samples = job.work, job.samples
     batches, every = batches_of(job), np.arange(len(work.steps))
