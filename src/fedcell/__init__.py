@@ -72,10 +72,10 @@ if not TYPE_CHECKING:  # a name that is not there is an error to type checkers, 
 
 
 def _module(name: str) -> ModuleType:
-    """A module of this package.
+    """Import a module of this package, with garbage collection off.
 
-    Importing PyTorch makes very many objects that stay. Looking for garbage among them takes time, here and when
-    modules of ours follow, so all join the objects that Python looks at least often without having been looked at.
+    Importing PyTorch creates very many objects that stay alive. Searching them for garbage would slow down this import
+    and later ones, so they move to the oldest generation, which Python searches least often, without a search.
     """
     if f"{__name__}.{name}" in sys.modules or not gc.isenabled() or gc.get_freeze_count():
         return import_module(f".{name}", __name__)

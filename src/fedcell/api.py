@@ -1,4 +1,4 @@
-"""`fedcell run` from Python: the same runs, with a model, data and methods of one's own."""
+"""`fedcell run` from Python, also with your own model, data and methods."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -41,11 +41,11 @@ def run(
 
     Args:
         methods: texts `NAME[:key=value,...]`, paths of method files, or pairs of a label and a `Method`; or one text;
-            none: those that the scenario compares.
+            empty: the methods that the scenario compares.
         scenario: the preset to start from (`fedcell list scenarios`).
         settings: dotted keys to change, such as `{"rounds": 30, "world.n_devices": 50, "fedprox.mu": 0.5}`
             (`fedcell list keys`).
-        dataset: your own samples, see `fedcell.from_arrays`; or a text, as `data.name` has it.
+        dataset: your own samples, see `fedcell.from_arrays`; or a text for `data.name`.
         model: your own network, whose present weights are the start; or `net.py:function`, a function in a file that
             builds one, which resumes, sweeps and deploys without Python.
         out: folder to make; None: the next free one in `runs/`.
@@ -88,12 +88,12 @@ def explain_engine(
     dataset: Dataset | str | None = None,
     model: nn.Module | str | None = None,
 ) -> dict[str, list[str]]:
-    """Which engine trains the network, and what made it fall back to autograd if it did.
+    """Tell which engine trains the network, and why it fell back to autograd if it did.
 
-    Plays one round of each method and records nothing; arguments are those of `run`.
+    Play one round of each method and record nothing. Arguments are those of `run`.
 
     Returns:
-        For the label of every method, a sentence for each way in which devices were trained.
+        By the label of each method, one sentence for every way in which its devices were trained.
     """
     network = None if isinstance(model, str) else model
     samples = None if isinstance(dataset, str) else dataset

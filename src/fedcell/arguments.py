@@ -1,4 +1,4 @@
-"""Arguments of Python functions that users call: what does not fit is refused in one sentence, before any work."""
+"""Check the arguments of public Python functions: what does not fit is refused in one sentence, before any work."""
 
 from collections.abc import Callable, Collection
 from numbers import Integral, Real
@@ -17,7 +17,7 @@ class Kind(NamedTuple):
 
     @property
     def or_none(self) -> "Kind":
-        """The same, or None."""
+        """This kind, or None."""
         return self._replace(fits=lambda value: value is None or self.fits(value))
 
 
@@ -32,7 +32,7 @@ def kind_of(value: object) -> str:
 
 
 def expect(kind: Kind, **given: object) -> None:
-    """Refuse arguments that are of another kind.
+    """Raise BadInput for the first argument that is not of this kind.
 
     >>> expect(FOLDER.or_none, out=None)
     >>> expect(FOLDER, out=3)
@@ -58,7 +58,7 @@ def _whole(value: Any) -> bool:
 
 
 def _texts(value: Any) -> bool:
-    return isinstance(value, Collection) and all(isinstance(one, str) for one in value)  # a text is some, too
+    return isinstance(value, Collection) and all(isinstance(one, str) for one in value)  # a single text passes, too
 
 
 def _number(value: Any) -> bool:

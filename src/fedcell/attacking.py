@@ -1,4 +1,4 @@
-"""Attackers of the world: what they make of the updates that they trained, before they encode and send them.
+"""Attackers of the world: how they change the updates that they trained, before they encode and send them.
 
 With `u` the update, `s = world.attack_scale` and `g` a standard normal vector of its `n` numbers,
 
@@ -6,8 +6,8 @@ With `u` the update, `s = world.attack_scale` and `g` a standard normal vector o
     scale        s u
     noise        s |u| g / sqrt(n)        a direction without meaning, `s` times as long on average
 
-An attacker keeps to the protocol otherwise: its update is clipped, coded and charged as anybody's. Running statistics
-that are sent beside an update stay as they are, and so does what the device keeps. `label_flip` is in the data.
+Otherwise an attacker follows the protocol: its update is clipped, coded and charged like any other. Running statistics
+that are sent beside an update stay unchanged, and so does what the device keeps. `label_flip` changes the data instead.
 
 Reference: Blanchard et al., Machine Learning with Adversaries, 2017; Fang et al., Local Model Poisoning Attacks to
 Byzantine-Robust Federated Learning, 2020.
@@ -24,7 +24,7 @@ from .world.attack import AttackConfig, attackers
 
 
 def attacked(problem: Problem, updates: Updates, round: int) -> Updates:
-    """The updates with those of attackers changed; those of a large cohort are changed when they are trained."""
+    """Return the updates with those of attackers changed; in a large cohort, each is changed when it is trained."""
     settings: AttackConfig = problem.world.settings
     if settings.attack in ("none", "label_flip"):
         return updates
@@ -47,7 +47,7 @@ def attacked(problem: Problem, updates: Updates, round: int) -> Updates:
 
 
 def worse(settings: AttackConfig, row: Tensor, rng: np.random.Generator) -> Tensor:
-    """What an attacker sends in the place of a row `[n]`."""
+    """What an attacker sends instead of its row `[n]`."""
     scale = settings.attack_scale
     if settings.attack != "noise":
         return row * (-scale if settings.attack == "sign_flip" else scale)

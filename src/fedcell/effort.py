@@ -1,4 +1,4 @@
-"""How much of an experiment is run, and how: the flags that its file and `fedcell reproduce` share."""
+"""How much of an experiment to run, and how: the flags that experiment files and `fedcell reproduce` share."""
 
 import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from .errors import BadInput
 
-SEEDS, QUICK_SEEDS = 5, 2  # of every case, if nobody says otherwise
+SEEDS, QUICK_SEEDS = 5, 2  # of every case, by default
 
 
 class Effort(NamedTuple):
-    """The flags as values."""
+    """The values of the flags."""
 
     quick: bool = False  # the reduced grid
     seeds: int | None = None  # seeds 1..N of every case, or its first N own ones; None: `SEEDS`, or `QUICK_SEEDS`
@@ -23,11 +23,11 @@ class Effort(NamedTuple):
 
     @property
     def numbers(self) -> range:
-        """The seeds."""
+        """Seeds 1..N, as many as a case gets."""
         return range(1, 1 + (self.seeds or (QUICK_SEEDS if self.quick else SEEDS)))
 
     def folder(self, results: Path) -> Path:
-        """Where results go: quick ones never beside full ones."""
+        """The folder for results; quick results are kept apart from full ones."""
         return results / "quick" if self.quick else results
 
 
@@ -60,7 +60,7 @@ def flags(parser: ArgumentParser) -> None:
 
 
 def _from_now(minutes: str) -> float:
-    """The time after so many minutes, as `time.time()` counts."""
+    """The time that many minutes from now, as `time.time()` counts."""
     try:
         number = float(minutes)
     except ValueError:
@@ -71,7 +71,7 @@ def _from_now(minutes: str) -> float:
 
 
 def effort_of(options: Namespace) -> Effort:
-    """The values of the flags."""
+    """Read the flags from parsed options; raises BadInput for a value that is too small."""
     effort = Effort(**{name: getattr(options, name) for name in Effort._fields})
     for name, value, least in (("seeds", effort.seeds, 1), ("workers", effort.workers, 0)):
         if value is not None and value < least:

@@ -33,11 +33,11 @@ class OutOfMemory(FedcellError):
 
 
 class Notice(UserWarning):
-    """Something that is allowed and probably not meant; the command line prints it as a sentence."""
+    """A warning about something that is allowed but probably not meant; the command line prints it as a sentence."""
 
 
 def in_short(error: Exception) -> str:
-    """An exception of somebody else in a few words: its type and the first line of its message, if it has one.
+    """Sum up an exception of another library: its type and the first line of its message, if it has one.
 
     >>> in_short(ValueError("no width\\nat all")), in_short(RuntimeError())
     ('ValueError: no width', 'RuntimeError')
@@ -63,7 +63,7 @@ def did_you_mean(word: str, known: list[str]) -> str:
 
 
 def choose_one(word: str, known: list[str]) -> str:
-    """The nearest known word, if there is one, and all that there are.
+    """Return a hint with the nearest known word, if there is one, and all known words.
 
     >>> choose_one("fedavgg", ["fedavg", "fedprox"]), choose_one("x", ["fedavg", "fedprox"])
     (": did you mean 'fedavg'? (one of fedavg, fedprox)", ': choose one of fedavg, fedprox')

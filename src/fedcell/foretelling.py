@@ -1,4 +1,4 @@
-"""What devices would predict at this moment, each with the model that it has.
+"""What devices would predict now, each with the model that it has.
 
 The model of a device is the one it would start training from: the global one, the edge model of its cell, or its own.
 """
@@ -17,7 +17,7 @@ from .types import Floats, Method, Observation, Problem
 def foretold_by(
     problem: Problem, method: Method, params: Tensor, state: Any, observation: Observation
 ) -> Callable[[Tensor], Floats]:
-    """A function from one input per device to class probabilities, `[n_devices, n_classes]`; free until it is called.
+    """Return a function of one input per device that computes class probabilities, `[n_devices, n_classes]`.
 
     Args:
         problem: networks and data.

@@ -9,7 +9,7 @@ Units = tuple[tuple[float, str], ...]
 
 
 def scale(value: float, units: Units) -> tuple[float, str]:
-    """The largest unit that a value fills, and its size.
+    """(size, name) of the largest unit that is not above a value; of the smallest unit if all are.
 
     >>> scale(5400.0, TIMES)
     (3600.0, 'h')
@@ -18,7 +18,7 @@ def scale(value: float, units: Units) -> tuple[float, str]:
 
 
 def human(value: float, units: Units) -> str:
-    """A value in the unit it fills, with three digits, or a dash if there is none.
+    """A value in a fitting unit, with three digits; a dash for NaN.
 
     >>> human(123456.0, JOULES), human(0.0, BITS), human(0.0125, TIMES), human(float("nan"), JOULES)
     ('123 kJ', '0', '12.5 ms', '-')
@@ -31,7 +31,7 @@ def human(value: float, units: Units) -> str:
 
 
 def heard(delivered: float, selected: float) -> str:
-    """Devices heard of those selected, both to the same digit.
+    """Devices heard out of those selected, rounded to one decimal; a dash if none were selected.
 
     >>> heard(16.38, 16.42), heard(3.5, 20.0), heard(0.0, 0.0)
     ('16.4/16.4', '3.5/20', '-')

@@ -1,4 +1,4 @@
-"""Counting labels: of what devices hold, and of samples that share one."""
+"""Count the labels that devices hold, and rank samples that share a label."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ def histogram(store: Store, labels: Ints, n_classes: int) -> Ints:
 
 
 def _narrow(labels: Ints) -> NDArray[np.integer]:
-    """Many labels in few bytes each, of which a processor can have more at hand."""
+    """Return many labels in a smaller integer type, so that more of them fit into the cache; few labels as they are."""
     if len(labels) < MANY or labels.min() < 0:
         return labels
     return labels.astype(np.min_scalar_type(int(labels.max())))

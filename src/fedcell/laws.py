@@ -46,8 +46,8 @@ class Law:
     def table(source: str) -> "Law":
         """The law of a column, `FILE:COLUMN`.
 
-        With a checksum behind it, as in records, the file may be missing or another one: the law then has no values,
-        records stay readable, and `draw` refuses.
+        With a checksum behind it, as in records, the file may be missing or changed: the law then has no values, so
+        that records stay readable, and `draw` raises BadInput.
         """
         place, _, checksum = source.partition("#")
         path, colon, column = place.rpartition(":")
@@ -68,7 +68,7 @@ class Law:
         return mark.join(short(value) for value in self.values)
 
     def draw(self, rng: np.random.Generator, size: int) -> Floats:
-        """`size` independent values; those of a table as they stand there."""
+        """Draw `size` independent values; a table gives its values in the order of its lines."""
         if self.kind == "table":
             return self._listed(size)
         if self.kind == "uniform":
@@ -78,12 +78,12 @@ class Law:
         return np.asarray(rng.choice(np.asarray(self.values, dtype=np.float64), size))
 
     def line(self, place: int) -> int:
-        """The line of the file that holds a value."""
+        """The line number, in the file of a table, of the value at this place."""
         return read_lines(File(self.source.partition("#")[0].rpartition(":")[0]))[place].number
 
     def _listed(self, size: int) -> Floats:
         if not self.values:
-            Law.table(self.source.partition("#")[0])  # says what is wrong if the file cannot be read
+            Law.table(self.source.partition("#")[0])  # raises BadInput if the file cannot be read
             raise BadInput(f"the table @{self.source} changed since it was recorded: restore it, or start a new run")
         if len(self.values) != size:
             raise BadInput(

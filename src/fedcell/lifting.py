@@ -1,4 +1,4 @@
-"""A method as a problem needs it: for vectors with running statistics, and at every base station with an edge model."""
+"""Wrap a method as a problem needs it: for vectors with running statistics, and for base stations with edge models."""
 
 from .air import suited
 from .methods.parts.statistics import with_statistics
@@ -7,5 +7,5 @@ from .types import Method, Problem
 
 
 def lifted(problem: Problem, method: Method) -> Method:
-    """The method for whole vectors and over the edges; lifted once is enough."""
+    """Return the method for vectors with running statistics and for edge models; lifting it again changes nothing."""
     return over_edges(problem, with_statistics(problem, suited(problem, method)))

@@ -22,8 +22,8 @@ import torch
 from .errors import BadInput
 
 NAME = "fedcell"  # of the threads
-STORE_BYTES = 100 << 20  # shared memory of a local cluster that passes messages alone; Ray takes no less than 75 MiB
-ANSWER_S = 5.0  # for the head of a cluster
+STORE_BYTES = 100 << 20  # shared memory of a local cluster that only passes messages; Ray takes no less than 75 MiB
+ANSWER_S = 5.0  # to wait for the head of a cluster
 FIX = "start one with `ray start --head`, correct the address, or leave it out for a cluster of your own"
 LOOPBACK = (
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # "0": listen on 127.0.0.1 alone, on any system; read when Ray is imported
@@ -36,8 +36,8 @@ LOOPBACK = (
 def for_each(work: Callable[[Any], None], items: Iterable[Any], workers: int) -> None:
     """Call `work` on every item in `workers` threads (0: one per core), each with single-threaded kernels.
 
-    A worker that asks for workers does the work itself: waiting for its own pool it would wait for ever. So is a single
-    item, which a pool could only delay.
+    A worker thread that calls this does all the work itself, because waiting for its own pool would deadlock. A single
+    item also stays in the calling thread, because a pool would only delay it.
     """
     parts = list(items)
     if current_thread().name.startswith(NAME):
@@ -53,7 +53,7 @@ def for_each(work: Callable[[Any], None], items: Iterable[Any], workers: int) ->
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Kernels of the calling thread are single-threaded for as long as the context lasts."""
+    """Make kernels of the calling thread single-threaded while the context lasts."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -64,7 +64,7 @@ def one_thread() -> Iterator[None]:
 
 @contextmanager
 def precision(tf32: bool) -> Iterator[None]:
-    """Whether products on a GPU may round to TensorFloat-32, for as long as the context lasts."""
+    """Allow or forbid TensorFloat-32 in products on a GPU while the context lasts."""
     products: Any = torch.backends.cuda.matmul
     convolutions: Any = torch.backends.cudnn
     before = products.allow_tf32, convolutions.allow_tf32
@@ -76,7 +76,7 @@ def precision(tf32: bool) -> Iterator[None]:
 
 
 def cores() -> int:
-    """Processor cores for this process: those the system gives it, or fewer if `FEDCELL_CORES` says so."""
+    """Number of cores for this process: those that the system gives it, or `FEDCELL_CORES` if that is less."""
     given = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     text = os.environ.get("FEDCELL_CORES", "")
     if not text:
@@ -111,12 +111,12 @@ def connected() -> bool:
 
 
 def connect(address: str | None, cpus: int, store_bytes: int | None = None) -> Callable[[], None]:
-    """Connect this process to a Ray cluster; call what is returned to let go of it.
+    """Connect this process to a Ray cluster; return a function that disconnects it.
 
     Args:
         address: `host:port` of a cluster to join, `auto` for the one of this machine; None: `RAY_ADDRESS` if it is
             set, else a cluster of this process alone, without dashboard or usage reports, on the loopback interface.
-        cpus: that a cluster of our own counts.
+        cpus: CPUs of a cluster of our own.
         store_bytes: shared memory of a cluster of our own; None: as Ray chooses.
     """
     address = address or os.environ.get("RAY_ADDRESS") or None
@@ -126,7 +126,7 @@ def connect(address: str | None, cpus: int, store_bytes: int | None = None) -> C
 
     if connected():
         _refuse_other(ray.get_runtime_context().gcs_address, address)
-        return lambda: None  # whoever connected lets go
+        return lambda: None  # whoever connected disconnects
     if address and address != "local":
         _join(address)
         return ray.shutdown
@@ -134,7 +134,7 @@ def connect(address: str | None, cpus: int, store_bytes: int | None = None) -> C
 
 
 def per_worker(amounts: Sequence[float], workers: int) -> float:
-    """The most of a resource that each of `workers` can have, given what every node has; below 1 they share.
+    """The most of a resource that each of `workers` can have, given the amount on each node; below 1, workers share.
 
     >>> per_worker([8, 8], 4), per_worker([4, 4, 4], 4), per_worker([2], 3)
     (4.0, 2.0, 0.5)
@@ -158,7 +158,7 @@ def count_cpus() -> int:
 
 
 def _amounts(resource: str) -> list[float]:
-    """What every node has of a resource."""
+    """The amount of a resource on each node that is alive."""
     import ray
 
     nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
@@ -171,7 +171,7 @@ def _refuse_other(present: str, wanted: str | None) -> None:
 
 
 def check_answers(address: str | None) -> None:
-    """Refuse an address where no cluster answers; `auto`, `local` and none at all are found out by Ray."""
+    """Refuse an address where no cluster answers; Ray itself checks `auto`, `local` and an empty address."""
     address = address or os.environ.get("RAY_ADDRESS") or ""
     if address.startswith("ray://"):
         raise BadInput(f"address {address} is for Ray's remote client: run on a machine of the cluster, with HOST:PORT")

@@ -1,6 +1,6 @@
-"""What a task is judged by: its metrics, which of them leads, and whether more of it is better.
+"""The metrics of each task: which one leads, and whether higher is better.
 
-Columns of a record carry the names of these metrics. Whoever shows a run asks `leading` for the one to show.
+Columns of a record carry the names of these metrics. To show a run, ask `leading` for the metric to show.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -18,7 +18,7 @@ class Metric(NamedTuple):
 
     @property
     def factor(self) -> float:
-        """From the number of a record to the number that people read."""
+        """What to multiply the number of a record by to get the number that people read: 100 for shares."""
         return 100.0 if self.share else 1.0
 
     @property
@@ -28,11 +28,11 @@ class Metric(NamedTuple):
 
     @property
     def direction(self) -> str:
-        """Which numbers are good; empty for shares, of which everybody knows."""
+        """Whether more or less is better, to append to a title; empty for shares of which more is better."""
         return "" if self.share and self.rises else f" ({'more' if self.rises else 'less'} is better)"
 
     def best(self, values: Iterable[float]) -> float:
-        """The best of some numbers; NaN without any.
+        """The best of the finite numbers; NaN if there is none.
 
         >>> leading("regression").best([3.0, 2.0, float("nan")])
         2.0
@@ -41,7 +41,7 @@ class Metric(NamedTuple):
         return pick((one for one in values if isfinite(one)), default=nan)
 
     def reaches(self, values: Any, target: float) -> Any:
-        """Whether a value, or each of an array, is as good as a target, or better."""
+        """Whether a value, or each of an array, is at least as good as a target."""
         return values >= target if self.rises else values <= target
 
     def shown(self, value: float) -> str:
@@ -82,7 +82,7 @@ SCORES = tuple(BY_NAME)  # columns of any task
 
 
 def leading(task: str) -> Metric:
-    """The metric that stands for a run of a task; of a task that is unknown here, the loss.
+    """The metric that represents a run of a task; the loss for an unknown task.
 
     >>> leading("next-token").name
     'perplexity'

@@ -10,7 +10,7 @@ from .human import TIMES, human
 from .metrics import leading
 from .record import Progress, Watch, silent
 
-EVERY_S = 0.3  # between two pictures
+EVERY_S = 0.3  # between two updates
 
 
 class CellBars:
@@ -59,11 +59,11 @@ class CellBars:
 
 
 def watcher(watch: Watch) -> Watch:
-    """Bars if code runs in Jupyter and nobody watches already; else what was given."""
+    """Return progress bars if code runs in Jupyter and `watch` is the silent default; otherwise return `watch`."""
     return CellBars() if watch is silent and in_jupyter() else watch
 
 
 def in_jupyter() -> bool:
-    """Whether a kernel runs this code."""
+    """Whether this code runs in a Jupyter kernel."""
     shell = sys.modules.get("IPython")
     return shell is not None and hasattr(shell.get_ipython(), "kernel")

@@ -1,4 +1,4 @@
-"""One value of an option: read from a text or a value of a near type, held to its limits, written back as a text."""
+"""Values of options: convert a text or a value of a similar type, check it against the limits, write it as a text."""
 
 import re
 import types
@@ -33,12 +33,12 @@ SIZES |= {mark + unit: (end, size) for end, unit in BASES.items() for mark, size
 
 
 def members_of(hint: Any) -> tuple[Any, ...]:
-    """The types that a value may have."""
+    """The types that a hint allows: the members of a union, or the hint alone."""
     return typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
 
 
 def parse(entry: Field[Any], value: Any, key: str) -> Any:
-    """The value as the field's type, from a text or from a value of a near type."""
+    """Convert a text or a value of a similar type to the field's type; raises BadInput if it does not fit."""
     members = members_of(entry.type)
     if type(None) in members and (value is None or value == "none"):
         return None
@@ -99,7 +99,7 @@ def _convert(hint: Any, value: Any) -> Any:
 
 
 def _whole(value: Any) -> int:
-    """A whole number with all its digits, also if it is written `1e3` or `1000.0`."""
+    """Read a whole number without losing digits; `1e3` and `1000.0` are whole, too."""
     if isinstance(value, bool):
         raise ValueError
     try:
@@ -143,7 +143,7 @@ def check_value(entry: Field[Any], value: Any, key: str) -> None:
 
 
 def checked_column(file: File, lines: Sequence[Line], name: str, entry: Field[Any]) -> list[float]:
-    """The numbers of a column that stands for an option, held to its limits line by line."""
+    """Read the column of a file that stands for an option; check every number against the option's limits."""
     values = [number(file, line, name) for line in lines]
     for line, value in zip(lines, values, strict=True):
         check_value(entry, value, f"{file.path!r} line {line.number}: {name}")

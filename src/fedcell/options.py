@@ -35,9 +35,9 @@ def option(
 
     Limits hold for every number of a list or law. Numbers are finite unless `infinite` allows `inf` within the limits,
     and no larger than float32 can hold.
-    `needs` says when the option counts, by another one of its class: `access=block|own_band`, or `scheduler!=all`;
-    several conditions stand apart by blanks.
-    `before` is what records from before the option meant, if that is not the default.
+    `needs` is the condition on another option of the class without which this one has no effect:
+    `access=block|own_band`, or `scheduler!=all`; separate several conditions by blanks.
+    `before` is the value that a record without this option stands for, if that is not the default.
     """
     limits = {"above": above, "least": least, "most": most, "infinite": infinite}
     metadata = {"help": help, "choices": choices, "needs": needs, "before": before, **limits}
@@ -81,7 +81,7 @@ def check(settings: Any, where: str = "") -> None:
 
 
 class Checked:
-    """Base of the settings of a piece, such as those of a method: read and checked however it is made.
+    """Base class for the settings of a piece, such as a method: values are converted and checked on creation.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Checked:
 
 
 def mapping(value: Any, name: str, example: str) -> Mapping[str, Any]:
-    """A dict that a caller gave, or an empty one for None; raises BadInput for anything else."""
+    """Return a dict that a caller gave, or an empty one for None; raises BadInput for anything else."""
     if not isinstance(value, Mapping | None):
         raise BadInput(f"{name} is {kind_of(value)}, not a dict: write it as {example}")
     for key in value or {}:
@@ -128,15 +128,15 @@ def to_dict(settings: Any) -> dict[str, Any]:
 
 
 def from_dict(settings: Any, values: Mapping[str, Any]) -> Any:
-    """`settings` with every key of a nested dict applied, as written by `to_dict`.
+    """Return `settings` with every value of a nested dict applied, as written by `to_dict`.
 
-    A key that is missing came later: it is as in `settings`, or what `option(before=...)` says.
+    A key that the dict lacks is newer than the dict: it keeps its value in `settings`, or gets `option(before=...)`.
     """
     return override(settings, earlier(settings) | flat(values))
 
 
 def earlier(settings: Any) -> dict[str, Any]:
-    """What the keys of a settings object meant before they existed, for those whose default is something else.
+    """Values that stand for keys which older records lack, for options with `before`.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)

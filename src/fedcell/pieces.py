@@ -1,4 +1,4 @@
-"""Pieces that are registered by being a file in a folder, or that lie in a file of one's own: found and loaded.
+"""Find and load pieces, such as methods: every file in a folder of the package, or a file of the user.
 
 A piece is a module with a docstring whose first line says what it is, a frozen dataclass `Config` made of `option(...)`
 fields, and `build(config)`.
@@ -17,7 +17,7 @@ from .errors import BadInput, did_you_mean
 
 
 def names(package: str, folder: Iterable[str]) -> list[str]:
-    """Every piece in the folder of a package; files without `build` are helpers."""
+    """Names of all pieces in the folder of a package; files without `build` are helpers."""
     return [name for name in _files(folder) if hasattr(importlib.import_module(f"{package}.{name}"), "build")]
 
 
@@ -27,7 +27,7 @@ def load(kind: str, package: str, folder: Iterable[str], name: str) -> ModuleTyp
         module = from_file(kind, Path(name))
     else:
         known = name in _files(folder)
-        found = importlib.import_module(f"{package}.{name}") if known else None  # this one alone: it is faster
+        found = importlib.import_module(f"{package}.{name}") if known else None  # only this one, which is faster
         if found is None or not hasattr(found, "build"):
             every = names(package, folder)
             parts = [part.strip() for part in name.split(",")]
@@ -43,7 +43,7 @@ def load(kind: str, package: str, folder: Iterable[str], name: str) -> ModuleTyp
 
 
 def from_file(kind: str, path: Path) -> ModuleType:
-    """Load a Python file as a module that nobody else has."""
+    """Load a Python file as a fresh module, which is not added to `sys.modules`."""
     if not path.is_file():
         raise BadInput(
             f"{kind} file {str(path)!r} does not exist: give the path of a .py file or a name of fedcell list"
@@ -66,9 +66,9 @@ def summary(module: ModuleType) -> str:
 
 
 def outline(package: str) -> list[tuple[str, str, bool]]:
-    """(name, first line of its docstring, whether it has `build`) of every file of a package, none of them imported.
+    """(name, first line of its docstring, whether it has `build`) of every file of a package, without importing it.
 
-    Importing all methods takes seconds, and a list of them needs their first lines alone.
+    Importing all methods takes seconds, and a list only needs their first lines.
     """
     spec = importlib.util.find_spec(package)
     found = []

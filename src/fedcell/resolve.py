@@ -30,7 +30,7 @@ class Keys(NamedTuple):
 
 
 class Resolved(NamedTuple):
-    """What a user asked for, ready to be run."""
+    """What a user asked for, ready to run."""
 
     config: Config
     methods: tuple[Choice | tuple[str, Method], ...]
@@ -49,7 +49,7 @@ def resolve(
         preset: where the settings start from.
         methods: texts `NAME[+CODING][:key=value,...]`, or pairs of a label and a `Method`, which are left as they are.
         settings: values by dotted key. A setting in a method's text wins over one given here.
-        dataset: own samples, which some settings have no effect on.
+        dataset: the user's own samples, on which some settings have no effect.
     """
     keys = sort_keys(settings, [one for one in methods if isinstance(one, str)], preset)
     config = configure(preset, keys.config)
@@ -63,13 +63,13 @@ def resolve(
 
 
 def configure(preset: Scenario, changes: Mapping[str, Any]) -> Config:
-    """The preset with dotted keys changed; a model file is found from any folder, and known by its checksum."""
+    """Return the preset's config with dotted keys changed; a model file gets its absolute path and its checksum."""
     config: Config = options.override(preset.config, changes)
     return replace(config, model=pinned(config.model))
 
 
 def with_names(settings: Mapping[str, Any], model: object, dataset: object) -> dict[str, Any]:
-    """Settings with a model or data set that is given as a text, `net.py:function` or `wine.npz`, under its key."""
+    """Add a model or data set given as a text, `net.py:function` or `wine.npz`, to the settings under its key."""
     changes = dict(settings)
     for key, value in (("model.name", model), ("data.name", dataset)):
         if isinstance(value, str) and changes.setdefault(key, value) != value:
@@ -78,15 +78,15 @@ def with_names(settings: Mapping[str, Any], model: object, dataset: object) -> d
 
 
 def choose(text: str, preset: Scenario, given: Mapping[str, Any]) -> Choice:
-    """A method with the preset's settings for it, then those given, then those in its text."""
+    """Parse a method's text. Its settings come from the preset, `given` and the text; later ones win."""
     name = text.partition(":")[0]
     return library.parse(text, {**preset.methods, name: {**preset.methods.get(name, {}), **given}})
 
 
 def sort_keys(values: Mapping[str, Any], methods: Sequence[str], preset: Scenario) -> Keys:
-    """Tell the keys of the config from those of the methods, which are given as they are written.
+    """Sort keys into those of the config and those of the methods, whose texts are given as the user wrote them.
 
-    `topk.fraction` and `fedavg.lr` count for `fedavg+topk`, too; `fedavg+topk.lr` counts for it alone, and wins.
+    `topk.fraction` and `fedavg.lr` also apply to `fedavg+topk`; `fedavg+topk.lr` only applies to it, and wins.
     """
     names = list(dict.fromkeys(text.partition(":")[0] for text in methods))
     sections = [entry.name for entry in fields(preset.config)]
@@ -110,7 +110,7 @@ def sort_keys(values: Mapping[str, Any], methods: Sequence[str], preset: Scenari
 
 
 def with_until(settings: Mapping[str, Any], until: str | Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Settings with the conditions of an `until` argument; raises BadInput if both name some."""
+    """Add the conditions of an `until` argument to the settings; raises BadInput if both have conditions."""
     if until is None:
         return settings
     if "until" in settings:

@@ -24,7 +24,7 @@ def stream(seed: int, round: int, purpose: str) -> np.random.Generator:
 
 
 def uniforms(seed: int, round: int, purpose: str, rows: ArrayLike, columns: ArrayLike) -> Floats:
-    """Uniform numbers in [0, 1) that depend on each (row, column) pair and the key alone.
+    """Uniform numbers in [0, 1) that depend only on each (row, column) pair and the key.
 
     A counter-based hash (two rounds of SplitMix64) instead of a sequential generator, so that the
     numbers of one device do not depend on which other devices are drawn beside it. `rows` and
@@ -42,18 +42,18 @@ def uniforms(seed: int, round: int, purpose: str, rows: ArrayLike, columns: Arra
 
 
 def key_of(seed: int, round: int, purpose: str) -> int:
-    """The key of `uniforms`, of 64 bits."""
+    """The 64-bit key of `uniforms`."""
     return int(_sequence(seed, round, purpose).generate_state(1, np.uint64)[0])
 
 
 def global_streams() -> tuple[Any, ...]:
-    """Where the streams of Python and NumPy stand that all share, to see whether somebody's network draws from them."""
+    """The state of Python's and NumPy's global random streams, to detect whether a network draws from them."""
     numpy: Any = np.random.get_state()  # noqa: NPY002
     return random.getstate(), numpy[1].tobytes(), numpy[2]
 
 
 def _sequence(seed: int, round: int, purpose: str) -> np.random.SeedSequence:
-    """What all draws of a key start from; words of 32 bits are taken as they are, in half the time of a list."""
+    """The seed sequence of a key. An array of 32-bit words takes half the time of a list."""
     words = [seed, round + 1, crc32(purpose.encode())]
     return np.random.SeedSequence(np.array(words, dtype=np.uint32) if 0 <= seed < 2**32 else words)
 

@@ -17,10 +17,11 @@ from .types import Method, Problem, Round, Updates, Uplink
 
 
 def aggregate(problem: Problem, method: Method, params: Tensor, state: Any, sent: Round) -> tuple[Tensor, Any, Uplink]:
-    """The model and the state that the method makes of the finite uploads, and the uplink without the others.
+    """Let the method aggregate the finite uploads; return the model, the state, and the uplink without the others.
 
-    Of a large cohort that it takes sums of alone, updates never lie in memory together. Who is not finite is then known
-    only when all are added up. As weights depend on who is heard, such a round is trained once more without those.
+    If the method only takes sums of a large cohort, the updates are never all in memory. Updates that are not finite
+    are then found only when all are added up. As weights depend on who is heard, the round is then trained once more
+    without these.
     """
     check_kept(sent.updates)
     final = partial(method.aggregate, problem, params, state)
@@ -50,7 +51,7 @@ def heard_at_once(problem: Problem, name: str, final: Callable[[Round], Any], se
 
 
 def checked(params: Tensor, found: object) -> tuple[Tensor, Any]:
-    """What aggregate() returned: a model shaped like the one before, and the method's state."""
+    """Return what aggregate() returned; raise ContractError unless it is a model shaped like `params`, and a state."""
     match found:
         case (Tensor(shape=params.shape) as model, state):
             return model, state
@@ -58,7 +59,7 @@ def checked(params: Tensor, found: object) -> tuple[Tensor, Any]:
 
 
 def as_updates(found: object) -> Updates:
-    """What local() returned."""
+    """Return what local() returned; raise ContractError unless it is an Updates."""
     if isinstance(found, Updates):
         return found
     raise ContractError(f"local() returned {str(found)[:50]!r}: return a fedcell.types.Updates")
@@ -76,7 +77,7 @@ def check_kept(updates: Updates) -> None:
 
 
 def refuse_invalid(sent: Round) -> Round:
-    """Turn away uploads with numbers that are not finite; all of them at once means divergence."""
+    """Mark uploads with numbers that are not finite as invalid; raise Diverged if all of them are."""
     updates, round = sent.updates, sent.observation.round
     invalid = updates.device[~updates.finite()]
     if len(invalid) and len(invalid) == len(updates.device):

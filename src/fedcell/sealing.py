@@ -1,8 +1,8 @@
-"""Sealed boxes and locked texts: who has the key can read them, and nobody can change them unnoticed.
+"""Sealed boxes and locked texts: only who has the key can read them, and nobody can change them unnoticed.
 
 A box for a public key: `X25519(ephemeral, public)` through HKDF-SHA256 gives the key of one ChaCha20-Poly1305 text. A
 lock is ChaCha20-Poly1305 under a key that both sides have, with a nonce drawn for every text. `about` is bound to a
-text without being part of it: it opens only for somebody who names the same. Needs the extra `privacy`.
+text without being part of it: the text only opens with the same `about`. Needs the extra `privacy`.
 
 Reference: RFC 7748 (X25519), RFC 5869 (HKDF), RFC 8439 (ChaCha20-Poly1305)
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # the library is an extra
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
     from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-Draw = Callable[[int], bytes]  # random bytes, so many
+Draw = Callable[[int], bytes]  # number of bytes -> random bytes
 KEY_BYTES, NONCE_BYTES, TAG_BYTES, MAC_BYTES = 32, 12, 16, 32
 BOX_BYTES = KEY_BYTES + TAG_BYTES  # what a box adds to its text
 LOCK_BYTES = NONCE_BYTES + TAG_BYTES  # what a lock adds to its text
@@ -37,17 +37,17 @@ class KeyPair(NamedTuple):
 
 
 def key_pair(draw: Draw = os.urandom) -> KeyPair:
-    """A fresh pair."""
+    """Draw a fresh key pair."""
     return pair_of(draw(KEY_BYTES))
 
 
 def pair_of(private: bytes) -> KeyPair:
-    """The pair of a private key."""
+    """The key pair of a private key."""
     return KeyPair(private, _x25519().from_private_bytes(private).public_key().public_bytes_raw())
 
 
 def seal(public: bytes, text: bytes, about: bytes = b"", draw: Draw = os.urandom) -> bytes:
-    """A box that the owner of a public key can open.
+    """Seal a text in a box that only the owner of a public key can open.
 
     Args:
         public: key of the reader.
@@ -60,7 +60,7 @@ def seal(public: bytes, text: bytes, about: bytes = b"", draw: Draw = os.urandom
 
 
 def unseal(own: KeyPair, box: bytes, about: bytes = b"") -> bytes:
-    """The text of a box; raises Refused if it was changed, is for somebody else, or was sealed about something else."""
+    """Open a box; raises Refused if it was changed, is for somebody else, or was sealed with another `about`."""
     once, rest = box[:KEY_BYTES], box[KEY_BYTES:]
     if len(box) < BOX_BYTES:
         raise Refused(f"a sealed box of {len(box)} bytes is cut short: send it again")
@@ -68,13 +68,13 @@ def unseal(own: KeyPair, box: bytes, about: bytes = b"") -> bytes:
 
 
 def lock(key: bytes, text: bytes, about: bytes = b"", draw: Draw = os.urandom) -> bytes:
-    """A text that whoever has the key can read."""
+    """Encrypt a text so that only who has the key can read it."""
     nonce = draw(NONCE_BYTES)
     return nonce + _cipher(key).encrypt(nonce, text, about)
 
 
 def unlock(key: bytes, locked: bytes, about: bytes = b"") -> bytes:
-    """The text behind a lock; raises Refused if it was changed or has another key."""
+    """Decrypt a locked text; raises Refused if it was changed, or locked with another key or `about`."""
     if len(locked) < LOCK_BYTES:
         raise Refused(f"a locked text of {len(locked)} bytes is cut short: send it again")
     return _decrypt(key, locked[:NONCE_BYTES], locked[NONCE_BYTES:], about)
@@ -107,7 +107,7 @@ def _decrypt(key: bytes, nonce: bytes, text: bytes, about: bytes) -> bytes:
 
 
 def _shared(private: bytes, other: bytes, *parties: bytes) -> bytes:
-    """The key of a box: of the secret that both key pairs have in common, and of their public keys."""
+    """Derive the key of a box from the secret that both key pairs share, and from their public keys."""
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF

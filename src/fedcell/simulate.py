@@ -41,7 +41,7 @@ SIMULATED = Environment(
 def simulate(
     problem: Problem, method: Method, snapshot: Snapshot | None = None, environment: Environment = SIMULATED
 ) -> Iterator[tuple[Row, Snapshot]]:
-    """Play every round that is left, from a snapshot or from the start, and yield its row and the state after it.
+    """Play every remaining round, from a snapshot or from the start, and yield its row and the state after it.
 
     Raises Diverged when the model or every update of a round is no longer finite.
     """
@@ -59,7 +59,7 @@ def begin(problem: Problem, method: Method) -> Snapshot:
 
 
 def play_round(environment: Environment, problem: Problem, method: Method, before: Snapshot) -> tuple[Row, Snapshot]:
-    """One round, of a method as `lifted` gives it; the order is the same wherever it is played."""
+    """Play one round of a method that `lifted` returned, in any environment; return its row and the state after it."""
     params, state = before.params, before.method
     observation, world_state = environment.observe(problem, before)
     ask = foretold_by(problem, method, params, state, observation)

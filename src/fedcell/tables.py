@@ -23,7 +23,7 @@ class File(str):
 
     @staticmethod
     def of(text: str) -> "File":
-        """Read a path, with a checksum or without. A checksum that is written is believed until the file is read."""
+        """Read a path, and add the file's checksum if it has none; a given one is compared only when `data` is read."""
         if not isinstance(text, str):
             raise ValueError("a file is named by a text")
         path, _, checksum = text.partition("#")
@@ -38,7 +38,7 @@ class File(str):
         return self.partition("#")[2]
 
     def data(self) -> bytes:
-        """What the file holds; raises BadInput if it is not the one that was recorded."""
+        """The bytes of the file; raises BadInput if its checksum is not the recorded one."""
         data = _bytes(self.path)
         if self.checksum and _checksum(data) != self.checksum:
             raise BadInput(f"{self.path!r} changed since it was recorded: restore it, or start a new run")
@@ -64,7 +64,7 @@ def read_lines(file: File, needed: Sequence[str] = (), known: Sequence[str] | No
     Args:
         file: UTF-8, commas, a header with the names of the columns.
         needed: columns that must be there.
-        known: all that may be there; None: any.
+        known: columns that may be there; None: any.
     """
     names, lines = _parsed(file.path, file.data())
     for name in needed:

@@ -15,7 +15,7 @@ from .types import Row
 
 LIMITS = {"seconds": "s", "joules": "J", "bits": "bit"}  # what a run may spend in all, and the unit of it
 NEAR = {"second": "seconds", "time": "seconds", "joule": "joules", "energy": "joules", "bit": "bits", "acc": "accuracy"}
-WORDS = ("accuracy", "perplexity", *LIMITS)  # long enough that a name which is nearly one of them is a slip
+WORDS = ("accuracy", "perplexity", *LIMITS)  # long enough that a name close to one of them is a typo
 FALLING = ("loss", "perplexity", "rmse", "mae", "mse", "error")  # words in names of a method's own metrics
 
 
@@ -45,7 +45,7 @@ def reached(goal: Goal, value: float) -> bool:
 
 
 def read_goals(text: str) -> tuple[Goal, ...]:
-    """The conditions of a text; raises BadInput for anything that is none.
+    """Read the conditions in a text; raises BadInput for anything that is not a condition.
 
     >>> read_goals("accuracy=0.9, joules=1e3")
     (Goal(name='accuracy', value=0.9), Goal(name='joules', value=1000.0))
@@ -59,7 +59,7 @@ def read_goals(text: str) -> tuple[Goal, ...]:
 
 
 def written_goals(until: str | Mapping[str, Any] | Iterable[str] | None) -> str:
-    """Conditions of a caller, as a text, texts or a dict, in the form that settings and records hold.
+    """Write conditions, given as a text, texts or a dict, in the form that settings and records have.
 
     >>> written_goals({"accuracy": 0.9, "seconds": 60}), written_goals(["loss=0.5", "bits=1e9"]), written_goals(None)
     ('accuracy=0.9,seconds=60', 'loss=0.5,bits=1000000000', '')
@@ -104,11 +104,11 @@ def _slip(name: str) -> str:
 
 
 class Until:
-    """Looks at the rows of a run in their order and says when a condition is met.
+    """Look at the rows of a run in order and tell when a condition is met.
 
     Args:
         goals: the conditions; none: never.
-        eval_every: rounds between two evaluations, whose first must show the metrics.
+        eval_every: rounds between two evaluations; the first one must have the metrics of all goals.
     """
 
     def __init__(self, goals: Iterable[Goal], eval_every: int = 1) -> None:
@@ -116,7 +116,7 @@ class Until:
         self.spent = dict.fromkeys(LIMITS, 0.0)
 
     def after(self, row: Row) -> str:
-        """What a round met, in one sentence; empty while the run must continue."""
+        """The condition that a round met, in one sentence; empty if the run must continue."""
         if not self.goals:
             return ""
         self.spent["seconds"] = row.clock_s
@@ -129,7 +129,7 @@ class Until:
         return ""
 
     def after_all(self, rows: Iterable[Row]) -> str:
-        """The same for the first of many rows that meets a condition."""
+        """The sentence of `after` for the first of many rows that meets a condition; empty if none does."""
         if not self.goals:
             return ""
         return next(filter(None, map(self.after, rows)), "")

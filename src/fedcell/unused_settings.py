@@ -9,7 +9,7 @@ from .options import keys, written
 
 
 def unused_settings(settings: Any, given: Collection[str], where: str = "") -> dict[str, str]:
-    """For each given key why it changes nothing, by what its option `needs`; an empty text if it counts."""
+    """For each given key, why it has no effect, according to `needs` of its option; an empty text if it has one."""
     found = {key: (entry, value) for key, entry, value in keys(settings)}
     return {where + key: _why(found, key, where) for key in given}
 
@@ -30,7 +30,7 @@ def _why(found: Mapping[str, tuple[Field[Any], Any]], key: str, where: str) -> s
 
 
 def notices(found: Iterable[Mapping[str, str]]) -> list[str]:
-    """The sentences about keys that count in none of the runs that `unused_settings` looked at."""
+    """The sentences about keys that have no effect in any run, given the result of `unused_settings` for each run."""
     every: dict[str, str] = {}
     for said in found:
         every |= {key: every.get(key, text) and text for key, text in said.items()}

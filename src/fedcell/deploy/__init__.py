@@ -1,4 +1,4 @@
-"""What carries methods and runs to other processes and machines.
+"""Run methods of fedcell on real devices with Flower.
 
 Names are loaded on first use; they need the extra `flower`.
 """

@@ -1,8 +1,8 @@
-"""A round is accepted only if the model after it is sound: the aggregate is tried before it becomes the checkpoint.
+"""Accept a round only if the model after it is sound: try the aggregate before it becomes the checkpoint.
 
 A model is sound if it and the method's state are finite, and if its test loss is at most `max_loss` times the loss
-before the round (or that of guessing). If a round breaks it, the devices without which it does not are left out and
-named. If that takes more than half of them, nobody's update is taken. Needs no Flower.
+before the round (or that of guessing). If a round breaks the model, the devices that break it are left out and named.
+If these are more than half of the devices, no update is taken. Needs no Flower.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,19 +20,19 @@ from ..tiers.hierarchy import Edges
 from ..types import Ints, Method, Problem, Round, Snapshot
 
 SUSPECTS = 16  # devices that are tried one by one: those with the longest updates
-PATIENCE = 3  # rounds in a row that may be refused as a whole
+PATIENCE = 3  # rounds refused as a whole in a row, after which the run ends
 
 
 class Trial(NamedTuple):
-    """What a round may come to."""
+    """How a round is tried: what to aggregate, and the test loss that is accepted."""
 
     problem: Problem
     method: Method
     before: Snapshot
-    most: float  # test loss
+    most: float  # highest test loss that is accepted
 
     def loss(self, sent: Round) -> float:
-        """The test loss after a round; 0 if that is not tested, and without end if something is not finite."""
+        """The test loss after a round; 0 if nothing is tested (`most` is inf), inf if something is not finite."""
         try:
             params, state, _ = aggregate(self.problem, self.method, self.before.params, self.before.method, sent)
         except Diverged:
@@ -42,7 +42,7 @@ class Trial(NamedTuple):
         return self.tested(params, state)
 
     def tested(self, params: Tensor, state: Any) -> float:
-        """The loss of a model; that of the worst edge model if cells have their own."""
+        """The test loss of a model; of the worst edge model if cells have their own."""
         if self.most == inf:
             return 0.0
         models = {id(one): one for one in state.models}.values() if isinstance(state, Edges) else [params]
@@ -51,23 +51,23 @@ class Trial(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """A round as it is accepted."""
+    """A round as it was judged."""
 
     sent: Round
-    named: Mapping[int, float]  # devices that were left out, and the test loss with each
+    named: Mapping[int, float]  # devices that were left out, and the test loss before each was
     loss: float  # of the model after it
     whole: bool = False  # whether nobody's update was taken
 
 
 class Accepting:
-    """What is known of the rounds before this one."""
+    """What is remembered of earlier rounds."""
 
     def __init__(self) -> None:
         self.loss = -1.0  # of the model as it stands; -1: not known
         self.refused = 0  # rounds in a row of which nobody's update was taken
 
     def trial(self, problem: Problem, method: Method, before: Snapshot, max_loss: float, guessing: float) -> Trial:
-        """How the round after a snapshot is judged."""
+        """Set up the trial of the round after a snapshot."""
         made = Trial(problem, method, before, max_loss)
         if max_loss == inf:
             return made
@@ -82,7 +82,7 @@ class Accepting:
 
 
 def judge(made: Trial, sent: Round) -> Judged:
-    """The round without those that break the model, or without anybody if those are more than half."""
+    """Leave the devices that break the model out of a round, or all devices if these are more than half."""
     heard, named = sent.heard(), dict[int, float]()
     while (found := made.loss(sent)) > made.most and len(sent.heard()):
         if 2 * (len(named) + 1) > len(heard) > 1:
@@ -95,7 +95,7 @@ def judge(made: Trial, sent: Round) -> Judged:
 
 
 def culprit(loss: Callable[[Round], float], sent: Round) -> int:
-    """The device without which a round is best; the one with the longest update if none helps alone."""
+    """The device without which the test loss is lowest; the one with the longest update if no single one helps."""
     device, rows = sent.received()
     longest = device[torch.linalg.vector_norm(rows.double(), dim=1).argsort(descending=True, stable=True).cpu().numpy()]
     found = {int(one): loss(without(sent, np.array([one]))) for one in longest[:SUSPECTS]}
@@ -103,12 +103,12 @@ def culprit(loss: Callable[[Round], float], sent: Round) -> int:
 
 
 def without(sent: Round, devices: Ints) -> Round:
-    """The round with the updates of some devices turned away."""
+    """The round with the updates of some devices marked as invalid."""
     return sent._replace(uplink=radio.mark_invalid(sent.uplink, devices))
 
 
 def not_finite(tree: Any) -> int:
-    """Numbers in a tree of tensors, arrays and plain values that are not finite."""
+    """Count the numbers in a tree of tensors, arrays and plain values that are not finite."""
     if isinstance(tree, Tensor):
         return int((~tree.isfinite()).sum()) if tree.is_floating_point() else 0
     if isinstance(tree, np.ndarray):

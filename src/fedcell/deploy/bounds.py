@@ -1,4 +1,4 @@
-"""What the server takes from devices: length and direction of an update, what a device counts for, who is left out.
+"""Bounds on what the server takes from devices: length and direction of updates, weight of a device, who is left out.
 
 Lengths are compared twice, as they are and per local step, and the smaller ratio counts: devices that were asked for
 more steps send longer updates, and devices that were asked for few send longer ones per step. Needs no Flower.
@@ -15,36 +15,36 @@ from ..types import Bools, Floats, Ints, Outcome, Round, Store, Tally
 from .settings import FederationConfig
 from .tasks import Answer, MessageError, Task, Vector
 
-ROUNDS = 10  # that the running bound looks back
-FEW = 3  # devices, of which fewer have no median worth the name
+ROUNDS = 10  # that the running bound looks back on
+FEW = 3  # devices; the median of fewer says little
 AGREED = 0.2  # median cosine of devices with each other, below which they have no common direction
 
 
 class Watched(NamedTuple):
-    """What is remembered of answers, in every checkpoint."""
+    """What the server remembers of answers; part of every checkpoint."""
 
     norms: Floats  # [ROUNDS, 2], median length and length per step of the last rounds; 0: no round yet
     strikes: Ints  # [n_devices], refusals in a row
 
 
 def nothing_seen(n_devices: int) -> Watched:
-    """Before the first round."""
+    """What the server remembers before the first round."""
     return Watched(np.zeros((ROUNDS, 2)), np.zeros(n_devices, dtype=np.int64))
 
 
 def length(task: Task, update: Vector) -> Floats:
-    """(length of an update, length per local step); reports of a model are as long as they are."""
+    """(length of an update, its length per local step), `[2]`; for the report of a model, its length twice."""
     norm = float(np.linalg.norm(update.astype(np.float64)))
     return np.array([norm, norm / (max(task.steps, 1) if task.report is None else 1)])
 
 
 def ratio(found: Floats, usual: Floats) -> float:
-    """How many times the usual lengths, by whichever is less; 0 if nothing is usual yet."""
+    """The ratio of both lengths to the usual ones, whichever is smaller; 0 if there are no usual lengths yet."""
     return float((found / usual).min()) if (usual > 0).all() else 0.0
 
 
 def against_others(found: Floats) -> list[float]:
-    """How many times as long as the median of the others each of `[n, 2]` lengths is."""
+    """The `ratio` of each row of `[n, 2]` lengths to the median of the other rows."""
     return [ratio(one, np.median(np.delete(found, row, axis=0), axis=0)) for row, one in enumerate(found)]
 
 
@@ -101,7 +101,7 @@ def refuse_against(settings: FederationConfig, heard: Sequence[Answer]) -> list[
 
 
 def cosines(updates: Sequence[Vector]) -> Floats:
-    """The cosine of each update with the sum of the directions of the others; 0 for nothing.
+    """The cosine of each update with the sum of the directions of the others; 0 for an update of zeros.
 
     With `u_k` of length 1 and `s` their sum, `u_k (s - u_k) / |s - u_k|`.
 
@@ -124,13 +124,13 @@ def cosines(updates: Sequence[Vector]) -> Floats:
 
 
 def refuse_growth(settings: FederationConfig, counts: Ints, device: int, claimed: Ints) -> None:
-    """Raise MessageError if a device says that it holds far more than it said before, and than others hold.
+    """Raise MessageError if a device reports far more samples than it did before, and than the others did.
 
     Args:
         settings: of the federation.
-        counts: `[n_devices, n_classes]`, what devices said before; 0: nothing yet.
-        device: that claims.
-        claimed: `[n_classes]`.
+        counts: `[n_devices, n_classes]`, what devices reported before; 0: nothing yet.
+        device: number of the device that reports.
+        claimed: `[n_classes]`, what it reports now.
     """
     size = counts.sum(axis=1)
     if not size[device]:
@@ -147,10 +147,10 @@ def refuse_growth(settings: FederationConfig, counts: Ints, device: int, claimed
 
 
 def capped(store: Store, devices: Ints, most: float) -> Store:
-    """The store with what some devices hold scaled down, so that none has more than a share of their samples.
+    """Scale down what some devices hold, so that none has more than the share `most` of their samples.
 
-    With `L` the size such that `L = most * sum_k min(size_k, L)`, larger stores count as `L`. Fewer than three devices
-    are left as they are.
+    With `L` the size such that `L = most * sum_k min(size_k, L)`, larger stores count as `L`, with the
+    samples of each label rounded down. Fewer than three devices stay unchanged.
 
     >>> capped(Tally(np.array([[90, 0], [3, 2], [0, 5]]), np.array([90, 5, 5])), np.arange(3), 0.5).size.tolist()
     [10, 5, 5]
@@ -168,10 +168,10 @@ def capped(store: Store, devices: Ints, most: float) -> Store:
 
 
 def shortened(sent: Round, most: float) -> Round:
-    """The round with long updates shortened, so that none has more than a share of samples times lengths of all heard.
+    """Shorten long updates, so that none has more than the share `most` of the samples times lengths of all heard.
 
-    With every device of equal weight and length, one whose update is eight times as long and turned around would decide
-    where the mean goes.
+    Otherwise, among devices of equal weight and length, one that reverses its update and makes it eight times as long
+    would decide the direction of the mean.
     """
     heard = sent.heard()
     if most >= 1 or len(heard) < FEW:
@@ -190,7 +190,7 @@ def shortened(sent: Round, most: float) -> Round:
 
 
 def held_back(sent: Round, tasks: Sequence[Task], most: float) -> Round:
-    """The round with updates that are far longer than the median of the others shortened to `most` times that."""
+    """Shorten updates that are longer than `most` times the median of the others to that length."""
     heard, of_device = sent.heard(), {task.device: task for task in tasks}
     if most == inf or len(heard) < FEW:
         return sent
@@ -207,7 +207,7 @@ def held_back(sent: Round, tasks: Sequence[Task], most: float) -> Round:
 
 
 def level(size: Floats, most: float) -> float:
-    """`L = most * sum_k min(size_k, L)`, the largest solution; sizes of those above it do not matter."""
+    """Solve `L = most * sum_k min(size_k, L)` for the largest `L`; how far sizes are above it does not matter."""
     ordered = np.sort(size)
     for n_above in range(1, len(ordered)):
         below = ordered[: len(ordered) - n_above].sum()
@@ -230,7 +230,7 @@ def told_left_out(settings: FederationConfig, before: Watched, now: Watched) -> 
 
 
 def after(watched: Watched, tasks: Sequence[Task], answers: Sequence[Answer]) -> Watched:
-    """What is remembered once a round is over: the median of what was accepted, and who was refused again."""
+    """What to remember after a round: the median length of accepted updates, and how often each device was refused."""
     strikes, of_device = watched.strikes.copy(), {task.device: task for task in tasks}
     for one in answers:
         if one.outcome == Outcome.DELIVERED:

@@ -1,4 +1,4 @@
-"""A `StreamingCache` on disk: what a device keeps of its stream, whole after a restart or a power cut."""
+"""A `StreamingCache` on disk: what a device keeps of its stream survives a restart or a power cut."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from ..world import StreamingCache
 
 
 class DiskCache:
-    """The cache of one device in one file; every round is offered once, however often it is asked for.
+    """The cache of one device in one file; it takes every round once, and ignores a round that is offered again.
 
     Args:
         path: of the file, made on the first offer.
@@ -28,12 +28,12 @@ class DiskCache:
     ) -> None:
         self.path = Path(path)
         self.cache = StreamingCache(capacity, rule, theta, seed)
-        self.next_round = 0  # that has not been offered
+        self.next_round = 0  # the first round that has not been offered
         if self.path.exists():
             self._read()
 
     def offer(self, round: int, samples: np.ndarray, labels: np.ndarray) -> bool:
-        """Let the rule decide what to keep of what came in a round; False if that round was offered before."""
+        """Let the rule decide which samples of a round to keep; return False if the round was offered before."""
         if round < self.next_round:
             return False
         self.cache.offer(samples, labels)

@@ -1,4 +1,4 @@
-"""Functions that travel by name: a device has them, and gets what they are given first. Needs no Flower."""
+"""Functions that travel by name: a device has the function, and gets its name and first arguments. Needs no Flower."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -25,7 +25,7 @@ class Call(NamedTuple):
 
 
 def call_of(function: Callable[..., Tensor], what: str) -> Call:
-    """What a device gets of a function; raises BadInput, with `what` it is, if devices do not have it."""
+    """Describe a function for devices; raises BadInput, saying `what` the method does with it, if they lack it."""
     name = full_name(function.func) if isinstance(function, partial) else ""
     if not isinstance(function, partial) or KNOWN.get(name) is not function.func or function.keywords:
         raise BadInput(f"this method {what} of its own, which devices do not have: choose another one")
@@ -34,7 +34,7 @@ def call_of(function: Callable[..., Tensor], what: str) -> Call:
 
 
 def function_of(call: Call | None, device: torch.device) -> Any:
-    """The function on a device; None without one."""
+    """Return the function of a call with its arguments on `device`; None without a call."""
     if call is None:
         return None
     module = call.name.rpartition(".")[0]

@@ -61,9 +61,9 @@ def client_app(
     """A ClientApp that trains for a server of `fedcell.deploy.flower`.
 
     Args:
-        data: float32 samples, not scaled yet, and whole-number labels of this device, or the targets of another task.
-            Without `cache`, all that it holds in a round; with it, what arrives in a round. The node configuration is
-            `context.node_config`.
+        data: `data(context, round)` returns float32 samples, not scaled yet, and whole-number labels of this device,
+            or the targets of another task. Without `cache`, return all that the device holds in a round; with it, what
+            arrives in the round. The node configuration is `context.node_config`.
         train: `train(network, samples, labels, task)` moves the network in place by a loop, a loss and an optimiser of
             its own, on scaled samples; `task` has the steps, learning rate, batch size and proximal term that the
             server asks for. None: the SGD that simulated devices train with.
@@ -71,8 +71,8 @@ def client_app(
         model: network instead of the one that the server's settings name; it must have as many parameters, unless
             devices keep models of their own. Or `net.py:function`, this device's copy of the server's model file, which
             must be the same; the server never says which file is executed here.
-        meter: joules that this device has used so far, from any beginning; None: RAPL or `nvidia-smi`, if there is one.
-        test: samples that a device judges a model of its own on, and says how many it has right.
+        meter: joules that this device has used so far, counted from any time; None: RAPL or `nvidia-smi`, if present.
+        test: samples on which a device tests a model of its own; it reports how many the model gets right.
     """
     app = ClientApp()
 
@@ -112,7 +112,7 @@ def client_app(
 
 
 def learner_of(task: Task, samples: np.ndarray, targets: Targets, model: Network | str | None = None) -> Learner:
-    """The engine that simulated devices are trained with, for one device, its samples and its network.
+    """Build the engine that also trains simulated devices, for one device with its samples and its network.
 
     Samples are scaled with the statistics of the task, which are those of the server's test set, not with their own.
     """
@@ -139,7 +139,7 @@ def learner_of(task: Task, samples: np.ndarray, targets: Targets, model: Network
 
 
 class Done(NamedTuple):
-    """What a device made of a task."""
+    """The result of training on a device."""
 
     update: Vector  # sent, or the report of a model that it keeps
     own: Vector | None = None  # a whole model that it judges on test samples of its own
@@ -147,9 +147,9 @@ class Done(NamedTuple):
 
 
 def trained(task: Task, learner: Learner, folder: Path | None) -> Done:
-    """What a device sends of one task. What it keeps, a model or norm layers of its own, lies in its folder.
+    """Train one task and return what the device sends. It keeps a model or norm layers of its own in its folder.
 
-    With norm layers of its own it judges the model that it got with those that it had, and then trains both.
+    With norm layers of its own, it tests the model that it got together with the layers it had before this training.
     """
     first = learner.initial().cpu().numpy()
     model = None if task.report is None else kept_in(folder, MODEL, first, "a model of one's own")
@@ -159,7 +159,7 @@ def trained(task: Task, learner: Learner, folder: Path | None) -> Done:
     carried = None if row is None else Carried(_there(learner, row), _there(learner, row)[None])
     bound = learner if carried is None else learner.carrying(carried)
     found = bound.train(Start(_there(learner, begin)[None], np.zeros(1, dtype=np.int64)), work_of(task, learner))
-    update = _numbers(found.delta)  # may train, which leaves the rest
+    update = _numbers(found.delta)  # may train only now, which also fills `kept` and `carried.rows`
     own = None if model is None else _numbers(found.kept)
     after = None if carried is None or carried.rows is None else _numbers(carried.rows)
     if own is not None:
@@ -186,7 +186,7 @@ def _keep_finite(folder: Path | None, name: str, kept: Kept) -> None:
 
 
 def own_loop(task: Task, learner: Learner, train: Train) -> Done:
-    """What a training loop of one's own moved; entries outside of the task's mask stay."""
+    """Train with the user's own loop; entries outside of the task's mask do not change."""
     lacking = {"report": "a report of its model", "shift": "a constant gradient", "objective": "a loss of its own"}
     for name, what in lacking.items():
         if getattr(task, name) is not None:
@@ -206,7 +206,7 @@ def own_loop(task: Task, learner: Learner, train: Train) -> Done:
 
 
 def work_of(task: Task, learner: Learner) -> Work:
-    """One row of work on all samples of the device."""
+    """The task as one row of work on all samples of the device."""
     size, home = len(learner.train_samples), learner.device
     mask, shift = (None if part is None else from_numpy(part).to(home) for part in (task.mask, task.shift))
     return Work(
@@ -232,19 +232,19 @@ def _there(learner: Learner, vector: Vector) -> Tensor:
 
 
 def _numbers(rows: Tensor) -> Vector:
-    """The one row of a device."""
+    """The single row as a NumPy vector."""
     row: Vector = rows[0].cpu().numpy().copy()
     return row
 
 
 def right_of(learner: Learner, model: Vector, test: Samples) -> int:
-    """Test samples that a model has right."""
+    """How many test samples a model gets right."""
     scores = learner.evaluate(from_numpy(model).to(learner.device), test)
     return round(scores["accuracy"] * len(test))
 
 
 def _named(task: Task, file: str | None, shape: tuple[int, ...], n_classes: int) -> nn.Module:
-    """The network that the server names; of a model file, this device's own copy."""
+    """Build the network that the server names; for a model file, from this device's own copy."""
     settings: ModelConfig = from_dict(ModelConfig(), task.model)
     if file is None and in_file(settings.name):
         fix = f"give client_app(model={settings.name!r}) the path of this device's copy"

@@ -25,15 +25,15 @@ from .tasks import Task, Vector
 
 FILE = "unsent.safetensors"
 Arrays = Mapping[str, NDArray[Any]]
-DTYPES = (np.float32, np.float16, np.int32, np.int16, np.int8, np.uint8)  # of what payloads are made of
+DTYPES = (np.float32, np.float16, np.int32, np.int16, np.int8, np.uint8)  # that the arrays of payloads may have
 
 
 def told(choice: Choice, shapes: Shapes = ()) -> dict[str, Any]:
-    """The coding of a method in plain values, as tasks have it; empty without one.
+    """Describe the coding of a method in plain values, for tasks; empty without a coding.
 
     Args:
-        choice: the method. One with a coding of its own names it as `coding`, with its settings as `CODED`.
-        shapes: of the layers of the network, for codings that look at them.
+        choice: the method. A method file with a coding of its own names it as `coding`, and its settings as `CODED`.
+        shapes: of the layers of the network, for codings that need them.
     """
     module = getattr(choice.module, "coding", None)
     if module is None:
@@ -56,13 +56,13 @@ def told(choice: Choice, shapes: Shapes = ()) -> dict[str, Any]:
 
 
 def _deployable() -> list[str]:
-    """The codings that devices may be asked for."""
+    """Names of the codings that devices can use."""
     found = ((name, codings.load(name)) for name in codings.names())
     return [name for name, module in found if module.build(module.Config()).at_sum is None]
 
 
 def coding_of(task: Task) -> Coding:
-    """The coding that a task asks for, for the network that it is about."""
+    """Build the coding that a task asks for, for the task's network."""
     module = codings.load(str(task.coding["name"]))
     coding: Coding = module.build(options.from_dict(module.Config(), task.coding["settings"]))
     if coding.shaped is None:
@@ -74,7 +74,7 @@ def coding_of(task: Task) -> Coding:
 
 
 def payload_of(task: Task, update: Vector, folder: Path | None) -> Arrays:
-    """What a device sends of its update; the rest stays in its folder."""
+    """Encode what a device sends of its update; with feedback, the rest stays in its folder."""
     coding, before = coding_of(task), None
     if coding.feedback:
         nothing = np.zeros(coding.n_kept(len(update)), dtype=np.float32)

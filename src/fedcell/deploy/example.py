@@ -1,4 +1,4 @@
-"""A small Flower app that is ready to run: written to a folder, with the commands that run it on this machine."""
+"""Write a small Flower app that is ready to run to a folder; list the commands that run it on this machine."""
 
 from pathlib import Path
 
@@ -131,7 +131,7 @@ def write(folder: Path, method: str, n_devices: int, port: int, model: str | Non
 
 
 def with_path(code: str) -> str:
-    """A script with the import that the place of a model file needs."""
+    """Add the import to a script that the path of a model file needs."""
     return code.replace("\n\nfrom fedcell", "\n\nfrom pathlib import Path\n\nfrom fedcell", 1)
 
 

@@ -19,7 +19,7 @@ from .tasks import Answer, MessageError, Refusal, Task
 from .wire import Facts
 
 GONE = 5  # Flower's code for a node that is no longer connected
-SPARE_S = 60.0  # how long after the end of its round a late answer is still told
+SPARE_S = 60.0  # how long after the end of its round a late answer is still reported
 
 
 class OpenMessage(NamedTuple):
@@ -37,13 +37,13 @@ class Exchange:
     """The messages of one run.
 
     Args:
-        grid: Flower's way to the nodes.
-        roster: who is there.
+        grid: Flower's connection to the nodes.
+        roster: which node is which device.
         settings: time between two looks for answers, and bounds on them.
-        say: told what goes wrong.
+        say: called with a sentence when something goes wrong.
         clock: seconds that never go back.
-        key: that answers are sealed for; None: they are open.
-        note: told of every answer that is refused.
+        key: opens sealed answers; None: answers are not sealed.
+        note: called for every answer that is refused.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Exchange:
         return here
 
     def gather(self, round: int, wanted: int, longest_s: float) -> None:
-        """Wait until so many devices are there, free and hold samples; raises FedcellError after `longest_s`."""
+        """Wait until that many devices are connected, free and hold samples; raises FedcellError after `longest_s`."""
         end_s = self.clock() + longest_s
         while True:
             self._meet(round)
@@ -90,7 +90,7 @@ class Exchange:
             time.sleep(self.poll_s)
 
     def ask(self, tasks: Sequence[Task], deadline_s: float, enough: int | None) -> list[Answer]:
-        """Send every device its task, and wait until all have answered, `enough` have, or the deadline is over."""
+        """Send every device its task; wait until all answered, `enough` updates arrived, or the deadline is over."""
         begun_s = self.clock()
         self._send([(self.roster.node_of(task.device), task) for task in tasks], deadline_s)
         of_device, answers = {task.device: task for task in tasks}, dict[int, Answer]()
@@ -111,7 +111,7 @@ class Exchange:
         return [answers.get(task.device) or self._unheard(task, waited_s) for task in tasks]
 
     def turn_away(self, round: int, answer: Answer, error: MessageError) -> Answer:
-        """The answer without its update, which is refused for what it holds; told and recorded."""
+        """Refuse an answer for what it holds: drop its update, report and record it."""
         self.say(f"round {round}: device {answer.device} was turned away: {error}")
         self.note(Refusal(round, answer.device, error.kind, error.value, str(error)))
         return answer._replace(outcome=Outcome.INVALID, update=None, strike=True)
@@ -153,12 +153,12 @@ class Exchange:
                 yield sent, reply, self.clock()
 
     def _look(self) -> None:
-        """Take what came while no answer was waited for."""
+        """Handle replies that came while nobody waited for answers."""
         for sent, reply, seen_s in self._replies():
             self._late(sent, reply, seen_s)
 
     def _late(self, sent: OpenMessage, reply: Message, seen_s: float) -> None:
-        """An answer to who a node is, or to a task that is no longer waited for."""
+        """Handle a reply to a hello message, or a late one to a task that is no longer waited for."""
         if sent.task is None:
             self._greet(sent, reply)
         elif not reply.has_error():
@@ -177,7 +177,7 @@ class Exchange:
                 self.roster.forget(sent.node)
 
     def _judge(self, sent: OpenMessage, reply: Message, seen_s: float) -> Answer:
-        """The answer to a task that is waited for; a bad one is reported and refused."""
+        """Check the answer to a task that is waited for; report and refuse a bad one."""
         task = sent.task
         assert task is not None
         took_s = seen_s - sent.sent_s
@@ -205,7 +205,7 @@ class Exchange:
         return answer._replace(update=update, compute_s=compute_s, joule=facts.joule, meter=facts.meter, tail=tail)
 
     def _content(self, sent: OpenMessage, reply: Message) -> RecordDict:
-        """What a device answered, opened if answers are sealed."""
+        """The content of an answer, opened if it is sealed; raises MessageError if the device failed."""
         if reply.has_error():
             raise MessageError(f"it failed ({(reply.error.reason or f'code {reply.error.code}')[:200]})")
         task = sent.task

@@ -1,4 +1,4 @@
-"""A model of which the server knows nothing but its arrays: as one vector, and as a problem of a federation."""
+"""A model of which the server only knows the arrays: as one vector, and as the problem of a federation."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,19 +16,19 @@ from .tasks import MessageError, Vector
 
 
 class Flat(nn.Module):
-    """A network that is its parameters: what it computes, only devices know."""
+    """A network of bare parameters; only devices know what it computes."""
 
     def __init__(self, n_params: int) -> None:
         super().__init__()
         self.values = nn.Parameter(torch.zeros(n_params))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Nothing, in the shape of two classes."""
+        """Return zeros, in the shape of scores for two classes."""
         return x.new_zeros(len(x), 2) + 0 * self.values[0]
 
 
 def flat_problem(config: Config, first: Vector) -> Problem:
-    """The problem of a server that has a vector to begin with, and no samples."""
+    """Build the problem of a server that starts from a vector and has no samples."""
     model = Flat(len(first))
     with torch.no_grad():
         model.values.copy_(torch.from_numpy(first))
@@ -37,7 +37,7 @@ def flat_problem(config: Config, first: Vector) -> Problem:
 
 
 def vector_of(arrays: ArrayRecord, template: Mapping[str, Any]) -> Vector:
-    """All numbers of a model, in the order of the first one; raises MessageError if the shapes are others."""
+    """All numbers of a model as one vector, in the order of `template`; raises MessageError if shapes differ."""
     parts = []
     for name, like in template.items():
         part = arrays[name].numpy()

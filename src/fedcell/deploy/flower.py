@@ -1,8 +1,8 @@
 """A fedcell method in a Flower federation: the server's side.
 
-`server_app()` is a Flower ServerApp that reads everything from its run configuration. `run(grid, ...)` is the same for
-a ServerApp of one's own. The record is that of a simulated run, so `fedcell show`, `compare`, `report` and `dashboard`
-read it; killed at any instant, the same command resumes from the last round.
+`server_app()` is a Flower ServerApp that reads everything from its run configuration. `run(grid, ...)` does the same
+inside a ServerApp of your own. The record is that of a simulated run, so `fedcell show`, `compare`, `report` and
+`dashboard` read it. If the server is killed, the same command resumes from the last round.
 """
 
 import json
@@ -64,13 +64,13 @@ def run(
     """Run or resume a method on the devices behind a grid, and record every round.
 
     Args:
-        grid: Flower's way to the nodes.
+        grid: Flower's connection to the nodes.
         asked: settings, method and folder.
         dataset: to test on instead of `data.name`; its training samples give the statistics of
             `data.scaling=standard` alone.
         model: network instead of `model.name`, whose present weights are the start; or `net.py:function`, a function in
             a file that devices have, too (`client_app`).
-        watch: told after every round; None: prints a line.
+        watch: called after every round; None: prints a line.
     """
     if not asked.out:
         raise BadInput("out names no folder for the record: set it in the run configuration, as an absolute path")
@@ -105,13 +105,13 @@ def run(
 
 
 class Notices:
-    """What happens in a federation beside its rows: printed, and kept in the run folder once there is one."""
+    """Notices of a federation: printed, and written to a file in the run folder once that exists."""
 
     def __init__(self, folder: Path | None) -> None:
         self.folder, self._early = folder, list[str]()
 
     def say(self, text: str) -> None:
-        """Print and keep a sentence."""
+        """Print a sentence and append it to the file."""
         print(f"fedcell: {text}", flush=True)
         if self.folder is None:
             return

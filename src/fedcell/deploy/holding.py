@@ -1,4 +1,4 @@
-"""What a device holds, and who it is."""
+"""The samples of a device, and its identity."""
 
 import secrets
 from collections.abc import Callable
@@ -23,7 +23,7 @@ Data = Callable[[Context, int], tuple[np.ndarray, Any]]  # node and run, round -
 
 
 class CacheSettings(NamedTuple):
-    """What a device keeps of samples that stream in."""
+    """How a device caches samples that stream in."""
 
     capacity: int
     rule: str = "drsr"
@@ -33,7 +33,7 @@ class CacheSettings(NamedTuple):
 def held(
     data: Data, cache: CacheSettings | None, context: Context, round: int, learned: str = CLASSIFICATION
 ) -> tuple[np.ndarray, Targets]:
-    """What a device trains on in a round; with a cache, all rounds since the last one are offered in their order."""
+    """The samples to train on in a round; a cache is first offered all rounds since the last one, in order."""
     if cache is None:
         samples, y = data(context, round)
         whole = learned == CLASSIFICATION
@@ -77,7 +77,7 @@ def identity(context: Context) -> str:
 
 
 def counted(labels: Targets, n_classes: int, learned: str = CLASSIFICATION) -> Ints:
-    """Samples of each label, `[n_classes]`; of tasks without labels all of them, `[1]`."""
+    """Count the samples of each label, `[n_classes]`; for tasks without labels count all samples, `[1]`."""
     if learned != CLASSIFICATION:
         return np.array([len(labels)], dtype=np.int64)
     if len(labels) and (labels.min() < 0 or labels.max() >= n_classes):
@@ -86,7 +86,7 @@ def counted(labels: Targets, n_classes: int, learned: str = CLASSIFICATION) -> I
 
 
 def share_of(context: Context, round: int = 0) -> tuple[np.ndarray, Targets]:
-    """This device's part of the data set that the run configuration names, as loaded, split as in a simulation."""
+    """This device's part of the data set that the run configuration names, not scaled, split as in a simulation."""
     config, device = read(context.run_config).config, device_of(context)
     n_devices = config.world.n_devices
     found = skewed(config.data, load(config.data.name, config.data.task), n_devices, config.seed)

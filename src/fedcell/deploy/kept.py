@@ -1,7 +1,7 @@
 """A vector that a device keeps in its folder and that never leaves it: a model of its own, or what it has not sent.
 
-The one before the last round is kept, too, so that a round that is asked for again, after a restart of the server,
-begins where it began before.
+The vector before the last round is kept, too: if a restarted server asks for that round again, the round starts from
+the same vector.
 """
 
 from pathlib import Path
@@ -16,19 +16,19 @@ from .tasks import Vector
 
 
 class Kept(NamedTuple):
-    """A vector on disk."""
+    """A vector on disk, before and after the last round."""
 
-    round: int  # that made `after` of `before`; -1 for the first one
+    round: int  # the last one, which turned `before` into `after`; -1: none yet
     before: Vector  # [n]
     after: Vector  # [n]
 
     def start(self, round: int) -> Vector:
-        """Where a round begins."""
+        """The vector that a round starts from."""
         return self.before if round <= self.round else self.after
 
 
 def kept_in(folder: Path | None, name: str, first: Vector, what: str) -> Kept:
-    """What a device keeps in a file of its folder; `first` before there is any, `what` for the message without one."""
+    """Read a vector from the folder of a device, or `first` without a file; an error without a folder names `what`."""
     if folder is None:
         raise BadInput(f"{what} needs state-dir in the node configuration: name a folder that survives a restart")
     path = folder / name
@@ -41,7 +41,7 @@ def kept_in(folder: Path | None, name: str, first: Vector, what: str) -> Kept:
 
 
 def keep(folder: Path, name: str, kept: Kept) -> None:
-    """Write what a device keeps."""
+    """Write a vector to the folder of a device."""
     folder.mkdir(parents=True, exist_ok=True)
     state = {"round": np.array([kept.round]), "before": kept.before, "after": kept.after}
     write_atomic(folder / name, save({key: np.ascontiguousarray(part) for key, part in state.items()}))

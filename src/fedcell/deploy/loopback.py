@@ -1,4 +1,4 @@
-"""`--insecure` is for this machine alone: flags of Flower's commands are looked at before they are obeyed."""
+"""Allow `--insecure` on this machine only: check the flags of Flower's commands before running them."""
 
 from collections.abc import Sequence
 from ipaddress import ip_address

@@ -20,7 +20,7 @@ def told_again(
     answers: Sequence[Answer],
     uplink: Uplink,
 ) -> Mapping[str, float]:
-    """The columns of a method that foresees answers, with those that really came; else as they were decided."""
+    """The columns of a method that predicts answers, from the answers that came; of other methods, as decided."""
     if observation.response_s is None:
         return decision.info
     place = problem.world
@@ -30,7 +30,7 @@ def told_again(
 
 
 def came_s(n_devices: int, answers: Sequence[Answer]) -> Floats:
-    """Seconds to answer `[n_devices]`, without end for devices that were not heard."""
+    """Seconds to answer `[n_devices]`; inf for devices asked and not heard, 0 for devices not asked."""
     seconds = np.zeros(n_devices)
     for one in answers:
         seconds[one.device] = one.response_s if one.outcome == Outcome.DELIVERED else np.inf
@@ -38,7 +38,7 @@ def came_s(n_devices: int, answers: Sequence[Answer]) -> Floats:
 
 
 def columns(answers: Sequence[Answer]) -> dict[str, float]:
-    """What is measured beside a row: bits of messages, refusals, mean times of those heard."""
+    """Measured columns of a row: bits of messages, refusals, mean times of the devices heard."""
     heard = [one for one in answers if one.outcome == Outcome.DELIVERED]
     found = {
         "downlink_bit": float(sum(one.down_bit for one in answers)),
@@ -53,7 +53,7 @@ def columns(answers: Sequence[Answer]) -> dict[str, float]:
 
 
 def joules(world: World, observation: Observation, decision: Decision, answers: Sequence[Answer]) -> dict[str, float]:
-    """Joules of the devices heard, apart by where they come from.
+    """Joules of the devices heard, separated by how they are known.
 
     `measured_joule`: computing of the `n_metered` devices that have a meter. `estimated_joule`: by the model of the
     settings, computing of the `n_estimated` others, and sending of all (the bits of their answers at the rate of their

@@ -12,22 +12,22 @@ from typing import NamedTuple
 
 from ..errors import BadInput
 
-Meter = Callable[[], float]  # joules so far, from any beginning
-METERS = ("", "rapl", "nvidia-smi", "own")  # what an answer may say
+Meter = Callable[[], float]  # joules so far, counted from any time
+METERS = ("", "rapl", "nvidia-smi", "own")  # that an answer may name
 RAPL = Path("/sys/class/powercap")
 PACKAGES = "intel-rapl:[0-9]"  # AMD's go by the same name
 ASK = ("nvidia-smi", "--query-gpu=power.draw", "--format=csv,noheader,nounits")
 
 
 class Joules(NamedTuple):
-    """What was used, and what says so; 0 and nothing if there is no meter."""
+    """Energy used, and the name of the meter; 0 and an empty name without a meter."""
 
     joule: float
     meter: str
 
 
 class Metering:
-    """Reads meters when it is made and when it is asked.
+    """Measures the energy used since it was made.
 
     Args:
         own: the owner's meter; None: what the machine has.
@@ -40,7 +40,7 @@ class Metering:
         self.begun_s, self.first = time.perf_counter(), self._read()
 
     def used(self) -> Joules:
-        """Joules since it was made."""
+        """Joules since the object was made."""
         name, before = self.first
         again, now = self._read()
         if name != again or not name:
@@ -48,7 +48,7 @@ class Metering:
         if name == "nvidia-smi":  # watts, at both ends
             return Joules(sum(now + before) / 2 * (time.perf_counter() - self.begun_s), name)
         used = [b - a for a, b in zip(before, now, strict=True)]
-        if name == "rapl":  # counters begin anew
+        if name == "rapl":  # counters wrap around
             used = [one if one >= 0 else one + most for one, most in zip(used, self._ranges(), strict=True)]
         if min(used, default=0.0) < 0:
             raise BadInput(f"meter() went back by {-min(used):g} J: give joules so far, which only grow")

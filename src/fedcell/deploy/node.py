@@ -2,8 +2,8 @@
 
     python -m fedcell.deploy.node --poll-s 0.2 --insecure --superlink 127.0.0.1:8000 --port 8001 ...
 
-Flags are those of `flower-supernode`, and `--poll-s`. Flower has no setting for the pause, so the clock of its loop is
-replaced, as seen with flwr 1.41; should the loop look another way, the pause stays Flower's.
+Flags are those of `flower-supernode`, and `--poll-s`. Flower has no setting for the pause, so this replaces the module
+`time` that its loop uses in flwr 1.41. If the loop of another version sleeps in another way, Flower's pause remains.
 """
 
 import sys
@@ -29,12 +29,12 @@ class ShortSleeps:
         return getattr(time, name)
 
     def sleep(self, seconds: float) -> None:
-        """Sleep, and not for long."""
+        """Sleep, but not longer than the bound."""
         time.sleep(min(seconds, self.longest_s))
 
 
 def main() -> None:
-    """Be a SuperNode."""
+    """Run a SuperNode."""
     try:
         longest_s, arguments = own_flag(sys.argv[1:])
         refuse_open(arguments)
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def own_flag(arguments: Sequence[str]) -> tuple[float, list[str]]:
-    """Seconds between two questions for work, and the flags that are Flower's.
+    """Split off `--poll-s`: return the seconds between two requests for work, and Flower's flags.
 
     >>> own_flag(["--insecure", "--poll-s", "0.5"])
     (0.5, ['--insecure'])

@@ -25,7 +25,7 @@ INTERVAL = "FLWR_SUPEREXEC_TASK_POLL_INTERVAL"  # seconds between two looks for 
 
 
 def main() -> None:
-    """Import, then be a SuperExec, which looks for work every 0.2 s unless the environment says otherwise."""
+    """Import everything, then run a SuperExec, which looks for work every 0.2 s unless the environment sets a time."""
     try:
         refuse_open(sys.argv[1:])
     except FedcellError as error:
@@ -72,7 +72,7 @@ def forked(args: Sequence[str], **streams: Any) -> object:
 
 
 def commands() -> dict[str, Callable[[], None]]:
-    """What can run in a fork, by its name."""
+    """Flower's commands that can run in a fork, by name."""
     from flwr.superlink.cli import flwr_serverapp
     from flwr.supernode.cli import flwr_clientapp
 

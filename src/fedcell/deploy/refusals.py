@@ -50,7 +50,7 @@ def refuse_what_is_simulated(config: Config) -> None:
 
 
 def refuse_what_needs_data(problem: Problem, method: Method, name: str) -> None:
-    """Rehearse a round of devices with a sample of every label."""
+    """Rehearse a round with one sample of every label per device; raises BadInput if the method needs more."""
     learner = remote(problem)
     world = problem.world._replace(stream=reported_stream(problem.world.n_devices, learner.n_counted, each=1))
     try:

@@ -1,8 +1,8 @@
-"""The server's side of learning: a learner whose training is done by others, and a problem without their data.
+"""The server's side of learning: a learner that has devices do the training, and a problem without their data.
 
 A method hands its learner a `Start` and a `Work`; here every row of them becomes a message to a device, and the
 answers become the rows of `Updates`. So `decide`, `broadcast`, `local`, `aggregate` and `evaluate` of a method run as
-they are. Of the training data the server knows how many samples of each label a device holds.
+they are. All that the server knows of training data is how many samples of each label a device holds.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ Ask = Callable[[Sequence[Task]], list[Answer]]
 
 
 class Reported(NamedTuple):
-    """What devices last said: the memory of the stream of a federation."""
+    """What devices last reported: the memory of a federation's stream."""
 
     counts: Ints  # [n_devices, n_counted], samples of each label; of tasks without labels, all in one
     response_s: Floats  # [n_devices], of the last answer; 0 before the first
@@ -47,7 +47,7 @@ class Reported(NamedTuple):
 
 
 class Unseen(Samples):
-    """Training samples of which the labels alone are known."""
+    """Training samples of which only the labels are known; using the samples raises BadInput."""
 
     def take(self, index: Ints | Tensor) -> NoReturn:
         raise BadInput("this method looks at samples that only devices have: choose another one, or other settings")
@@ -56,7 +56,7 @@ class Unseen(Samples):
 
 
 class Asked:
-    """What became of asking devices, shared by the views of a learner."""
+    """The tasks and answers of a round, shared by all views of a learner."""
 
     def __init__(self) -> None:
         self.tasks: list[Task] = []  # of the present round
@@ -67,11 +67,11 @@ class Asked:
 class Remote(Learner):
     """A learner that has no training samples of its own."""
 
-    coding: Mapping[str, Any] = {}  # that devices send updates in
+    coding: Mapping[str, Any] = {}  # in which devices send updates
     n_classes: int
     sections: Mapping[str, Mapping[str, Any]]  # settings that devices need
     scaling: Scaling  # of the test samples, and of the samples of every device
-    ask: Ask | None = None  # there while a method does its local training
+    ask: Ask | None = None  # set while a method trains locally
     asked: Asked
 
     def train(self, start: Start, work: Work) -> Updates:
@@ -102,11 +102,11 @@ class Remote(Learner):
                 tails[int(np.searchsorted(work.device, answer.device))] = torch.from_numpy(answer.tail).to(tails)
         if own is not None and tails is not None:
             own.leave(tails)
-        kept = None if work.report is None else start.points[start.of_row]  # what devices really keep, they know
+        kept = None if work.report is None else start.points[start.of_row]  # only devices know what they really keep
         return Updates(work.device, torch.from_numpy(rows).to(self.device), kept=kept)
 
     def train_parts(self, start: Start, work: Work, extracted: Extracted | None = None) -> Updates:
-        """Devices have the whole network, and get a mask."""
+        """Train parts of the network: devices have all of it, and get a mask."""
         return super().train_parts(start, work)
 
     def with_network(self, architecture: Any, once: bool = False) -> NoReturn:
@@ -114,12 +114,12 @@ class Remote(Learner):
 
     @property
     def answers(self) -> list[Answer]:
-        """Of the last time that devices were asked."""
+        """The answers of the last time that devices were asked."""
         return self.asked.answers
 
     @property
     def tasks(self) -> list[Task]:
-        """What they were asked."""
+        """The tasks of the last time that devices were asked."""
         return self.asked.tasks
 
     @property
@@ -129,7 +129,7 @@ class Remote(Learner):
 
     @property
     def guessing(self) -> float:
-        """The test loss of an answer that knows nothing; in regression that of the mean."""
+        """The test loss of guessing: with equal probabilities, or in regression with the mean."""
         if self.task.name == "regression":
             return float(np.asarray(self.test_samples.labels, dtype=np.float64).var(axis=0).mean())
         return log(2 if self.task.name == "multi-label" else max(self.n_classes, 2))
@@ -140,7 +140,7 @@ class Remote(Learner):
         return self.n_own > 0 and not self.architectures[0].tail.sent
 
     def blind(self) -> Self:
-        """The same learner, for which looking at training samples is an error."""
+        """The same learner, but using its training samples raises BadInput."""
         other = copy(self)
         other.train_samples = copy(self.train_samples)
         other.train_samples.__class__ = Unseen
@@ -148,7 +148,7 @@ class Remote(Learner):
 
     @contextmanager
     def asking(self, ask: Ask) -> Iterator[None]:
-        """Training is done by `ask`, once, for as long as the context lasts; `answers` are kept."""
+        """Have `ask` do the training, once, while the context lasts; `answers` stay available afterwards."""
         self.ask, self.asked = ask, Asked()
         try:
             yield
@@ -193,11 +193,11 @@ class Remote(Learner):
 
 
 def federated_problem(config: Config, dataset: Dataset | None = None, model: nn.Module | None = None) -> Problem:
-    """World, network, test samples: everything but training data.
+    """Build the problem of a server: world, network and test samples, but no training data.
 
     Args:
-        config: the settings; `data.name` gives the test samples and `data.scaling` scales them and those of devices,
-            `data` and `stream` have no other part.
+        config: the settings; `data.name` gives the test samples, and `data.scaling` scales them and those of devices.
+            `stream` has no effect.
         dataset: to test on instead; its training samples give the statistics of `data.scaling=standard` alone.
         model: network instead of `model.name`; its present weights are the start.
     """
@@ -238,12 +238,14 @@ def federated_problem(config: Config, dataset: Dataset | None = None, model: nn.
 
 
 def server_data(x: Any, y: Any, n_classes: int | None = None, task: str = "auto") -> Dataset:
-    """A data set for `server_app(dataset=...)` that has samples to test on and none to train on.
+    """Make a data set for `server_app(dataset=...)` from test samples.
+
+    With `data.scaling=standard`, the statistics come from these samples, too.
 
     Args:
         x: samples `[n, ...]`, not scaled yet.
         y: labels `[n]`, whole numbers from 0, or the targets of another task.
-        n_classes: labels, or tokens, that there are; None: as many as in `y`.
+        n_classes: number of labels, or tokens; None: as many as in `y`.
         task: what is learned, as of `fedcell.data.from_arrays`.
     """
     found = from_arrays(x, y, x, y, task=task)
@@ -251,7 +253,7 @@ def server_data(x: Any, y: Any, n_classes: int | None = None, task: str = "auto"
 
 
 def reported_stream(n_devices: int, n_classes: int, each: int = 0) -> Stream:
-    """Nothing arrives by itself: devices say what they hold, and hold `each` samples of every label before."""
+    """A stream in which nothing arrives: devices report what they hold, which is `each` samples per label at first."""
 
     def start(seed: int) -> tuple[Store, Reported]:
         counts = np.full((n_devices, n_classes), each, dtype=np.int64)
@@ -270,7 +272,7 @@ def tally(counts: Ints) -> Store:
 
 
 def measured(n_devices: int, answers: Sequence[Answer], round_s: float) -> Uplink:
-    """What was measured in a round. Joules are not: they are 0."""
+    """The uplink of a round, from what was measured. Joules are not measured here: they are 0."""
     zero = np.zeros(n_devices)
     compute_s, upload_s, sent_bit = zero.copy(), zero.copy(), zero.copy()
     outcome = np.full(n_devices, int(Outcome.IDLE), dtype=np.int64)

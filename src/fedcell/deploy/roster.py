@@ -1,4 +1,4 @@
-"""Who is there: Flower's nodes, which are new after every restart, and the devices that they say they are."""
+"""The roster: which of Flower's nodes is which device. A node gets a new number after every restart."""
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -22,20 +22,20 @@ class Member(NamedTuple):
 
 
 class Roster:
-    """One node per device, and what each device last said that it holds.
+    """The node of each device, and what the device last reported.
 
     Args:
         n_devices: devices are numbered from 0.
         n_classes: labels that are counted; 1 for tasks without labels.
-        say: told who comes, goes and is refused.
-        known: device by node, as keys were registered; None: nodes are believed.
+        say: called with a sentence when a node comes, goes or is refused.
+        known: device by node, for nodes with registered keys; None: nodes are trusted.
     """
 
     def __init__(self, n_devices: int, n_classes: int, say: Say, known: Mapping[int, int] | None = None) -> None:
         self.n_devices, self.n_classes, self.say, self.known = n_devices, n_classes, say, known
         self.members: dict[int, Member] = {}  # by device
         self.counts: Ints = np.zeros((n_devices, n_classes), dtype=np.int64)
-        self.scores: Ints = np.zeros((n_devices, 2), dtype=np.int64)  # right, of how many, of own models
+        self.scores: Ints = np.zeros((n_devices, 2), dtype=np.int64)  # how many own models got right, of how many
         self._refused: dict[int, tuple[int, Facts]] = {}  # by node: the node that has its place, what it said
         self._met: set[int] = set()  # nodes that were asked, or have answered
 
@@ -69,7 +69,7 @@ class Roster:
         return new
 
     def forget(self, node: int) -> None:
-        """Ask a node again, whose answer was lost."""
+        """Have a node asked again, because its answer was lost."""
         self._met.discard(node)
 
     def admit(self, node: int, facts: Facts) -> None:
@@ -117,5 +117,5 @@ def read_known(path: str) -> dict[int, int] | None:
 
 
 def _same(left: str, right: str) -> bool:
-    """Whether two nodes share what a device keeps on its disk."""
+    """Whether two identities are the same and not empty."""
     return bool(left) and left == right

@@ -41,11 +41,11 @@ if TYPE_CHECKING:  # a rehearsal needs no Flower
 
 
 class Federation(NamedTuple):
-    """Devices that are asked over Flower."""
+    """The devices of a federation, reached over Flower, and how to treat their answers."""
 
     exchange: "Exchange"
     settings: FederationConfig
-    longest_s: float  # wait for answers
+    longest_s: float  # longest wait for answers
     quorum: int | None  # answers that are enough; None: all
     accepting: Accepting
 
@@ -53,14 +53,14 @@ class Federation(NamedTuple):
 def play(
     federation: Federation, problem: Problem, method: Method, snapshot: Snapshot
 ) -> Iterator[tuple[Row, Snapshot]]:
-    """Play every round that is left; as `simulate`, which has the same arguments after the first."""
+    """Play every remaining round on real devices, as `simulate` does in a simulation."""
     roster = federation.exchange.roster
     roster.counts = np.where(roster.counts.sum(axis=1, keepdims=True) > 0, roster.counts, snapshot.world.memory.counts)
     roster.scores = np.where(roster.scores[:, 1:] > 0, roster.scores, snapshot.world.memory.scores)
     if rule := robust_rule(federation.settings.robust):
         method = robust(method, rule)
     federation.exchange.watched = snapshot.world.memory.watched
-    if method.own_networks or remote(problem).keeps_statistics:  # which devices judge themselves
+    if method.own_networks or remote(problem).keeps_statistics:  # devices test these models themselves
         method = method._replace(evaluate=partial(told_scores, federation))
     blind, first = problem._replace(learner=remote(problem).blind()), snapshot.round
     method = lifted(blind, method)
@@ -76,7 +76,7 @@ def remote(problem: Problem) -> Remote:
 
 
 def told_scores(federation: Federation, problem: Problem, params: Tensor, state: Any) -> Mapping[str, float]:
-    """Accuracy of the models that devices keep, as they said; nothing if none has test samples."""
+    """Accuracy of the models that devices keep, as they reported; empty if none has test samples."""
     right, tested = federation.exchange.roster.scores.sum(axis=0)
     return {"accuracy": float(right / tested), "tested": float(tested)} if tested else {}
 
@@ -85,7 +85,7 @@ def told_scores(federation: Federation, problem: Problem, params: Tensor, state:
 
 
 def environment(federation: Federation, first: int, before: Snapshot) -> Environment:
-    """The round after a snapshot; before round `first` the server waits for all devices that it wants."""
+    """The environment for the round after a snapshot; before round `first`, it waits for `min_devices` devices."""
     return Environment(
         observe=partial(observe, federation, first),
         carry_out=partial(carry_out, federation, before),
@@ -94,9 +94,9 @@ def environment(federation: Federation, first: int, before: Snapshot) -> Environ
 
 
 def observe(federation: Federation, first: int, problem: Problem, before: Snapshot) -> tuple[Observation, WorldState]:
-    """The world of the settings, with the devices that are there and the samples that they say they hold.
+    """Observe the world of the settings, with the devices that are connected and the samples that they report.
 
-    If the settings draw answer times, they are not known beforehand here: 0 stands for all.
+    Answer times that a simulation would draw are not known beforehand: they are all 0.
     """
     exchange, settings = federation.exchange, federation.settings
     n_allowed = int((~left_out(settings, exchange.watched)).sum())
@@ -140,7 +140,7 @@ def carry_out(
 
 
 def accepted(federation: Federation, problem: Problem, method: Method, before: Snapshot, sent: Round) -> Round:
-    """The round with shares capped, without the updates that break the model, each of which it names."""
+    """Cap the shares of devices, leave out updates that break the model, and report them; raises Diverged if all do."""
     learner, exchange, settings = remote(problem), federation.exchange, federation.settings
     held = capped(sent.observation.store, sent.heard(), settings.max_share)
     sent = sent._replace(observation=sent.observation._replace(store=held))
@@ -166,7 +166,7 @@ def accepted(federation: Federation, problem: Problem, method: Method, before: S
 
 
 def settle(federation: Federation, problem: Problem, state: WorldState, uplink: Uplink) -> WorldState:
-    """The clock, and what devices said in their answers."""
+    """The state of the world after a round: the clock, and what devices reported."""
     response_s = state.memory.response_s.copy()
     for answer in remote(problem).answers:
         response_s[answer.device] = answer.response_s
@@ -188,7 +188,7 @@ def asked_of(
     observation: Observation,
     decision: Decision,
 ) -> Round:
-    """A method's local training, done by others, who encode what they send."""
+    """Run a method's local(), with `ask` doing the training; devices encode what they send."""
     learner = remote(problem)
     if method.encode is not as_is and not learner.coding:
         raise BadInput("this method encodes by a function of its own, which devices do not have: choose another one")
@@ -198,7 +198,7 @@ def asked_of(
 
 
 def unforeseen(observation: Observation, available: Bools) -> Observation:
-    """What is known of real devices: who is there, and not how long their answers will take."""
+    """The observation for real devices: which are available; how long their answers will take is unknown."""
     unknown_s = None if observation.response_s is None else np.zeros(len(available))
     return observation._replace(available=available, response_s=unknown_s)
 
@@ -237,7 +237,7 @@ def refuse_asynchronous(method: Method, name: str = "this method") -> None:
 
 
 def made_up(tasks: Sequence[Task]) -> list[Answer]:
-    """Answers of nothing, at once."""
+    """Made-up answers for a rehearsal: updates of zeros, at once."""
     return [
         Answer(task.device, Outcome.DELIVERED, np.zeros(task.n_values, dtype=np.float32), 0.0, 0.0, 0.0, 0.0)
         for task in tasks

@@ -25,17 +25,17 @@ SEALED, HEAD_BYTES = "sealed", 4
 
 
 def about_hello(round: int) -> bytes:
-    """What the answer of a node that says who it is is bound to."""
+    """The text that an answer to a hello message is bound to."""
     return f"hello {round}".encode()
 
 
 def about_task(round: int, device: int) -> bytes:
-    """What the answer to a task is bound to."""
+    """The text that the answer to a task is bound to."""
     return f"task {round} of {device}".encode()
 
 
 def closed(content: RecordDict, public: bytes | None, about: bytes) -> RecordDict:
-    """The content of an answer in one sealed array; as it is if there is no key."""
+    """Seal the content of an answer in one array; unchanged without a key."""
     if public is None:
         return content
     arrays = dict(content.array_records.get("arrays", {}))
@@ -47,7 +47,7 @@ def closed(content: RecordDict, public: bytes | None, about: bytes) -> RecordDic
 
 
 def opened(content: RecordDict, own: KeyPair | None, about: bytes) -> RecordDict:
-    """The content of an answer; raises MessageError if it is sealed for nobody here, changed, or not sealed at all."""
+    """Open the content of an answer; raises MessageError if it was changed, is for another key, or is not sealed."""
     record = content.array_records.get(SEALED)
     if record is None and own is None:
         return content
@@ -63,7 +63,7 @@ def opened(content: RecordDict, own: KeyPair | None, about: bytes) -> RecordDict
 
 
 def _content(text: bytes) -> RecordDict:
-    """What was sealed; raises MessageError if the sender did not write it as `closed` does."""
+    """Read what was sealed; raises MessageError if the sender did not write it as `closed` does."""
     try:
         end = HEAD_BYTES + int.from_bytes(text[:HEAD_BYTES], "big")
         head, place, arrays = json.loads(text[HEAD_BYTES:end]), end, {}
@@ -82,7 +82,7 @@ def _content(text: bytes) -> RecordDict:
 
 
 def write_key(path: Path) -> str:
-    """Make the file of a private key, readable for its owner alone; returns the public key as text."""
+    """Write a new private key to a file that only its owner can read; return the public key as text."""
     pair = key_pair()
     try:
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -1,4 +1,4 @@
-"""How a federation of real devices is run, and how a Flower app says so in its run configuration."""
+"""Settings of a federation of real devices, and how to read them from a Flower run configuration."""
 
 import shlex
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ SECTION = "deploy."  # of keys that are about the federation, among `settings`
 class FederationConfig:
     """How long the server waits, for whom, and what it takes from devices.
 
-    In a run configuration `_` is written `-`; among its `settings` a key is `deploy.max_share`.
+    A run configuration has these keys with `-` for `_`, such as `max-share`; its `settings` have `deploy.max_share`.
     """
 
     min_devices: int = option(0, "devices to wait for before the first round; 0: all of world.n_devices", least=0)
@@ -137,7 +137,7 @@ def read(run_config: Mapping[str, Any]) -> FederationRequest:
 
 
 def with_model(asked: FederationRequest, name: str) -> FederationRequest:
-    """The same with a model by name or file, as a server app gives it."""
+    """The request with another model, by name or file, that a server app was given."""
     config = asked.config
     return asked._replace(config=replace(config, model=pinned(replace(config.model, name=name, sha256=""))))
 

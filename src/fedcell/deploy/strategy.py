@@ -50,7 +50,7 @@ from .tasks import Answer, MessageError, Refusal, Task
 
 UNFORESEEN = {"world.response": "exponential"}  # nobody knows how long nodes take
 Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]  # round, model -> metrics
-PLAIN = ("mask", "shift", "objective", "report")  # parts of a task that a stock ClientApp has no idea of
+PLAIN = ("mask", "shift", "objective", "report")  # parts of a task that a stock ClientApp cannot handle
 
 
 class Pending(NamedTuple):
@@ -63,7 +63,7 @@ class Pending(NamedTuple):
 
 
 class AskedTasks(Exception):  # noqa: N818 - no error: how tasks leave a method's local()
-    """The tasks of a round."""
+    """Raised to get the tasks of a round out of a method's local()."""
 
     def __init__(self, tasks: Sequence[Task]) -> None:
         super().__init__()
@@ -75,13 +75,13 @@ class Strategy(FedAvg):
 
     Args:
         method: text `NAME[:key=value,...]`, or the path of a method file.
-        n_devices: most nodes that take part; later ones are left aside.
+        n_devices: most nodes that take part; later ones are ignored.
         scenario: the preset that settings start from.
         settings: values by dotted key, as after `--set`; `deploy.max_share` and the like bound what nodes send.
         out: new folder for a record, which `fedcell show`, `compare` and `report` read; None: there is none. Its rows
             have the numbers that `evaluate_fn` and the evaluation of nodes return, by their names: `accuracy` and
             `loss` are those that readers look for.
-        flower: further arguments of Flower's FedAvg, which evaluation is left to.
+        flower: further arguments of Flower's FedAvg, which does the evaluation.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Strategy(FedAvg):
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: Evaluate | None = None,
     ) -> Result:
-        """Flower's loop, recorded if there is a folder for it."""
+        """Run Flower's loop; record it if there is an `out` folder."""
         run = partial(super().start, grid, initial_arrays, num_rounds, timeout, train_config, evaluate_config)
         if self.out is None:
             return run(evaluate_fn)
@@ -139,7 +139,7 @@ class Strategy(FedAvg):
         return found
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
-        """What Flower's FedAvg makes of it, which the row of the round gets, too."""
+        """Evaluate as Flower's FedAvg does, and add the metrics to the row of the round."""
         found = super().aggregate_evaluate(server_round, replies)
         if self.record and found:
             self.record.add(dict(found))
@@ -156,7 +156,7 @@ class Strategy(FedAvg):
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """The messages of a round: the model and, in `config`, what the method decided."""
+        """The messages of a round: the model, and in `config` what the method decided."""
         before = self.before or self._begin(arrays)
         self._meet(grid)
         self.begun_s = time.monotonic()
@@ -182,7 +182,7 @@ class Strategy(FedAvg):
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """The model that the method makes of the answers, without those that are refused."""
+        """Let the method aggregate the answers that are not refused; return the model and counts."""
         before, pending = self.before, self.pending
         assert before is not None
         assert pending is not None
@@ -229,7 +229,7 @@ class Strategy(FedAvg):
     # ---------------------------------------------------------------- parts of it
 
     def _begin(self, arrays: ArrayRecord) -> Snapshot:
-        """The state before the first round, of a model that is these arrays."""
+        """Set up the problem and the state before the first round, for a model with these arrays."""
         self.template = {name: array.numpy() for name, array in arrays.items()}
         problem = flat_problem(self.config, vector_of(arrays, self.template))
         n_devices = problem.world.n_devices
@@ -254,7 +254,7 @@ class Strategy(FedAvg):
         return here & ~left_out(self.bounds, self.watched)
 
     def _tasks(self, before: Snapshot, observation: Observation, decision: Decision) -> list[Task]:
-        """What the method hands to its learner."""
+        """The tasks that the method hands to its learner; raises BadInput if a stock ClientApp cannot do them."""
 
         def leave(tasks: Sequence[Task]) -> list[Answer]:
             raise AskedTasks(tasks)

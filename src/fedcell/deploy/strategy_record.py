@@ -24,7 +24,7 @@ from .tasks import Answer
 
 
 class StrategyRecord:
-    """Rows of a strategy that runs; the last one waits for the metrics of its evaluation."""
+    """Writes the rows of a running strategy; the last row waits for the metrics of its evaluation."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
@@ -36,7 +36,7 @@ class StrategyRecord:
         self._waiting = row, after
 
     def add(self, metrics: Mapping[str, Any]) -> None:
-        """Finite numbers that the round was found to have; those that are there already stay."""
+        """Add finite metrics to the row that waits; columns that it already has stay."""
         if self._waiting is not None:
             row, after = self._waiting
             numbers = {
@@ -54,7 +54,7 @@ class StrategyRecord:
 def row_of(
     after: Snapshot, lasted_s: float, uplink: Uplink, answers: Sequence[Answer], there: Mapping[str, int]
 ) -> Row:
-    """The row of a round that nodes of any ClientApp trained in; what they do not tell is missing."""
+    """The row of a round with nodes of any ClientApp; columns that these do not report are missing."""
     unknown = ("compute_s", "transfer_s")
     told = {name: value for name, value in columns(answers).items() if name not in unknown}
     return Row(
@@ -75,7 +75,7 @@ def row_of(
 def recording(
     folder: Path, config: Config, choice: Choice, problem: Problem, first: Snapshot
 ) -> Iterator[StrategyRecord]:
-    """Record what happens inside; however it ends, rows, a checkpoint and a status are left.
+    """Record a strategy while the context lasts; however it ends, rows, a checkpoint and a status remain.
 
     Args:
         folder: a new one.

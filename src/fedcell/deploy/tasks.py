@@ -30,7 +30,7 @@ class MessageError(FedcellError):
 
 
 class Task(NamedTuple):
-    """What one device has to train: one row of a `Work`, and what it needs to make sense of it."""
+    """What one device has to train: one row of a `Work`, and all that the device needs to run it."""
 
     device: int
     round: int
@@ -48,10 +48,10 @@ class Task(NamedTuple):
     mask: Bools | None  # [n_params]
     shift: Vector | None = None  # [n_params], a constant gradient
     objective: Call | None = None  # None: the loss of what is learned
-    report: Call | None = None  # sent of a model that the device keeps; None: it sends its update
+    report: Call | None = None  # what to send of a model that the device keeps; None: its update
     n_reported: int = 0  # numbers in such a report
     scaling: Scaling = UNIT  # of every sample of the device, by the server's statistics
-    coding: Mapping[str, Any] = {}  # name and settings of what the update is sent in; empty: as it is
+    coding: Mapping[str, Any] = {}  # name and settings of the coding of the update; empty: none
     tail: Vector | None = None  # running statistics of the network; None: it has none, or the device keeps its own
     learned: str = CLASSIFICATION  # the task: what targets are, and the loss without an objective
 
@@ -62,7 +62,7 @@ class Task(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What became of one task."""
+    """The answer to one task, or what is known without one."""
 
     device: int
     outcome: Outcome
@@ -70,7 +70,7 @@ class Answer(NamedTuple):
     compute_s: float
     response_s: float  # from sending the task to having the answer; the time waited if there is none
     down_bit: float  # of the arrays of the task
-    up_bit: float  # and of the answer
+    up_bit: float  # of the arrays of the answer
     strike: bool = False  # refused for what it sent
     joule: float = 0.0  # that training used, as the device says
     meter: str = ""  # what measured them; empty: nothing did

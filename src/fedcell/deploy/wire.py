@@ -1,8 +1,8 @@
 """What travels between the server and a device: flat float32 vectors and plain numbers, no pickle.
 
 A device that keeps a model of its own gets no model and sends a report of it, such as class means. Functions travel by
-their names. A device that trains part of the entries (`mask`) sends the values of those entries alone, and gets them
-alone if all others are zero, as those of a pruned model are. With a coding, its payload is sent instead.
+their names. A device that trains part of the entries (`mask`) only sends the values of these entries. It also only gets
+these if all others are zero, as in a pruned model. With a coding, it sends the payload instead.
 """
 
 import json
@@ -25,11 +25,11 @@ NUMBERS = ("device", "round", "seed", "n_params", "n_classes", "n_reported", "st
 RATIOS = ("lr", "momentum", "prox")
 CALLS = ("objective", "report")
 SECTIONS = ("model", "train", "coding")
-MOST_SAMPLES = 2**32  # that a device may claim: sums of them are whole numbers
+MOST_SAMPLES = 2**32  # that a device may claim, so that sums stay exact
 
 
 class Facts(NamedTuple):
-    """What a device says of itself."""
+    """What a device reports about itself."""
 
     device: int
     round: int
@@ -101,7 +101,7 @@ def pack_hello(round: int, n_classes: int, learned: str = CLASSIFICATION) -> Rec
 
 
 def unpack_hello(content: RecordDict) -> Hello:
-    """What such a message asks."""
+    """Read the question of a hello message."""
     values = _record(content, "hello")
     return Hello(int(values["round"]), int(values["n_classes"]), str(values.get("learned", CLASSIFICATION)))
 
@@ -132,7 +132,7 @@ def pack_facts(
 
 
 def unpack_facts(content: RecordDict, n_classes: int) -> Facts:
-    """What a device said of itself; raises MessageError with the reason if it makes no sense."""
+    """Read what a device reports about itself; raises MessageError with the reason if it makes no sense."""
     values = _record(content, "facts")
     try:
         counts = np.asarray(values["counts"], dtype=np.int64).reshape(-1)
@@ -203,14 +203,14 @@ def _finite(values: Vector, name: str) -> Vector:
 
 
 def bits(content: RecordDict) -> float:
-    """What the arrays of a message weigh, in NumPy's format, without the numbers and names beside them."""
+    """Bits of the arrays of a message, in NumPy's format, without the numbers and names beside them."""
     return 8.0 * sum(len(array.data) for record in content.array_records.values() for array in record.values())
 
 
 def message_bits(message: Message) -> float:
-    """What a message weighs as Flower serialises it: arrays, numbers, names and where it goes.
+    """Bits of a message as Flower serialises it: arrays, numbers, names and where it goes.
 
-    HTTP, TLS and the questions of nodes for work come on top.
+    HTTP, TLS and the requests of nodes for work come on top.
     """
     return 8.0 * _weight(message)
 
@@ -227,7 +227,7 @@ def _array(values: NDArray[Any]) -> Array:
 
 
 def _told(call: Call | None) -> list[Any] | None:
-    """The name of a function and its numbers, None in the place of every array."""
+    """The name of a function and its numbers, with None in place of every array."""
     return call and [call.name, [None if isinstance(one, np.ndarray) else one for one in call.given]]
 
 
@@ -248,7 +248,7 @@ def _part(vector: Vector, mask: Bools | None) -> Vector:
 
 
 def _whole(values: NDArray[Any], mask: Bools | None, n_params: int, name: str) -> Vector:
-    """A full vector of the values of its entries; raises MessageError if they do not fit."""
+    """Put values into a vector that is zero outside the mask; raises MessageError if they do not fit."""
     wanted = n_params if mask is None else int(mask.sum())
     if values.dtype != np.float32 or values.shape != (wanted,):
         raise MessageError(f"the {name} is {values.dtype} {list(values.shape)}, not float32 [{wanted}]")

@@ -4,7 +4,8 @@ Per-device arrays have a leading device axis of length `n_devices` and are float
 unselected devices are masked, never removed. Model vectors are the exception: training touches only
 the selected devices, so `Start` and `Updates` hold one float32 row per *trained* device and say which.
 
-`world` has what is fixed and what a run carries on, `sending` what devices make and send; both are imported from here.
+`world` defines what is fixed and what a run carries from round to round, `sending` what devices make and send. Import
+both from here.
 """
 
 from collections.abc import Callable, Mapping
@@ -69,8 +70,8 @@ class Observation(NamedTuple):
 
     round: int
     gain: Floats  # [n_devices], path loss x shadowing x fading towards the own base station
-    mean_gain: Floats  # [n_devices], the same averaged over the fading, which outage is computed from
-    interference_watt: Floats  # [n_blocks]; if devices make it, what is foreseen, [n_devices, n_blocks or 1]
+    mean_gain: Floats  # [n_devices], averaged over the fading; outage is computed from it
+    interference_watt: Floats  # [n_blocks]; a forecast [n_devices, n_blocks or 1] if devices cause it
     available: Bools  # [n_devices], switched on and with charge left
     response_s: Floats | None  # [n_devices], time to answer if the world draws it instead of computing it
     devices: Devices  # this round's limits
@@ -92,15 +93,15 @@ class Decision(NamedTuple):
     block: Ints  # resource block, -1 for none
     payload_bit: Floats
     deadline_s: float  # uploads that end later are lost
-    round_s: float | None = None  # fixes the length of the round; None: as the world's clock says
+    round_s: float | None = None  # fixes the length of the round; None: the world's clock decides
     mask: "Tensor | None" = None  # [n_selected, n_params] or [n_params], entries that train; others stay
     info: Mapping[str, float] = {}  # extra columns for the row
     budget_joule: float | None = None  # energy at which each device stops; None: its budget of the round or its charge
-    download_bit: Floats | None = None  # [n_devices], what a device is sent before it trains; None: the whole model
+    download_bit: Floats | None = None  # [n_devices], sent to each device before it trains; None: the whole model
 
 
 class Round(NamedTuple):
-    """What was seen, decided, trained and heard: all that `aggregate` has to go by."""
+    """One round as `aggregate` gets it: what was observed, decided, trained and heard."""
 
     observation: Observation
     decision: Decision
@@ -127,7 +128,7 @@ class Round(NamedTuple):
         """`sum_k weights[k] * row[k]` over the devices heard (at least one). Training may happen here.
 
         Args:
-            weights: `[n_heard]`, or `[m, n_heard]` for as many sums, which have the bits that each has alone.
+            weights: `[n_heard]`, or `[m, n_heard]` for `m` sums, each bit-identical to the same sum computed alone.
 
         Returns: `[n_sent]`, or `[m, n_sent]`.
         """
@@ -158,13 +159,13 @@ class Row(NamedTuple):
     n_delivered: int
     compute_joule: float
     radio_joule: float
-    uplink_bit: float  # as of `Uplink.sent_bit`: of a federation, arrays as they were sent, refused ones included
+    uplink_bit: float  # see `Uplink.sent_bit`; in a federation it includes refused answers
     outcome: str  # one letter per device, see Outcome
-    metrics: Mapping[str, float]  # those of the task when evaluated, and a method's own columns
+    metrics: Mapping[str, float]  # the task's metrics if the round was evaluated, and the method's own columns
 
     @property
     def joule(self) -> float:
-        """Energy of all devices: computing and sending; listening and standing by if the world counts them."""
+        """Energy of all devices: computing and sending, plus listening and idling if the world counts them."""
         more = self.metrics.get("receive_joule", 0.0) + self.metrics.get("idle_joule", 0.0)
         return self.compute_joule + self.radio_joule + more
 
@@ -190,17 +191,17 @@ class Problem(NamedTuple):
     seed: int
     n_rounds: int
     eval_every: int = 1
-    scaling: "Scaling | None" = None  # what was done to every sample; None: nothing
-    hopeless_loss: float = 1e6  # a test loss from which on a run has diverged, by the task
+    scaling: "Scaling | None" = None  # applied to every sample; None: no scaling
+    hopeless_loss: float = 1e6  # a run has diverged once its test loss reaches this; depends on the task
 
 
 def as_is(problem: Problem, state: Any, updates: Updates, observation: Observation, decision: Decision) -> Updates:
-    """The `encode` of methods that send rows as they are, in the bits that were decided."""
+    """The `encode` of methods that send rows unchanged, in the `payload_bit` of the decision."""
     return updates
 
 
 def at_once(problem: Problem, params: "Tensor", state: Any, sent: Round) -> tuple[Round, Any]:
-    """The `collect` of synchronous methods: what devices send in a round reaches the server in it."""
+    """The `collect` of synchronous methods: updates reach the server in the round in which devices send them."""
     return sent, state
 
 
@@ -211,41 +212,42 @@ class Method(NamedTuple):
     any tree of NamedTuples, tuples, lists and dicts with tensors, arrays, numbers, texts and None, so that a run can
     be saved and resumed.
 
-    `scope` says what one server is if every base station keeps an edge model (`world.edge_rounds`):
+    `scope` tells what one server covers if every base station keeps an edge model (`world.edge_rounds`):
     `cell`: each cell is a network of its own, with its own state; `network`: `decide` sees all cells at
     once and gets the tuple of their states, everything else is done cell by cell; `server`: there are no
     edge models, base stations relay to the one server.
 
-    The updates of a large cohort lie in memory together only if `aggregate` asks for them (`Round.received`). If it
-    asks for sums alone (`Round.add_up`), they are added up as they are trained; `aggregate` is then called once
-    beforehand, with zeros for sums, to learn which sums those are.
+    The updates of a large cohort are all in memory only if `aggregate` asks for them (`Round.received`). If it only
+    asks for sums (`Round.add_up`), updates are added up as they are trained. To find out which sums it needs,
+    `aggregate` is first called once with zeros in their place.
 
-    `sends` says what the rows of `local` are: `updates` of the shared model, which codings go with, or other words.
-    `updates with ... beside them` are updates too; what is beside them is sent as it is, and `decide` counts its bits.
+    `sends` describes the rows of `local`: `updates` of the shared model, which codings can encode, or other words.
+    `updates with ... beside them` are updates too; what is beside them is sent uncoded, and `decide` counts its bits.
 
-    `own_networks` says that devices may have networks of different architectures (`model.widths`): no model of one is
-    ever used by another.
+    `own_networks`: devices may have networks of different architectures (`model.widths`), because no device ever uses
+    the model of another.
 
-    `statistics` says how the method goes with running statistics of a network (batch norm). `apart`: it has parameters
-    alone, and `methods.parts.statistics` does the rest; `refused`: it does not; `within`: its vectors have them.
-    `shares(observation, device)` weighs the devices heard, `[n_heard]`, in the mean of their statistics; None: by
-    samples. `clean(rows)` gives the rows of statistics as a robust rule leaves them, and which of them count.
+    `statistics` tells how the method treats the running statistics of a network (batch norm). `apart`: the method only
+    sees parameters, and `methods.parts.statistics` does the rest; `refused`: the method refuses such networks;
+    `within`: its vectors include the statistics. `shares(observation, device)` returns the weights `[n_heard]` of the
+    devices heard in the mean of their statistics; None: weights by samples. `clean(rows)` returns the rows of
+    statistics after a robust rule, and which of them count.
 
-    `personal(problem, params, state, device)` gives the models of some devices, `[n, n_params]`, if devices use any but
-    the global one: those that users take home (`fedcell export --device-id`).
+    `personal(problem, params, state, device)` returns the models `[n, n_params]` that some devices use, if these are
+    not the global one; `fedcell export --device-id` writes them.
 
-    `foretell(problem, params, state, x)` gives class probabilities `[n_devices, n_classes]` for one input per device. A
-    method says so only if devices predict by anything but the model that `broadcast` gives them.
+    `foretell(problem, params, state, x)` returns class probabilities `[n_devices, n_classes]` for one input per device.
+    Define it only if devices predict with something else than the model that `broadcast` gives them.
 
-    `needs_labels` says that the method looks at class labels: runs of other tasks than classification refuse it.
+    `needs_labels`: the method looks at class labels, so runs of other tasks than classification refuse it.
 
-    `collect(problem, params, state, sent)` gives the round as the server sees it, and the state: what arrived in it and
-    how long it lasted, if updates may be on the way for longer than a round (`methods.parts.over_time`).
+    `collect(problem, params, state, sent)` returns the round as the server sees it, and the state. The round tells what
+    arrived and how long it lasted, if updates may be under way for longer than a round (`methods.parts.over_time`).
 
-    `needs_rows` says that `aggregate` asks for the updates of single devices (`Round.received`), which nobody has if
-    devices send at once (`world.access = air`): such runs refuse it.
+    `needs_rows`: `aggregate` asks for the updates of single devices (`Round.received`). Nobody has these if devices
+    send at the same time (`world.access = air`), so such runs refuse the method.
 
-    `name` is what messages call the method; whoever picks a method by its name sets it.
+    `name` is what messages call the method; code that picks a method by its name sets it.
     """
 
     init: Callable[[Problem, "Tensor"], Any]
@@ -284,22 +286,22 @@ def stateless(local: Seam) -> Seam:
 
 
 def is_stateless(local: Callable[..., Updates]) -> bool:
-    """Whether a `local`, or the function behind a `partial`, is marked so."""
+    """Whether a `local`, or the function behind a `partial`, is marked with `stateless`."""
     return getattr(getattr(local, "func", local), "stateless", False)
 
 
 def of_means(aggregate: Seam) -> Seam:
-    """Mark an `aggregate` that takes a mean of the rows heard and nothing else of a round.
+    """Mark an `aggregate` that only uses a mean of the rows heard, and nothing else of a round.
 
-    Its weights sum to one, and neither who is heard nor what devices keep has a say. A server that gets the sum of a
-    round alone can call it with one row, the mean.
+    Its weights sum to one, and it depends neither on who is heard nor on what devices keep. A server that only gets the
+    sum of a round can call it with one row, the mean.
     """
     aggregate.of_means = True  # type: ignore[attr-defined]
     return aggregate
 
 
 def takes_means(aggregate: Callable[..., Any]) -> bool:
-    """Whether an `aggregate`, or the function behind a `partial`, is marked so."""
+    """Whether an `aggregate`, or the function behind a `partial`, is marked with `of_means`."""
     return getattr(getattr(aggregate, "func", aggregate), "of_means", False)
 
 

@@ -20,22 +20,22 @@ class Start(NamedTuple):
 
     points: "Tensor"  # [n_points, n_params]
     of_row: Ints  # [n_rows], the point each trained device starts from
-    own: "Tensor | None" = None  # [n_rows, n_own], running statistics of each, and what stays with them; see learn
+    own: "Tensor | None" = None  # [n_rows, n_own], running statistics of each device; see learn.statistics
 
 
 class Updates(NamedTuple):
-    """What local training made: one row per trained device that is sent, and what the device keeps for itself.
+    """The result of local training: one row per trained device, which it sends, and what the device keeps for itself.
 
-    A row is what moved the model, `end - start`, unless a method sends something else. `kept` never crosses the
-    channel: it costs no bits, a number in it that is not finite turns no upload away, and `aggregate` gets it of every
-    trained device, heard or not, to remember it.
+    A row is the change of the model, `end - start`, unless a method sends something else. `kept` never crosses the
+    channel: it costs no bits, and numbers in it that are not finite do not invalidate the upload. `aggregate` gets
+    `kept` of every trained device, heard or not, to store it in the state.
     """
 
     device: Ints  # [n_rows], ascending
     rows: "Tensor | Rows"  # [n_rows, n_sent] float32; those of a large cohort are trained when asked for
     kept: Any = None  # tensors or arrays [n_rows, ...], or a tree of them: NamedTuples, tuples, lists, dicts
     bit: Floats | None = None  # [n_rows], bits of each row on the simulated air; None: `payload_bit` of the decision
-    tail: "Tensor | None" = None  # [n_rows, n_tail], running statistics that are sent beside the row, as they are now
+    tail: "Tensor | None" = None  # [n_rows, n_tail], running statistics sent beside the row, as values
 
     @property
     def delta(self) -> "Tensor":
@@ -43,13 +43,13 @@ class Updates(NamedTuple):
         return self.rows.matrix() if is_deferred(self.rows) else self.rows
 
     def finite(self) -> Bools:
-        """Which rows hold finite numbers alone, `[n_rows]`."""
+        """Which rows hold only finite numbers, `[n_rows]`."""
         fine = self.rows.finite() if is_deferred(self.rows) else finite_rows(self.rows)
         return fine if self.tail is None else fine & finite_rows(self.tail)
 
 
 class Rows(Protocol):
-    """Rows that are trained, or decoded, when they are asked for."""
+    """Rows that are trained or decoded only when one of these functions is called."""
 
     def matrix(self) -> "Tensor": ...
 
@@ -59,14 +59,14 @@ class Rows(Protocol):
 
 
 def is_deferred(rows: "Tensor | Rows") -> "TypeIs[Rows]":
-    """Whether rows are made when they are asked for."""
+    """Whether rows are computed only when needed, instead of held in a tensor."""
     return hasattr(rows, "add_up")
 
 
 def finite_rows(delta: "Tensor") -> Bools:
-    """Which rows of a matrix hold finite numbers alone, `[n_rows]`."""
+    """Which rows of a matrix hold only finite numbers, `[n_rows]`."""
     if delta.is_cpu and delta.numel() < ONE_THREAD:
-        with np.errstate(over="ignore", invalid="ignore"):  # that is what is looked for
+        with np.errstate(over="ignore", invalid="ignore"):  # overflow and NaN are what this looks for
             return np.isfinite(delta.numpy().sum(axis=1))
     return np.asarray(delta.sum(dim=1).isfinite().cpu().numpy())
 
@@ -91,7 +91,7 @@ DELIVERED = int(Outcome.DELIVERED)  # NumPy compares with a plain number in a th
 
 
 class Uplink(NamedTuple):
-    """What a round cost, and what arrived. All `[n_devices]` but the numbers; None stands for zeros.
+    """What a round cost, and what arrived. Arrays are `[n_devices]`; an array of costs that is None stands for zeros.
 
     In a simulation all of it follows from the model of devices and channels. In a federation of real devices seconds
     are measured, bits are those that were sent, and joules are 0: `measured_joule` and `estimated_joule` are among the
@@ -102,19 +102,19 @@ class Uplink(NamedTuple):
     upload_s: Floats
     compute_joule: Floats
     radio_joule: Floats
-    sent_bit: Floats  # on the air; of real devices, those of the arrays in their answers, in NumPy's format
+    sent_bit: Floats  # on the air; in a federation, of the arrays in answers, in NumPy's format
     outcome: Ints  # Outcome codes
     round_s: float  # how long the round lasted
     receive_joule: Floats | None = None  # of listening to the base station
     downlink_bit: float = 0.0  # sent by the base stations; a federation has a column of its own for it
-    idle_joule: Floats | None = None  # of standing by, as far as batteries went
+    idle_joule: Floats | None = None  # of idling, as long as batteries lasted
     end_s: Floats | None = None  # when each was done or gave up, from the start of the round; None: not known
     sums: Mapping[str, float] | None = None  # columns about sums that were received over the air
     station_watt: Floats | None = None  # [n_cells, n_blocks or 1], interference that stations measured, if asked for
 
     @property
     def spent_joule(self) -> Floats:
-        """Energy of every device."""
+        """Energy that each device spent, `[n_devices]`."""
         spent = self.compute_joule + self.radio_joule
         for more in (self.receive_joule, self.idle_joule):
             spent = spent if more is None else spent + more
@@ -122,7 +122,7 @@ class Uplink(NamedTuple):
 
     @property
     def columns(self) -> dict[str, float]:
-        """What the row of a round says beside the costs that every round has."""
+        """Columns of the row for what not every world counts: downlink, listening, idling, sums over the air."""
         found: dict[str, float] = {}
         if self.receive_joule is not None:
             found |= {"downlink_bit": self.downlink_bit, "receive_joule": float(self.receive_joule.sum())}
@@ -131,7 +131,7 @@ class Uplink(NamedTuple):
         return found if self.sums is None else {**found, **self.sums}
 
     def some(self, device: Ints) -> "Uplink":
-        """Some devices alone; the numbers of the round stay."""
+        """The uplink of some devices only. Scalars of the round stay; `station_watt` is dropped."""
         own = self._replace(station_watt=None)
         return Uplink._make(part[device] if isinstance(part, np.ndarray) else part for part in own)
 

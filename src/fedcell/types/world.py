@@ -23,12 +23,12 @@ class Store(NamedTuple):
     size: Ints  # [n_devices]
 
     def of(self, device: Ints) -> "Store":
-        """What some devices hold."""
+        """The store of some devices, in the given order."""
         return type(self)(self.items[device], self.size[device])
 
 
 class Tally(Store):
-    """What real devices hold, of which labels alone are known: `items[k, c]` counts the samples of label `c`."""
+    """What real devices hold if only counts are known: `items[k, c]` samples with label `c` on device `k`."""
 
     __slots__ = ()
 
@@ -39,7 +39,7 @@ class Arrived(NamedTuple):
     seed: int
     round: int
     before: Any  # the stream's memory before they came
-    after: Any  # and with them
+    after: Any  # its memory with them
     cell: Ints  # [n_devices], this round's base stations
     ask: "Callable[[Tensor], Floats]"  # one input per device -> class probabilities of the model that it has
 
@@ -70,11 +70,11 @@ class Devices(NamedTuple):
     charge_watt: Floats | None = None  # while plugged in
 
     def some(self, device: Ints) -> "Devices":
-        """Some devices alone."""
+        """The limits of some devices only."""
         return Devices._make(None if part is None else part[device] for part in self)
 
     def cycles_per_step(self, samples_per_step: Floats) -> Floats:
-        """CPU cycles of one local step, `a + b * batch` up to the clock."""
+        """CPU cycles of one local step, `a + b * batch`, with `a` for `step_cycles` and `b` for `cycles_per_sample`."""
         cycles = samples_per_step * self.cycles_per_sample
         return cycles if self.step_cycles is None else cycles + self.step_cycles
 
