@@ -88,7 +88,19 @@ def cores() -> int:
 
 @lru_cache
 def _pool(workers: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(workers, NAME, initializer=torch.set_num_threads, initargs=(1,))  # of that thread
+    torch.get_num_threads()  # the number of this thread is settled before others set theirs
+    return ThreadPoolExecutor(workers, NAME, initializer=_single)
+
+
+def _single() -> None:
+    """Make kernels of a new thread single-threaded for good.
+
+    PyTorch settles the number of a thread at its first parallel kernel, by what any thread has set last. So it is
+    settled here, before it is set: else a worker takes as many threads as the main thread has by then, which costs time
+    and rounds otherwise.
+    """
+    torch.get_num_threads()
+    torch.set_num_threads(1)
 
 
 if hasattr(os, "register_at_fork"):
@@ -177,9 +189,10 @@ def check_answers(address: str | None) -> None:
         raise BadInput(f"address {address} is for Ray's remote client: run on a machine of the cluster, with HOST:PORT")
     host, _, port = address.rpartition(":")
     if port.isdecimal():
+        host = host.removeprefix("[").removesuffix("]")  # of an IPv6 address
         try:  # Ray itself would wait for a minute
             socket.create_connection((host, int(port)), ANSWER_S).close()
-        except OSError as error:
+        except (OSError, UnicodeError, OverflowError, ValueError) as error:  # no answer, no such host, no such port
             raise BadInput(f"no Ray cluster at {address} ({error}): {FIX}") from None
 
 
