@@ -76,6 +76,23 @@ def read_lines(file: File, needed: Sequence[str] = (), known: Sequence[str] | No
     return lines
 
 
+def read_rows(path: str, key: str, what: str) -> list[tuple[int, list[str]]]:
+    """The lines of a CSV file that are not empty, each with its number, with or without a header.
+
+    Args:
+        path: of the file, UTF-8.
+        key: the setting or flag that names it.
+        what: the file should hold, such as seconds.
+    """
+    try:
+        text = Path(path).read_bytes().decode("utf-8-sig")
+        return [(line, [cell.strip() for cell in cells]) for line, cells in _rows(text)]
+    except (UnicodeDecodeError, csv.Error):
+        raise BadInput(f"{key} = {path!r} is not a CSV text in UTF-8: write one number per line") from None
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{key} = {path!r} cannot be read ({_reason(error)}): name a CSV file of {what}") from None
+
+
 def number(file: File, line: Line, column: str) -> float:
     """The number in a cell."""
     try:
@@ -138,9 +155,13 @@ def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
 def _bytes(path: str) -> bytes:
     try:
         return Path(path).read_bytes()
-    except OSError as error:
-        reason = (error.strerror or "unreadable").lower()
-        raise BadInput(f"the file {path!r} cannot be read ({reason}): name a CSV file with a header") from None
+    except (OSError, ValueError) as error:
+        raise BadInput(f"the file {path!r} cannot be read ({_reason(error)}): name a CSV file with a header") from None
+
+
+def _reason(error: OSError | ValueError) -> str:
+    """Why a file cannot be read; a path with a NUL byte raises a ValueError."""
+    return (getattr(error, "strerror", None) or "no path of a file").lower()
 
 
 def _checksum(data: bytes) -> str:

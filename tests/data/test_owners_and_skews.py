@@ -80,6 +80,9 @@ def test_a_file_has_owners_too(tmp_path):
         ([0, "a", 1, None], None, "holds object values: give texts, or whole numbers"),
         (None, [0, 0, 0, 0], "has test_owners and no owners"),
         (["a", "b", "a", "a"], ["a", "a", "z", "a"], "test_owners of 'tiny' has 'z', who owns no training samples"),
+        ([10**13, 0, 0, 0], None, "goes up to 10000000000000 and owner 1 has no samples"),
+        ([1e300, 0, 0, 0], None, "owner 1 has no samples"),
+        ([0, 1, 0, 1], np.array([0, "z", 1, "a"], dtype=object), "test_owners of 'tiny' holds object values"),
         (["a", "b", "a", "a"], ["a"], r"test_owners of 'tiny' has shape \(1,\) for 4 samples"),
     ],
 )

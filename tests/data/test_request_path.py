@@ -12,7 +12,7 @@ from fedcell.data.video import RAWHFL, build_catalogue, draw_profiles, draw_requ
 from fedcell.data.video.request_path import build_network, frequency_attack, guesses, tag_of, tag_period, tag_table
 from fedcell.data.video.request_path.messages import Layout, padded, unpadded
 from fedcell.data.video.request_path.parties import FRESH_S, Party
-from fedcell.errors import ContractError
+from fedcell.errors import BadInput, ContractError
 from fedcell.sealing import Refused
 
 N_FILES = 12
@@ -101,6 +101,12 @@ def test_padding_is_undone(text):
 
 
 # ---------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_a_log_without_halves_is_refused(n):
+    with pytest.raises(BadInput, match=f"truth has {n} entries, which make no two halves"):
+        guesses([b"tag"] * n, [0] * n)
 
 
 def changes_a_bit(number, draw):

@@ -58,6 +58,8 @@ def test_an_explicit_task_wins():
         ("next-token", TOKENS * -1, TOKENS, "holds no tokens"),
         ("regression", X, np.array([1, 2, np.nan, 1, 2, 3]), "nan"),
         ("regression", X, np.array(list("abcdef")), "give numbers"),
+        ("regression", X, np.zeros((6, 2, 2)), r"y_train .* has shape \(6, 2, 2\): give a row of targets per sample"),
+        ("multi-label", X, np.zeros((6, 2, 2)), r"has shape \(6, 2, 2\)"),
         ("regresion", X, np.zeros(6), "did you mean 'regression'"),
     ],
 )

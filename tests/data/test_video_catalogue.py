@@ -111,11 +111,17 @@ def test_bad_images_are_refused(tmp_path):
     with pytest.raises(BadInput, match="5 images but 4 labels"):
         read_images(save_images(tmp_path / "odd.npz", [0, 1, 2, 3, 4], y=np.arange(4)), 4)
     np.savez(tmp_path / "empty.npz", a=np.zeros(3))
-    with pytest.raises(BadInput, match="save it with"):
+    with pytest.raises(BadInput, match=r"has no array 'x' but a: save .*np\.savez\(path, x=\.\.\., y=\.\.\.\)"):
         read_images(str(tmp_path / "empty.npz"), 4)
     (tmp_path / "text.npz").write_text("hello")
-    with pytest.raises(BadInput, match="cannot be read"):
+    with pytest.raises(BadInput, match="begins with b'hello' and is no NumPy archive"):
         read_images(str(tmp_path / "text.npz"), 4)
+    np.save(tmp_path / "x.npy", np.zeros((4, 3)))
+    with pytest.raises(BadInput, match="one array without a name"):
+        read_images(str(tmp_path / "x.npy"), 4)
+    (tmp_path / "cut.npz").write_bytes(b"PK\x03\x04 cut short")
+    with pytest.raises(BadInput, match="cannot be read"):
+        read_images(str(tmp_path / "cut.npz"), 4)
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -404,6 +404,7 @@ def test_sizes_by_law_and_by_table(tmp_path):
         ("1\nbig\n", "line 2: 'big' is no size"),
         ("1,2\n", "line 1: '1,2' is no size"),
         ("nan\n", "line 1: 'nan' is no size"),
+        ("1\n2\nbits\n3\n", "line 3: 'bits' is no size"),
     ],
 )
 def test_files_without_sizes(tmp_path, text, sentence):
@@ -419,6 +420,8 @@ def test_a_table_that_cannot_be_read(tmp_path):
     (tmp_path / "odd.csv").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(BadInput, match="not a CSV text"):
         read_sizes(str(tmp_path / "odd.csv"), 12)
+    with pytest.raises(BadInput, match=r"video\.file_sizes = 'a\\x00b' cannot be read \(no path of a file\)"):
+        read_sizes("a\x00b", 12)
 
 
 def test_a_problem_refuses_what_servers_may_not_know():

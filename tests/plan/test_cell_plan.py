@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import fedcell
-from fedcell import radio, scenarios, world
+from fedcell import from_arrays, options, radio, scenarios, world
 from fedcell.cli import main
 from fedcell.cli.progress import TimeLeft
 from fedcell.errors import BadInput
@@ -374,6 +374,18 @@ def test_more_devices_than_samples():
         plan("osafl", "video", rounds=2, samples=20)
 
 
+def test_devices_that_share_samples_own_none():
+    """A plan with `samples` splits nothing: neither feature skew nor the owners of test samples ask for a split."""
+    settings = {"world.n_devices": 3000, "data.noise": 0.1}
+    problem = build_problem(options.override(scenarios.get("cell").config, settings), samples_each=20)
+    assert problem.world.stream.start(1)[0].size.tolist() == [20] * 3000
+    x, y = np.zeros((6, 3)), np.arange(6) % 2
+    owned = from_arrays(x, y, x[:2], y[:2], owners=[0, 0, 0, 1, 1, 1], test_owners=[0, 1])
+    settings = {"world.n_devices": 9, "data.partition": "given", "train.batch_size": 2}
+    problem = build_problem(options.override(scenarios.get("cell").config, settings), owned, samples_each=4)
+    assert problem.world.n_devices == 9
+
+
 def test_rounds_are_no_setting_of_a_plan():
     with pytest.raises(BadInput, match="--rounds"):
         plan("fedavg", settings={"rounds": 3})
@@ -411,6 +423,13 @@ def test_a_setting_of_a_method_is_a_knob(tmp_path):
     assert "fedprox.mu" in drawn
     assert "topk" not in drawn
     assert "fedprox:mu" not in drawn  # the knob is on the axis
+
+
+def test_a_knob_leaves_its_label_whole(tmp_path):
+    grid = {"fedprox.mu": [0.1, 1], "fedprox.steps": [2, 3]}
+    drawn = save(plan(["fedprox"], grid=grid, rounds=2), tmp_path / "knob.svg").read_text()
+    assert "fedprox:steps=2" in drawn
+    assert "fedprox:," not in drawn
 
 
 def test_a_figure_needs_a_knob(capsys, tmp_path):

@@ -85,6 +85,10 @@ def test_breaches_are_named(config: dict[str, Any], changes: dict[str, Any], sai
         ("power_watt", [1.0, 1.0, 1.0], "power_watt is list"),
         ("cpu_hz", np.ones(2), "cpu_hz has shape (2,), not (3,): one entry per device"),
         ("cpu_hz", np.ones((3, 1)), "cpu_hz has shape (3, 1)"),
+        ("download_bit", np.ones(2), "download_bit has shape (2,), not (3,): one entry per device"),
+        ("download_bit", 1e6, "download_bit is float, not an array of float64: convert it in decide()"),
+        ("download_bit", np.array([1.0, np.nan, 1.0]), "download_bit of device 1 is nan: return finite numbers"),
+        ("download_bit", np.array([1.0, 0.0, -2.0]), "download_bit of device 2 is -2 < 0: return 0 or more"),
     ],
 )
 def test_shapes_and_types_are_named(name: str, value: Any, said: str) -> None:

@@ -1,6 +1,7 @@
 """The way down: against its formulas, against a plain loop of rounds, and free when it is off."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,13 +13,15 @@ import fedcell
 from fedcell.radio import most_steps, transmit
 from fedcell.radio.downlink import download
 from fedcell.radio.rate import rate_bps
-from fedcell.types import Outcome
+from fedcell.types import Outcome, WorldState
+from fedcell.world import settle
 
 DOWN = {"downlink_bandwidth_hz": 1e6, "station_power_dbm": 30.0}
 
 
-def stage(kind: str, n: int = 3, cells: int = 1, **changes: object):
-    config = {"downlink": kind, **DOWN, **({"topology": "cells", "n_cells": cells} if cells > 1 else {})}
+def stage(kind: str, n: int = 3, cells: int = 1, **changes: Any):
+    config: dict[str, Any] = {"downlink": kind, **DOWN, **(changes.pop("config", {}))}
+    config |= {"topology": "cells", "n_cells": cells} if cells > 1 else {}
     world, observation, decision = scene(n, config=config, **changes)
     devices = observation.devices._replace(receive_watt=np.full(n, 0.5))
     return world._replace(model_bit=1e6), observation._replace(devices=devices), decision
@@ -75,7 +78,10 @@ def test_nobody_computes_who_has_not_heard() -> None:
     assert uplink.spent_joule == pytest.approx(np.full(3, 1e-6))
     assert (uplink.outcome == Outcome.ENERGY).all()
     world, observation, decision = stage("broadcast", gain=[1e-9, 1e-9, 0.0], deadline_s=5.0)
-    assert (transmit(world, observation, decision, seed=1).outcome == Outcome.LATE).all()  # one hears nothing
+    uplink = transmit(world, observation, decision, seed=1)
+    assert (uplink.outcome == Outcome.LATE).all()  # one hears nothing, and listens until the deadline
+    assert uplink.receive_joule is not None
+    assert uplink.receive_joule[2] == 0.5 * 5.0
 
 
 @given(st.sampled_from(["broadcast", "unicast"]), st.floats(2.2, 30), st.floats(0.4, 5))
@@ -119,16 +125,33 @@ def test_planners_keep_time_and_energy_for_the_way_down(method: str, kind: str, 
 @pytest.mark.parametrize("deadline_s", [np.inf, 50.0])
 def test_a_device_that_nothing_reaches_holds_nobody_up(kind: str, deadline_s: float) -> None:
     """On the 5G link a deep fade leaves no rate: that device is lost, the others train as if it were not asked."""
-    gain, config = np.array([3e-9, 1e-9, 1e-22]), {"downlink": kind, "link": "nr", **DOWN}
-    world, observation, decision = scene(3, config=config, gain=gain, power_watt=1.0, deadline_s=deadline_s)
-    world = world._replace(model_bit=1e6)
+    gain, config = np.array([3e-9, 1e-9, 1e-22]), {"link": "nr"}
+    world, observation, decision = stage(kind, config=config, gain=gain, power_watt=1.0, deadline_s=deadline_s)
     uplink = transmit(world, observation, decision, seed=1)
-    assert uplink.outcome[2] == (Outcome.OUTAGE if np.isinf(deadline_s) else Outcome.LATE)
-    assert uplink.compute_joule[2] == uplink.radio_joule[2] == uplink.sent_bit[2] == 0
+    assert uplink.outcome[2] == Outcome.OUTAGE
+    assert uplink.spent_joule[2] == uplink.sent_bit[2] == uplink.end_s[2] == 0
     assert np.isfinite(uplink.round_s)
     without = transmit(world, observation, decision._replace(selected=np.array([True, True, False])), seed=1)
     assert (uplink.outcome[:2] == Outcome.DELIVERED).all()
     if kind == "broadcast":  # whom it cannot reach a station does not wait for
         assert uplink.downlink_bit == without.downlink_bit
         assert (uplink.upload_s[:2] == without.upload_s[:2]).all()
-        assert uplink.round_s == without.round_s or np.isfinite(deadline_s)
+        assert uplink.round_s == without.round_s
+
+
+@pytest.mark.parametrize("link", ["nr", "shannon"])
+@pytest.mark.parametrize("deadline_s", [np.inf, 50.0])
+def test_drawn_answers_of_a_device_that_nothing_reaches(link: str, deadline_s: float) -> None:
+    gain, config = np.array([3e-9, 1e-9, 0.0]), {"link": link}
+    world, observation, decision = stage(
+        "broadcast", config=config, gain=gain, power_watt=1.0, deadline_s=deadline_s, response_s=2.0
+    )
+    uplink = transmit(world, observation, decision, seed=1)
+    waits = link == "shannon" and np.isfinite(deadline_s)
+    assert (uplink.outcome[:2] == Outcome.DELIVERED).all()
+    assert uplink.outcome[2] == (Outcome.LATE if waits else Outcome.OUTAGE)
+    assert uplink.receive_joule is not None
+    assert uplink.receive_joule[2] == (0.5 * deadline_s if waits else 0.0)
+    assert waits or uplink.spent_joule[2] == 0
+    state = WorldState(observation.store, None, np.full(3, 1e6), 0.0)
+    assert np.isfinite(settle(world, state, uplink).battery_joule).all()

@@ -415,6 +415,9 @@ def test_device_takes_a_large_offer_in_pieces():
         (lambda: StreamingCache(5).offer(np.zeros((1, 3)), [-1]), "whole numbers from 0"),
         (lambda: StreamingCache(5).offer(np.zeros((1, 3)), [0.5]), "whole numbers from 0"),
         (lambda: StreamingCache(5).load_state_dict(StreamingCache(6).state_dict()), "the state is of"),
+        (lambda: StreamingCache(4.0), r"capacity = 4\.0, .*a whole number"),
+        (lambda: StreamingCache(5).load_state_dict({}), "the state has no array 'numbers': give what state_dict"),
+        (lambda: StreamingCache(5).offer(np.zeros((1, 3)), [10**11]), "labels go up to 100000000000 >= 10000000"),
     ],
 )
 def test_device_explains_bad_input(make, words):

@@ -10,9 +10,10 @@ from scipy.special import j0
 import fedcell
 from fedcell.errors import BadInput
 from fedcell.options import Law
+from fedcell.rng import stream
 from fedcell.tables import File
 from fedcell.types import Store, World
-from fedcell.world import build_world, observe, start, static_stream
+from fedcell.world import build_world, fields, observe, start, static_stream
 from fedcell.world.fields import ar1, correlated_gain, jakes, maps
 from fedcell.world.motion import mean_leg_m, positions_m
 from fedcell.world.settings import WorldConfig
@@ -170,6 +171,15 @@ def test_ar1_fading_remembers_rounds_as_its_law_says() -> None:
     later = ar1(50, memory, 3, 9)
     assert (ar1(50, memory, 3, 4) != later).any()  # going back gives the earlier one
     assert (ar1(50, memory, 3, 9) == later).all()
+
+
+def test_ar1_fading_towards_many_stations_goes_through_every_round_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[object] = []
+    monkeypatch.setattr(fields, "stream", lambda *key: drawn.append(key) or stream(*key))
+    for round in range(5):
+        for station in range(100):
+            ar1(4, 0.7, 11, round, f" station {station}")
+    assert len(drawn) == len(set(drawn)) == 5 * 100
 
 
 def test_jakes_fading_remembers_seconds_as_its_law_says() -> None:

@@ -108,3 +108,5 @@ def test_a_missing_trace_is_named(tmp_path: Path) -> None:
         read_trace(str(tmp_path / "none.csv"))
     with pytest.raises(BadInput, match="cannot be read"):
         read_trace(str(tmp_path))
+    with pytest.raises(BadInput, match=r"world\.response_trace = 'a\\x00b' cannot be read \(no path of a file\)"):
+        read_trace("a\x00b")

@@ -141,6 +141,42 @@ def test_a_table_of_places_does_not_move(table: Path) -> None:
         world_of(settings)
 
 
+@pytest.mark.parametrize(
+    ("text", "changes", "message"),
+    [
+        ("x_m,y_m\n1,2\n3,4\n", {"geometry": "redraw"}, r"'x_m' and world\.geometry = 'redraw' draws places anew"),
+        ("x_m,y_m\n1,2\n3,4\n", {"topology": "square"}, r"'x_m' and world\.topology = 'square' draws places in a"),
+        ("x_m,y_m\n1,2\n3,4\n", {"devices_per_cell": (2,)}, r"'x_m' and world\.devices_per_cell = 2 deals devices"),
+        ("cell\n0\n0\n", {"devices_per_cell": (2,)}, r"'cell' and .* drop the column, or set devices_per_cell="),
+    ],
+)
+def test_a_table_overrules_no_setting_in_silence(tmp_path: Path, text: str, changes: dict, message: str) -> None:
+    path = tmp_path / "places.csv"
+    path.write_text(text)
+    with pytest.raises(BadInput, match=message):
+        world_of(WorldConfig(n_devices=2, device_table=File.of(str(path)), **changes))
+
+
+def test_a_table_of_cells_leaves_places_to_be_redrawn(tmp_path: Path) -> None:
+    path = tmp_path / "cells.csv"
+    path.write_text("cell\n0\n0\n")
+    world = world_of(WorldConfig(n_devices=2, device_table=File.of(str(path)), geometry="redraw"))
+    state = start(world, 1)
+    first, second = (observe(world, state, 1, round)[0].topology.position_m for round in (0, 1))
+    assert (first != second).any()
+
+
+def test_a_record_whose_tables_are_gone_can_be_read() -> None:
+    lost = "@gone.csv:capacity#0011223344556677"
+    assert not from_dict(Config(), {"video": {"capacity": lost}}).video.capacity.values
+    for kind in ("markov", "binomial"):
+        laws = {"capacity": lost, "batch": lost}
+        stream = from_dict(Config(), {"stream": {"kind": kind, "cache": "fifo", **laws}}).stream
+        assert str(stream.capacity) == str(stream.batch) == lost
+        with pytest.raises(BadInput, match=r"gone\.csv"):
+            stream.capacity.draw(np.random.default_rng(1), 3)
+
+
 def test_cells_are_whole_numbers(tmp_path: Path) -> None:
     path = tmp_path / "cells.csv"
     path.write_text("cell\n1\n0.5\n")

@@ -93,13 +93,13 @@ def owners(values: Any, n_samples: int, what: str) -> Ints:
     if not whole or (wrong := np.flatnonzero((given < 0) | (given % 1 != 0))).size:
         value = f"{given[wrong[0]]} at {wrong[0]}" if whole else f"{given.dtype} values"
         raise BadInput(f"{what} holds {value}: give texts, or whole numbers 0, 1, 2, ...")
-    found = given.astype(np.int64)
-    if n_samples and (missing := np.flatnonzero(np.bincount(found) == 0)).size:
+    few = np.minimum(given, np.int64(n_samples)).astype(np.int64)  # a larger number leaves a gap below
+    if n_samples and (missing := np.flatnonzero(np.bincount(few) == 0)).size:
         raise BadInput(
-            f"{what} goes up to {found.max()} and owner {missing[0]} has no samples: number owners 0, 1, 2, ... "
+            f"{what} goes up to {int(given.max())} and owner {missing[0]} has no samples: number owners 0, 1, 2, ... "
             "without gaps, or give their names as texts"
         )
-    return found
+    return few
 
 
 def labels(values: Any, what: str) -> Ints:

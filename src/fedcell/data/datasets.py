@@ -116,7 +116,7 @@ def owned(dataset: Dataset, owners: Any, test_owners: Any = None) -> Dataset:
     if test_owners is None:
         return dataset._replace(owners=check_owners(owners, n_train, what))
     mine, theirs = as_array(owners, "owners"), as_array(test_owners, "test_owners")
-    check_owners(theirs if theirs.dtype.kind in "US" else np.zeros(theirs.shape), len(dataset.x_test), f"test_{what}")
+    check_owners(theirs if theirs.dtype.kind in "OUS" else np.zeros(theirs.shape), len(dataset.x_test), f"test_{what}")
     if strangers := sorted(set(theirs.tolist()) - set(mine.tolist()))[:1]:
         raise BadInput(f"test_{what} has {strangers[0]!r}, who owns no training samples: drop these test samples")
     both = check_owners(np.concatenate([mine, theirs]), n_train + len(theirs), what)

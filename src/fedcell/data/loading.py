@@ -2,7 +2,7 @@
 
 import gzip
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -185,31 +185,30 @@ def _npz(name: str, task: str) -> Dataset:
     path = next((p for p in (given, cache_dir() / given) if p.is_file()), None)
     if path is None:
         raise BadInput(f"data.name = {name!r} is no file, here or in {cache_dir()}: give the path of an .npz file")
-    return from_arrays(**_read_npz(path), name=name, task=task)
+    return from_arrays(**read_npz(path, ARRAYS, OWNERS), name=name, task=task)
 
 
-def _refuse_junk(path: Path, begin: bytes) -> None:
+def _refuse_junk(path: Path, begin: bytes, fix: str) -> None:
     """Raise BadInput for files that NumPy did not write, since NumPy would complain about pickles."""
     if not begin.startswith((b"PK", b"\x93NUMPY")):
         held = "is empty" if not begin else f"begins with {begin!r} and is no NumPy archive"
-        raise BadInput(f"{str(path)!r} {held}: save the four arrays with np.savez(path, x_train=..., ...)")
+        raise BadInput(f"{str(path)!r} {held}: {fix}")
 
 
-def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
+def read_npz(path: Path, needed: Sequence[str], optional: Sequence[str] = ()) -> dict[str, NDArray[Any]]:
+    """The named arrays of an .npz file; raises BadInput for a file that cannot be read or lacks one it needs."""
+    fix = f"save plain number arrays with np.savez(path, {', '.join(f'{key}=...' for key in needed)})"
     try:
         with path.open("rb") as file:
-            _refuse_junk(path, file.read(6))
+            _refuse_junk(path, file.read(6), fix)
             file.seek(0)
             archive = np.load(file, allow_pickle=False)
             if isinstance(archive, np.ndarray):
-                raise BadInput(f"{str(path)!r} holds one array without a name: save the four arrays with np.savez")
-            arrays = {key: archive[key] for key in (*ARRAYS, *OWNERS) if key in archive}
+                raise BadInput(f"{str(path)!r} holds one array without a name: {fix}")
+            arrays = {key: archive[key] for key in (*needed, *optional) if key in archive}
             held = ", ".join(archive.keys()) or "nothing"
     except UNREADABLE as error:
-        raise BadInput(f"{str(path)!r} cannot be read ({error}): save plain number arrays with np.savez") from None
-    if missing := [key for key in ARRAYS if key not in arrays]:
-        raise BadInput(
-            f"{str(path)!r} has no array {missing[0]!r} but {held}: "
-            f"save it with np.savez(path, {', '.join(f'{key}=...' for key in ARRAYS)})"
-        )
+        raise BadInput(f"{str(path)!r} cannot be read ({error}): {fix}") from None
+    if missing := [key for key in needed if key not in arrays]:
+        raise BadInput(f"{str(path)!r} has no array {missing[0]!r} but {held}: {fix}")
     return arrays

@@ -68,6 +68,8 @@ def n_outputs(
 
 def _numbers(values: Any, what: str) -> NDArray[np.float32]:
     y = as_array(values, what)
+    if y.ndim > 2:
+        raise BadInput(f"{what} has shape {y.shape}: give a row of targets per sample, as y.reshape(len(y), -1) is")
     return features((y[:, None] if y.ndim == 1 else y).astype(np.float64) if y.dtype.kind in "biuf" else y, what)
 
 

@@ -68,15 +68,23 @@ def check_decision(world: World, observation: Observation, decision: Decision) -
 def _check_arrays(world: World, decision: Decision) -> None:
     n_devices = world.n_devices
     for name, dtype in DTYPES.items():
-        value = getattr(decision, name)
-        if not isinstance(value, np.ndarray) or value.dtype != dtype:
-            found = value.dtype if isinstance(value, np.ndarray) else type(value).__name__
-            raise ContractError(f"{name} is {found}, not an array of {dtype.__name__}: convert it in decide()")
-        if value.shape != (n_devices,):
-            raise ContractError(f"{name} has shape {value.shape}, not ({n_devices},): one entry per device")
-        if value.dtype.kind == "f" and np.count_nonzero(np.isfinite(value)) < n_devices:
-            k = int(np.argmin(np.isfinite(value)))
-            raise ContractError(f"{name} of device {k} is {value[k]}: return finite numbers from decide()")
+        _check_array(name, getattr(decision, name), dtype, n_devices)
+    if (bit := decision.download_bit) is not None:
+        _check_array("download_bit", bit, np.float64, n_devices)
+        if np.count_nonzero(negative := decision.selected & (bit < 0)):
+            k = int(negative.argmax())
+            raise ContractError(f"download_bit of device {k} is {bit[k]:.12g} < 0: return 0 or more from decide()")
+
+
+def _check_array(name: str, value: object, dtype: type, n_devices: int) -> None:
+    if not isinstance(value, np.ndarray) or value.dtype != dtype:
+        found = value.dtype if isinstance(value, np.ndarray) else type(value).__name__
+        raise ContractError(f"{name} is {found}, not an array of {dtype.__name__}: convert it in decide()")
+    if value.shape != (n_devices,):
+        raise ContractError(f"{name} has shape {value.shape}, not ({n_devices},): one entry per device")
+    if value.dtype.kind == "f" and np.count_nonzero(np.isfinite(value)) < n_devices:
+        k = int(np.argmin(np.isfinite(value)))
+        raise ContractError(f"{name} of device {k} is {value[k]}: return finite numbers from decide()")
 
 
 def _check_times(world: World, decision: Decision) -> None:

@@ -19,14 +19,15 @@ class WayDown(NamedTuple):
     """What a round's way down costs; `[n_devices]`, zero for devices that are not selected."""
 
     seconds: Floats  # infinite for a device that nothing reaches
-    joule: Floats  # of listening
+    joule: Floats  # of listening; until the deadline if it never ends, nothing if the device gives up
     bit: float  # sent by all stations
 
 
 def download(world: World, observation: Observation, decision: Decision) -> WayDown | None:
     """The way down of a decision; None in a world without one.
 
-    Fewer devices never make it longer, so a plan that holds for a draft holds for any part of it.
+    Fewer devices do not make it longer, so a plan that holds for a draft holds for any part of it. There is
+    an exception: with `unicast` and `link = nr`, larger shares hold larger blocks, which may need a lower scheme.
     """
     settings = world.settings
     if settings.downlink == "none":
@@ -48,7 +49,8 @@ def download(world: World, observation: Observation, decision: Decision) -> WayD
         seconds = np.where(reached, _seconds(largest, slowest)[cell], never)
         sent_bit = float(largest.sum())
     watt = observation.devices.receive_watt
-    joule = np.zeros_like(seconds) if watt is None else watt * np.where(np.isfinite(seconds), seconds, 0.0)
+    endless_s = decision.deadline_s if link.in_vain(world, decision.deadline_s) else 0.0
+    joule = np.zeros_like(seconds) if watt is None else watt * np.where(np.isfinite(seconds), seconds, endless_s)
     return WayDown(seconds, joule, sent_bit)
 
 

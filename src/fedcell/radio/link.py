@@ -1,5 +1,7 @@
 """From SINR to bits per second, as `world.link` says: Shannon's bound, or a 5G link with errors and retransmissions."""
 
+from math import isfinite
+
 import numpy as np
 
 from ..rng import stream
@@ -20,6 +22,11 @@ def rate_bps(world: World, bandwidth_hz: float | Floats, sinr: Floats) -> Floats
     if world.settings.link == "shannon":
         return rate.rate_bps(bandwidth_hz, sinr)
     return nr.rate_bps(_blocks(world, bandwidth_hz, sinr), sinr)
+
+
+def in_vain(world: World, deadline_s: float) -> bool:
+    """Whether a device without any rate listens and sends until the deadline; a 5G link gives it no scheme to use."""
+    return isfinite(deadline_s) and world.settings.link == "shannon"
 
 
 def over_shannon(world: World, bandwidth_hz: Floats, sinr: Floats) -> Floats | None:

@@ -1,6 +1,6 @@
 """What becomes of every selected device: time, energy, bits, and whether its update arrives."""
 
-from math import inf, isfinite
+from math import inf
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -73,7 +73,7 @@ def transmit(world: World, observation: Observation, decision: Decision, seed: i
     budget = budget_joule(observation)
     if decision.budget_joule is not None:
         budget = np.full_like(budget, decision.budget_joule)
-    heard = _listened(down, budget, selected, decision.deadline_s, observation.response_s is None)
+    heard = _listened(world, down, budget, selected, decision.deadline_s, observation.response_s is None)
     budget = budget - heard.joule
     plan = unhindered(world, observation, decision)
     plan = plan if down is None else _begun(plan, heard.never)
@@ -83,7 +83,7 @@ def transmit(world: World, observation: Observation, decision: Decision, seed: i
     waits_s = _waits_s(world, observation.topology.cell[selected], plan, heard.seconds)
     finish_s = _finish_s(observation, plan, waits_s)
     late = finish_s > heard.deadline_s * (1 + TOLERANCE)
-    if _in_vain(world, decision):
+    if link.in_vain(world, decision.deadline_s):
         late |= plan.silent
     work = _stop_at_deadline(plan, late, finish_s, decision.power_watt, heard.deadline_s, waits_s)
     work, broke = _stop_at_budget(work, budget)
@@ -161,13 +161,8 @@ def unhindered(world: World, observation: Observation, decision: Decision) -> Un
     """Times and energies of the decided work if no deadline or budget ended it."""
     compute_s, upload_s = times(world, observation, decision)
     silent = upload_s > NEVER_S
-    upload_s = np.where(silent, inf if _in_vain(world, decision) else 0.0, upload_s)
+    upload_s = np.where(silent, inf if link.in_vain(world, decision.deadline_s) else 0.0, upload_s)
     return Unhindered(compute_s, upload_s, compute_joule(observation, decision), silent)
-
-
-def _in_vain(world: World, decision: Decision) -> bool:
-    """Whether a device without any rate sends until the deadline; a 5G link gives it no scheme to send with."""
-    return isfinite(decision.deadline_s) and world.settings.link == "shannon"
 
 
 def _with_errors(
@@ -190,7 +185,7 @@ class Listened(NamedTuple):
     joule: float | Floats
     deadline_s: float | Floats  # seconds that are left
     broke: Bools  # ran out of energy before the model was there
-    never: Bools  # cannot be reached, and no deadline ends the wait: it does nothing
+    never: Bools  # cannot be reached and does not wait for the deadline: it does nothing
 
 
 def _begun(plan: Unhindered, never: Bools) -> Unhindered:
@@ -201,19 +196,22 @@ def _begun(plan: Unhindered, never: Bools) -> Unhindered:
     return Unhindered(compute_s, upload_s, joule, plan.silent | never)
 
 
-def _listened(down: WayDown | None, budget: Floats, devices: Ints, deadline_s: float, timed: bool) -> Listened:
+def _listened(
+    world: World, down: WayDown | None, budget: Floats, devices: Ints, deadline_s: float, timed: bool
+) -> Listened:
     """Listening of the selected devices. `timed`: it takes time of the round; else drawn answer times include it."""
     nobody = np.zeros(len(devices), dtype=np.bool_)
     if down is None:
         return Listened(0.0, 0.0, deadline_s, nobody, nobody)
     seconds, joule = down.seconds[devices], down.joule[devices]
-    never = np.isinf(seconds) if timed and not isfinite(deadline_s) else nobody
+    endless = np.isinf(seconds)
+    never = nobody if link.in_vain(world, deadline_s) else endless
     seconds = np.where(never, 0.0, seconds)
     cut = _share(np.minimum(seconds, deadline_s), seconds)  # nobody listens beyond the deadline
-    joule = joule * np.where(seconds > 0, cut, 1.0)
+    joule = joule * np.where((seconds > 0) & ~endless, cut, 1.0)
     broke = joule > budget * (1 + TOLERANCE)
     if not timed:
-        return Listened(0.0, np.minimum(joule, budget), deadline_s, broke, nobody)
+        return Listened(0.0, np.minimum(joule, budget), deadline_s, broke, never)
     return Listened(seconds, np.minimum(joule, budget), np.maximum(deadline_s - seconds, 0.0), broke, never)
 
 

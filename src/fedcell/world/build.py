@@ -186,13 +186,25 @@ def _interference_watt(world: World, seed: int, round: int) -> Floats:
 def places(settings: WorldConfig, seed: int, round: int) -> Topology:
     """Draw where base stations and devices stand, for one round or (round `SETUP`) for the whole run."""
     lines = table_lines(settings)
-    placed = place(settings, rng.stream(seed, round, "world.place"), lines)
-    if settings.geometry not in MOVING:
-        return placed
     for name in (*PLACES, "cell"):
-        if lines and name in lines[0].cells:
+        if lines and name in lines[0].cells and (clash := _overruled(settings, name)):
+            key, value, does, fix = clash
             raise BadInput(
-                f"world.device_table = {settings.device_table.path!r} has a column {name!r} and world.geometry = "
-                f"{settings.geometry!r} moves devices: drop the column, or set geometry=static"
+                f"world.device_table = {settings.device_table.path!r} has a column {name!r} and world.{key} = {value} "
+                f"{does}: drop the column, or set {key}={fix}"
             )
-    return _moved(settings, placed.station_m, seed, 0.0)
+    placed = place(settings, rng.stream(seed, round, "world.place"), lines)
+    return _moved(settings, placed.station_m, seed, 0.0) if settings.geometry in MOVING else placed
+
+
+def _overruled(settings: WorldConfig, column: str) -> tuple[str, str, str, str] | None:
+    """A key that says something else than a column of places: (key, its value, what it does, a value that fits)."""
+    if settings.geometry in MOVING:
+        return "geometry", repr(settings.geometry), "moves devices", "static"
+    if settings.devices_per_cell:
+        return "devices_per_cell", ",".join(map(str, settings.devices_per_cell)), "deals devices to cells", ""
+    if column in PLACES and settings.geometry == "redraw":
+        return "geometry", "'redraw'", "draws places anew each round", "static"
+    if column in PLACES and settings.topology == "square":
+        return "topology", "'square'", "draws places in a square", "disc"
+    return None

@@ -97,7 +97,10 @@ def ar1(n_devices: int, memory: float, seed: int, round: int, which: str = "") -
     The amplitude is correlated by `a^n` over `n` rounds. It is a function of (seed, round): a run that begins in the
     middle repeats the draws of all rounds before it.
     """
-    return np.square(np.abs(_amplitudes(n_devices, memory, seed, which).at(round)))
+    towards = _amplitudes(n_devices, memory, seed)
+    if which not in towards:
+        towards[which] = _Amplitudes(n_devices, memory, seed, which)
+    return np.square(np.abs(towards[which].at(round)))
 
 
 class _Amplitudes:
@@ -119,6 +122,7 @@ class _Amplitudes:
         return self.value
 
 
-@lru_cache(maxsize=64)
-def _amplitudes(n_devices: int, memory: float, seed: int, which: str) -> _Amplitudes:
-    return _Amplitudes(n_devices, memory, seed, which)
+@lru_cache(maxsize=16)
+def _amplitudes(n_devices: int, memory: float, seed: int) -> dict[str, _Amplitudes]:
+    """Amplitudes of the channels asked for so far; a run asks for those towards every base station in each round."""
+    return {}

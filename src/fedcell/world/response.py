@@ -1,13 +1,13 @@
 """Times to answer that are drawn instead of computed: exponential, or from a measured trace."""
 
-import csv
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import isfinite
 
 import numpy as np
 
 from ..errors import BadInput
 from ..rng import stream
+from ..tables import read_rows
 from ..types import Floats
 from .devices import hardware
 from .settings import WorldConfig
@@ -52,31 +52,20 @@ def read_trace(path: str, key: str = "world.response_trace") -> Floats:
     `key` is the setting or flag that names the file.
     Raises BadInput, with the file and the line, on anything that is not a time of at least 0 s.
     """
-    try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            values = np.array(list(_seconds(path, file)), dtype=np.float64)
-    except OSError as error:
-        reason = (error.strerror or "unreadable").lower()
-        raise BadInput(f"{key} = {path!r} cannot be read ({reason}): name a CSV file of seconds") from None
-    except (UnicodeDecodeError, csv.Error):
-        raise BadInput(f"response trace {path!r} is not a CSV text in UTF-8: save it as one number per line") from None
+    values = np.array(list(_seconds(path, read_rows(path, key, "seconds"))), dtype=np.float64)
     if not len(values):
         raise BadInput(f"response trace {path!r} holds no seconds: write one number per line")
     return values
 
 
-def _seconds(path: str, lines: Iterator[str]) -> Iterator[float]:
-    reader = csv.reader(lines)
+def _seconds(path: str, rows: Iterable[tuple[int, list[str]]]) -> Iterator[float]:
     column: int | None = None
-    for row in reader:
-        cells = [cell.strip() for cell in row]
-        if not any(cells):
-            continue
+    for line, cells in rows:
         if column is None:
-            column = _column(path, reader.line_num, cells)
+            column = _column(path, line, cells)
             if COLUMN in cells:
                 continue
-        yield _time(path, reader.line_num, cells[column] if column < len(cells) else "")
+        yield _time(path, line, cells[column] if column < len(cells) else "")
 
 
 def _column(path: str, line: int, cells: list[str]) -> int:

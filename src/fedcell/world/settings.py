@@ -315,7 +315,8 @@ class StreamConfig:
     )
 
     def __post_init__(self) -> None:
-        if self.kind != "static" and max(self.batch.values) > min(self.capacity.values):
+        most, least = max(self.batch.values, default=0), min(self.capacity.values, default=inf)  # lost tables have none
+        if self.kind != "static" and most > least:
             raise BadInput(
                 f"stream.batch = {self.batch} can exceed stream.capacity = {self.capacity}: "
                 "let no more samples arrive in a round than a cache holds"

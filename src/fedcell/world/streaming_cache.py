@@ -14,6 +14,9 @@ from ..rng import stream
 from ..types import Floats, Ints
 from .caches import RULES, Keeper, aim, drsr_gain, srsr_gain
 
+MOST_CLASSES = 10_000_000  # counts are kept of each
+STATE = ("numbers", "theta", "samples", "labels", "slots", "shadow")
+
 
 class StreamingCache:
     """A cache of one device: offer what arrives, train on what is kept. Its work does not grow with the capacity.
@@ -39,8 +42,9 @@ class StreamingCache:
         """
         if rule not in RULES:
             raise BadInput(f"rule = {rule!r} is unknown: choose one of {', '.join(RULES)}")
-        if capacity < 1 or not 0 <= theta <= 1:
-            raise BadInput(f"capacity = {capacity}, theta = {theta:g}: keep at least 1 sample, with theta in [0, 1]")
+        if not isinstance(capacity, int | np.integer) or capacity < 1 or not 0 <= theta <= 1:
+            what = f"capacity = {capacity!r}, theta = {theta:g}"
+            raise BadInput(f"{what}: keep at least 1 sample (a whole number), with theta in [0, 1]")
         self.capacity, self.rule, self.theta, self.seed = capacity, rule, theta, seed
         self._samples: np.ndarray = np.empty(0)  # [capacity, ...] from the first offer on
         self._labels: Ints = np.zeros(capacity, dtype=np.int64)
@@ -87,6 +91,8 @@ class StreamingCache:
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a saved state: later offers keep what they would have kept."""
+        if missing := [name for name in STATE if name not in state]:
+            raise BadInput(f"the state has no array {missing[0]!r}: give what state_dict() of a cache returned")
         rule, capacity, seed, seen, offers, draws = (int(number) for number in state["numbers"])
         given, own = (capacity, list(RULES)[rule], float(state["theta"][0])), (self.capacity, self.rule, self.theta)
         if given != own:
@@ -105,6 +111,8 @@ class StreamingCache:
             raise BadInput(f"{x.shape[:1]} samples came with labels of shape {y.shape}: offer one label per sample")
         if len(y) and (y.dtype.kind not in "iu" or y.min() < 0):
             raise BadInput(f"labels of {y.dtype} from {y.min()}: they must be whole numbers from 0")
+        if len(y) and y.max() >= MOST_CLASSES:
+            raise BadInput(f"labels go up to {y.max()} >= {MOST_CLASSES}: number the classes 0, 1, 2, ... without gaps")
         fits = x.shape[1:] == self._samples.shape[1:] and np.can_cast(x.dtype, self._samples.dtype, "same_kind")
         if len(y) and len(self) and not fits:
             own = f"{self._samples.dtype} {self._samples.shape[1:]}"

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from ...errors import BadInput
 from ...rng import SETUP, stream
 from ...types import Floats, Ints
-from ..checks import as_array, features, labels
+from ..checks import features, labels
 from ..fetch import cache_dir
-from ..loading import UNREADABLE
+from ..loading import read_npz
 from ..scaling import UNIT, Scaling, apply, fit
 from .settings import VideoConfig
 
@@ -157,12 +157,8 @@ def read_images(name: str, n_files: int) -> NDArray[np.float32]:
 
 
 def _read(path: Path) -> tuple[NDArray[np.float32], Ints]:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            raw, names = as_array(archive["x"], f"x of {str(path)!r}"), labels(archive["y"], f"y of {str(path)!r}")
-    except (*UNREADABLE, KeyError, AttributeError) as error:
-        raise BadInput(f"{str(path)!r} cannot be read ({error}): save it with np.savez(path, x=..., y=...)") from None
-    images = features(raw, f"x of {str(path)!r}")
+    found = read_npz(path, ("x", "y"))
+    names, images = labels(found["y"], f"y of {str(path)!r}"), features(found["x"], f"x of {str(path)!r}")
     if len(images) != len(names):
         raise BadInput(f"{str(path)!r} has {len(images)} images but {len(names)} labels: give one label each")
     return images, names

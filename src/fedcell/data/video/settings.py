@@ -132,7 +132,7 @@ class VideoConfig:
                 f"video.similar = {self.similar} but a file has {self.files_per_genre - 1} others in its genre: "
                 "lower it or raise video.files_per_genre"
             )
-        if min(self.capacity.values) <= self.slots:
+        if min(self.capacity.values, default=inf) <= self.slots:  # a lost table has none
             raise BadInput(
                 f"video.capacity = {self.capacity} does not exceed video.slots = {self.slots}: "
                 "let fewer samples arrive in a round than a store holds"

@@ -1,12 +1,12 @@
 """Sizes of files: drawn by a law, or read from a table."""
 
-import csv
 from math import isfinite
 
 import numpy as np
 
 from ...errors import BadInput
 from ...rng import SETUP, stream
+from ...tables import read_rows
 from ...types import Floats
 from .settings import VideoConfig
 
@@ -26,19 +26,14 @@ def file_bits(settings: VideoConfig, seed: int) -> Floats:
 
 
 def read_sizes(path: str, n_files: int) -> Floats:
-    """Sizes from a CSV file: one number per line, file 0 first; a first line `bits` is a heading.
+    """Sizes from a CSV file: one number per line, file 0 first; a first line `bits` is a heading. Sizes beyond
+    the last file are not used.
 
     Raises BadInput, with the file and the line, for anything that is no size, and if there are fewer sizes than files.
     """
-    try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            rows = [(number, [cell.strip() for cell in row]) for number, row in enumerate(csv.reader(file), 1)]
-    except OSError as error:
-        reason = (error.strerror or "unreadable").lower()
-        raise BadInput(f"video.file_sizes = {path!r} cannot be read ({reason}): name a CSV file of bits") from None
-    except (UnicodeDecodeError, csv.Error):
-        raise BadInput(f"video.file_sizes = {path!r} is not a CSV text in UTF-8: write one number per line") from None
-    sizes = [_size(path, number, cells) for number, cells in rows if any(cells) and cells != [COLUMN]]
+    rows = read_rows(path, "video.file_sizes", COLUMN)
+    headed = bool(rows) and rows[0][1] == [COLUMN]
+    sizes = [_size(path, line, cells) for line, cells in rows[headed:]]
     if len(sizes) < n_files:
         raise BadInput(
             f"video.file_sizes = {path!r} has sizes of {len(sizes)} files and the catalogue has {n_files}: give one "

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ....errors import BadInput
 from ....rng import stream
 from ....types import Floats, Ints
 
@@ -31,11 +32,13 @@ def guesses(seen: Sequence[Hashable], truth: Sequence[int]) -> Guessed:
 
     Args:
         seen: what a party saw of each entry.
-        truth: what it should not know.
+        truth: what it should not know; at least two entries.
     """
     from scipy.stats import binomtest  # slow to import, and few need it
 
     half = len(truth) // 2
+    if not half:
+        raise BadInput(f"truth has {len(truth)} entries, which make no two halves: give at least 2")
     known: defaultdict[Hashable, Counter[int]] = defaultdict(Counter)
     for look, what in zip(seen[:half], truth[:half], strict=True):
         known[look][what] += 1
