@@ -279,6 +279,53 @@ def test_a_row_that_is_there_is_compared(tmp_path):
     assert (tmp_path / ROWS).read_bytes() == before
 
 
+def test_ctrl_c_anywhere_in_a_row_leaves_a_sum_of_what_is_there(tmp_path):
+    """Interrupted before each line of `put` in turn."""
+    code, lines = rows.Journal.put.__code__, []
+
+    def watch(frame, event, argument):
+        if frame.f_code is not code:
+            return None
+        if event == "line":
+            lines.append(frame.f_lineno)
+            if len(lines) == stop:
+                raise KeyboardInterrupt
+        return watch
+
+    for stop in range(1, 50):
+        folder = tmp_path / str(stop)
+        folder.mkdir()
+        journal = rows.Journal(folder, print)
+        journal.put(a_row(0))
+        lines.clear()
+        before = sys.gettrace()
+        sys.settrace(watch)
+        try:
+            journal.put(a_row(1))
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(before)
+        journal.close()
+        journal.sum.check((folder / ROWS).read_bytes(), folder / ROWS)
+        assert journal.sum.byte <= sum(map(len, journal.lines))
+        if len(lines) < stop:  # it came to its end
+            break
+    assert 5 < stop < 49
+
+
+@pytest.mark.parametrize("name", ["n_selected", "clock_s", "accuracy"])
+def test_a_number_that_is_far_too_large_is_a_damaged_row(tmp_path, name):
+    values = json.loads(rows.encode(a_row(1)))
+    (values["metrics"] if name == "accuracy" else values)[name] = 10**400
+    line = json.dumps(values).encode() + b"\n"
+    assert not rows.sound(line, 1)
+    (tmp_path / ROWS).write_bytes(b"".join([rows.encode(a_row(0)), line, rows.encode(a_row(2))]))
+    for read in (rows.load, rows.read):
+        with pytest.raises(FedcellError, match=r"line 2 of .* is damaged"):
+            read(tmp_path)
+
+
 def test_a_row_that_does_not_fit_leaves_no_trace(tmp_path):
     journal = rows.Journal(tmp_path, print)
     journal.put(a_row(0))

@@ -10,6 +10,7 @@ from fedcell.cli import main
 from fedcell.errors import BadInput
 from fedcell.record.stop import NAME, Stopped, request
 from fedcell.scenarios import Config
+from fedcell.simulate import begin
 from fedcell.sweeps.task import Orders, SweepRun, play
 
 SMALL = ["--set", "world.n_devices=4", "--set", "model.name=logistic", "--set", "train.steps=1"]
@@ -69,6 +70,28 @@ def test_only_a_running_run_is_asked_and_old_requests_are_forgotten(tmp_path):
     assert not (folder / NAME).exists()
     with pytest.raises(BadInput, match="is not running: there is nothing to stop"):
         request(folder)
+
+
+def test_a_request_during_the_first_state_is_heeded(tmp_path, monkeypatch):
+    monkeypatch.setattr("fedcell.record.stop.LOOK_EVERY_S", 0.0)
+    settings = {"rounds": 4, "world.n_devices": 4, "model.name": "logistic", "train.steps": 1}
+    folder = tmp_path / "run" / "fedavg"
+
+    def stop(progress):
+        if progress.row:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        api.run("fedavg", settings=settings, out=tmp_path / "run", watch=stop)
+
+    def slow(*given):
+        request(folder)
+        return begin(*given)
+
+    monkeypatch.setattr("fedcell.record.playing.begin", slow)
+    with pytest.raises(Stopped):
+        record.resume(tmp_path / "run")
+    assert record.read(folder).status.rounds == 2
 
 
 def test_a_sweep_goes_on_with_its_other_runs(tmp_path, monkeypatch):

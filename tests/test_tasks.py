@@ -13,6 +13,7 @@ from fedcell.cli import main
 from fedcell.errors import BadInput, Diverged
 from fedcell.metrics import SCORES, TASKS, leading
 from fedcell.record.prepare import prepare
+from fedcell.record.reading import Records
 from fedcell.report import figure
 from fedcell.simulate import simulate
 from fedcell.web import report as page
@@ -162,6 +163,22 @@ def test_records_without_a_task_are_of_classification(tmp_path):
     assert "best, final: test accuracy in %. time: simulated." in table
     assert record.resume(tmp_path / "old")[0].status.state == "finished"
     assert record.find(tmp_path / "old")[0].totals.accuracy_best == max(one.columns["accuracy"])
+
+
+def test_a_notebook_shows_each_metric_in_its_own_unit(runs):
+    shown = runs[0].metric.shown(runs[0].columns["rmse"][-1])
+    html = Records(runs)._repr_html_()
+    assert "<th>final RMSE</th>" in html
+    assert f">{shown}</td>" in html
+    assert " %" not in html
+    labels = runs[0]._replace(
+        task="classification", columns={**runs[0].columns, "accuracy": np.array([0.1, 0.2, 0.914])}
+    )
+    assert ">91.4 %</td>" in labels._repr_html_()
+    assert "<th>final</th>" in labels._repr_html_()
+    html = Records([labels, runs[1]])._repr_html_()
+    assert ">91.4 % accuracy</td>" in html
+    assert " RMSE</td>" in html
 
 
 def test_a_run_resumes(runs, tmp_path):

@@ -1,6 +1,7 @@
 """What one device can do to a federation: bounds on lengths and claims, rounds that are not accepted, going back."""
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -114,6 +115,14 @@ def test_without_bounds_the_model_is_still_tested(tmp_path):
     assert found.columns["loss"][1] < 5 * np.log(10)
 
 
+def test_what_is_not_finite_is_refused_also_where_losses_are_not_tested(tmp_path):
+    """The square of such an update, which the method remembers, is not finite."""
+    config = run_config("fedopt", tmp_path / "run") | UNBOUND | {"max-loss": "inf"}
+    found = play(config, federation(config, attacker(lambda values: values * 0 + 1e30, last=1)))
+    assert found.columns["outcome"] == ["DDDD", "DXDD", "DDDD"]
+    assert refused(config)[0]["kind"] == "breaks the model"
+
+
 def test_an_edge_model_is_tested_before_it_is_averaged(tmp_path):
     cells = {"world.topology": "cells", "world.n_cells": "2", "world.edge_rounds": "4"}
     config = run_config(out=tmp_path / "run", **cells) | UNBOUND
@@ -209,6 +218,15 @@ def test_no_share_exceeds_the_cap(sizes, most):
     assert (found.size == store.size)[untouched].all() or found is store
 
 
+def test_many_labels_do_not_round_a_large_store_away():
+    counts = np.zeros((3, 62), dtype=np.int64)
+    counts[0], counts[1, 0], counts[2, 1] = 1, 3, 3
+    assert capped(Tally(counts, counts.sum(axis=1)), np.arange(3), 0.5).size.tolist() == [6, 3, 3]
+    counts[1:] = 0  # nobody else holds anything
+    found = capped(Tally(counts, counts.sum(axis=1)), np.arange(3), 0.5)
+    assert found.size.tolist() == found.items.sum(axis=1).tolist() == [1, 0, 0]
+
+
 def test_two_devices_are_not_capped_and_nobody_outside_is():
     store = Tally(np.array([[9], [1], [100]]), np.array([9, 1, 100]))
     assert capped(store, np.array([0, 1]), 0.5) is store
@@ -280,6 +298,21 @@ def test_a_federation_goes_back_one_checkpoint_and_plays_the_round_again(tmp_pat
     assert main(["run", "fedavg", "--rounds", "1", "--out", str(tmp_path / "simulated")]) == 0
     assert main(["deploy", "back", str(tmp_path / "simulated" / "fedavg")]) == 2
     assert "only a federation goes back" in capsys.readouterr().err
+
+
+def test_going_back_needs_one_run_and_a_folder_to_write_to(tmp_path, capsys, monkeypatch):
+    assert main(["run", "fedavg", "fedprox", "--rounds", "1", "--quiet", "--out", str(tmp_path / "two")]) == 0
+    assert main(["deploy", "back", str(tmp_path / "two")]) == 2
+    assert "two holds 2 runs: name the folder of one federation" in capsys.readouterr().err
+    config = run_config(out=tmp_path / "run")
+    play(config)
+
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    assert main(["deploy", "back", config["out"]]) == 1
+    assert "permission denied; make the folder writable, then go back again" in capsys.readouterr().err
 
 
 # ---------------------------------------------------------------- robust aggregation

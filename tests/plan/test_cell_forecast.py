@@ -89,6 +89,7 @@ def test_a_target_that_the_pilot_reached_is_no_forecast(pilot):
         (Goal("seconds", 9.0), {}, "no metric"),
         (Goal("accuracy", 0.99), {"confidence": 2.0}, "between 0 and 1"),
         (Goal("accuracy", 0.99), {"horizon": 12}, "look further"),
+        (Goal("accuracy", 0.99), {"horizon": 0}, "a horizon of 0 rounds is empty: give 1 or more"),
     ],
 )
 def test_what_cannot_be_foretold_is_explained(pilot, goal, changes, words):
@@ -120,3 +121,13 @@ def test_a_pilot_that_stopped_at_a_target_is_continued_to_a_higher_one(tmp_path)
     assert found.pilot_rounds == one.status.rounds
     whole = read(resume(tmp_path / "run", until="accuracy=0.5")[0].folder)
     assert found.costs["rounds"].low <= whole.status.rounds <= found.costs["rounds"].high
+
+
+@pytest.mark.parametrize(("values", "target"), [([-0.5, -0.2, 0.1, 0.2, 0.3], 0.9), ([1, 2, 3, 4, 5], 9)])
+def test_a_metric_that_rises_and_is_no_share_is_refused(pilot, monkeypatch, values, target):
+    columns = {**pilot.columns, "queue": np.resize(np.array(values, float), len(pilot.columns["round"]))}
+    monkeypatch.setattr("fedcell.plan.forecast.read", lambda folder: pilot._replace(columns=columns))
+    words = rf"queue={target} of .* since queue rises and is no share \(it was {values[0]} to {values[-1]}\): give"
+    with pytest.raises(BadInput, match=words):
+        forecast(pilot.folder, Goal("queue", target))
+    assert forecast(pilot.folder, Goal("queue", values[0])).chance == 1  # it is there

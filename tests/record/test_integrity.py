@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -130,6 +131,55 @@ def test_what_cannot_be_repaired_is_said_and_left(runs, capsys):
     assert main(["check", str(runs), "--repair"]) == 1
     assert "run.json is damaged" in capsys.readouterr().out
     assert {path: path.read_bytes() for path in before} == before
+
+
+@pytest.mark.parametrize("name", ["rounds", "seed", "scenario"])
+def test_settings_that_lack_what_every_run_has_are_damage(runs, capsys, name):
+    values = json.loads((runs / "fedavg" / "run.json").read_text())
+    del values["config"][name]
+    files.write_json(runs / "fedavg" / "run.json", values)
+    assert main(["show", str(runs / "fedavg")]) == 1
+    assert f"run.json is damaged (KeyError: '{name}'): restore it" in capsys.readouterr().err
+    assert main(["check", str(runs)]) == 1
+    out = capsys.readouterr().out
+    assert "run.json is damaged" in out
+    assert "2 runs checked, 1 damaged" in out
+
+
+def test_rows_that_cannot_be_opened_are_damage_that_nothing_repairs(runs, capsys, monkeypatch):
+    path = runs / "fedavg" / "rounds.jsonl"
+    path.unlink()
+    path.mkdir()
+    assert main(["check", str(runs), "--repair"]) == 1
+    out = capsys.readouterr().out
+    assert f"cannot read {path}: is a directory; make it readable" in out
+    assert "2 runs checked, 1 damaged" in out
+    path.rmdir()
+    shutil.copy(runs / "fedprox" / "rounds.jsonl", path)
+    plain_read = Path.read_bytes
+
+    def refuse(self):
+        if self == path:
+            raise PermissionError(13, "Permission denied")
+        return plain_read(self)
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    for info in record.find(runs):
+        assert (info.state == "damaged") == (info.folder == path.parent)
+    (one,) = check.examine(path.parent).damage
+    assert one == check.Damage(path, f"cannot read {path}: permission denied; make it readable and try again")
+
+
+def test_a_repair_that_cannot_write_says_so(runs, monkeypatch):
+    change_digit(runs / "fedavg" / "rounds.jsonl")
+    found = check.examine(runs / "fedavg")
+
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(files.DiskError, match="permission denied; make the folder writable, then repair again"):
+        check.repair(found)
 
 
 def test_rows_of_real_devices_are_not_thrown_away(runs):

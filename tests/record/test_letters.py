@@ -36,6 +36,12 @@ def test_damaged_runs_are_refused(text):
         unpack(text)
 
 
+@pytest.mark.parametrize("text", ["99999999999D", "9000000D9000000.", f"{'9' * 5000}D"])
+def test_runs_of_more_letters_than_there_can_be_devices_are_refused(text):
+    with pytest.raises(ValueError, match=r"none of ours has more than|Exceeds the limit"):
+        unpack(text)
+
+
 def test_a_million_devices_are_a_short_line_that_reads_back():
     text = "." * 412 + "D" + "." * 999_586 + "T"
     row = Row(0, 1.0, 1.0, 2, 1, 0.0, 0.0, 8.0, text, {"loss": 1.0})

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fedcell import record, report
-from fedcell.errors import FedcellError
+from fedcell.errors import FedcellError, Notice
 from fedcell.options import override
 from fedcell.record import files, index
 from fedcell.scenarios import get
@@ -109,6 +109,17 @@ def test_a_damaged_run_is_named_and_hides_no_other(tmp_path, name, text, words):
     bad, good = record.find(tmp_path)
     assert (bad.state, bad.folder, good.folder, good.state) == ("damaged", first, second, "finished")
     assert words in bad.message
+
+
+def test_damaged_runs_below_a_folder_are_left_out_with_a_warning(tmp_path):
+    first, second = make_runs(tmp_path, 2, 2)
+    (first / "run.json").write_text("{")
+    with pytest.warns(Notice, match=r"run.json is damaged .*; it is left out$"):
+        (one,) = record.read_all(tmp_path)
+    assert one.folder == second
+    said = []
+    assert len(record.read_all(tmp_path, said.append)) == 1
+    assert len(said) == 1
 
 
 def test_a_damaged_comparison_is_named(tmp_path):

@@ -15,6 +15,7 @@ from fedcell.methods import parse
 from fedcell.options import override, to_dict, written
 from fedcell.record import execute, find, read, resume
 from fedcell.record.drive import run_real
+from fedcell.record.folder import specs
 from fedcell.scenarios import build_problem
 from fedcell.simulate import simulate
 from fedcell.sweeps import sweep
@@ -235,3 +236,20 @@ def test_the_first_row_that_meets_a_condition_is_named(values, name):
     found = Until([Goal(name, 15.0)]).after_all(rows)
     first = next((n for n, total in enumerate(totals) if total >= 15.0), None)
     assert (f"after {first + 1} rounds" in found) if first is not None else not found
+
+
+def test_a_comparison_resumes_a_run_to_the_conditions_that_it_got_on_its_own(whole, tmp_path):
+    accuracy = whole.columns["accuracy"]
+    low, high = accuracy[0] + 1e-6, accuracy[:6].max()
+    folder = stopped(tmp_path / "run", f"accuracy={low}").folder
+
+    def stop(progress):
+        if progress.row:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        resume(folder, until={"accuracy": high}, watch=stop)
+    assert specs(folder.parent)[0][1].config["until"] == specs(folder)[0][1].config["until"]
+    (one,) = resume(folder.parent)
+    assert f"reached accuracy={high}" in one.status.message
+    assert lines(one) == lines(whole)[: int(np.argmax(accuracy >= high)) + 1]

@@ -201,6 +201,15 @@ def test_no_common_seed_is_refused():
         compare([a_run("a", 1), a_run("a", 2), a_run("b", 5)])
 
 
+def test_groups_that_overlap_only_in_pairs_are_all_named():
+    runs = [a_run(label, seed) for label, seeds in (("a", (1, 2)), ("b", (2, 3)), ("c", (1, 3))) for seed in seeds]
+    words = (
+        r"'a' \(seeds 1-2\), 'b' \(seeds 2-3\) and 'c' \(seeds 1, 3\) have no seed in common .* all of them on the same"
+    )
+    with pytest.raises(BadInput, match=words):
+        compare(runs)
+
+
 @pytest.mark.parametrize(
     ("config", "text"),
     [

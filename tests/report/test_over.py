@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 
 from fedcell.cli import main
 from fedcell.errors import BadInput
-from fedcell.report import compare
+from fedcell.report import compare, comparison_csv, comparison_text
 from fedcell.report.knobs import KnobPanel, KnobPoint, draw_knobs
 from fedcell.report.over import front, over, over_json, over_text, ranking, save_over
 
@@ -86,6 +86,29 @@ def test_a_line_has_each_setting_once_if_the_first_method_has_none_of_them():
         ]
     lines = {one.line for one in over(compare(found), "world.radius_m")}
     assert lines == {"fedavg", "prox (mu=1)", "prox (mu=0.1)"}
+
+
+def test_a_target_of_zero_is_a_target():
+    found = [a_run("fedavg", 1, world={"radius_m": m}, task="regression") for m in (200.0, 400.0)]
+    for record in found:
+        record.columns["rmse"] = np.array([2.0, 1.0, 0.0])
+    text = over_text(compare(found, targets=[0.0]), "world.radius_m")
+    assert "to reach RMSE 0, over world.radius_m" in text
+    assert "6.00 s" in text
+
+
+def test_a_bound_is_over_the_seeds_of_which_something_is_known(comparison):
+    """As a mean is: of the others, nothing is added or taken away."""
+    nan = float("nan")
+    values, least = np.array([nan, nan, 3.0]), np.array([5.0, nan, 3.0])
+    one = comparison.groups[0].measures["s_to_0.8"]._replace(values=values, least=least)
+    assert (one.censored, one.bound) == (1, 4.0)
+    group = comparison.groups[0]._replace(measures={**comparison.groups[0].measures, "s_to_0.8": one})
+    shown = comparison._replace(groups=(group, *comparison.groups[1:]))
+    assert "> 4.00 s" in over_text(shown, "world.radius_m")
+    assert "> 4.0" in comparison_text(shown)
+    (line,) = [row for row in comparison_csv(shown).splitlines() if row.startswith(f"{group.label},s_to_0.8")]
+    assert ",4.0," in line
 
 
 @pytest.mark.parametrize(("key", "words"), [("world.radius", "did you mean"), ("world.n_devices", "in all runs")])

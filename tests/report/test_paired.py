@@ -116,7 +116,7 @@ def test_a_curve_passes_through_its_points_and_straight_between_them(curve):
 def test_band_is_the_mean_of_curves_where_all_seeds_are(curves):
     found = band(curves)
     begin = max(cost[0] for cost, _ in curves)
-    end = max(begin, min(cost[-1] for cost, _ in curves))
+    end = min(cost[-1] for cost, _ in curves)
     points = sorted({float(spent) for cost, _ in curves for spent in cost if begin <= spent <= end})
     assert found.cost.tolist() == points
     for at, mean, low, high in zip(*found[:4], strict=True):
@@ -131,6 +131,12 @@ def test_seeds_that_learn_alike_at_other_times_have_a_smooth_mean():
     assert found.cost.tolist() == [2.0, 3.0, 4.0]
     assert found.mean.tolist() == [2.0, 3.0, 4.0]
     assert (found.high - found.low).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_seeds_that_share_no_cost_have_no_mean():
+    one, other = (np.array([1.0, 2.0]), np.array([0.1, 0.2])), (np.array([3.0, 4.0]), np.array([0.1, 0.2]))
+    found = band([one, other])
+    assert [len(part) for part in found[:4]] == [0, 0, 0, 0]
 
 
 def test_long_curves_are_thinned_to_exact_points():

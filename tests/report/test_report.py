@@ -8,7 +8,7 @@ import pytest
 from matplotlib.colors import to_rgb
 
 from fedcell import report
-from fedcell.errors import FedcellError
+from fedcell.errors import BadInput, FedcellError
 from fedcell.record import Record, Status
 from fedcell.report import figure, table
 
@@ -147,3 +147,10 @@ def test_a_figure_that_cannot_be_written_is_said(tmp_path, monkeypatch):
 
 def full_disk(handle):
     raise OSError(28, "No space left on device")
+
+
+def test_a_figure_needs_records_and_not_their_summaries(tmp_path):
+    info = report.summarise(a_record())
+    assert report.text([info])
+    with pytest.raises(BadInput, match=r"records is .*: give a list of records, as fedcell.run"):
+        report.save([info], tmp_path / "a.png")

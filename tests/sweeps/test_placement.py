@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from threading import Lock
+from threading import Lock, Thread
 
 import pytest
 
@@ -88,6 +88,17 @@ def test_without_a_gpu_nobody_waits_and_nothing_is_estimated(fake, monkeypatch):
     monkeypatch.setattr(local, "needed_bytes", lambda *_: pytest.fail("nobody asked"))
     assert len(list(local.run([task(number) for number in range(5)], Orders("."), 2, lambda *_: None))) == 5
     assert set(fake.used) == {""}
+
+
+def test_a_run_whose_problem_cannot_be_built_is_begun_and_reports_it_itself(fake, monkeypatch):
+    monkeypatch.setattr(local, "gpu_bytes", lambda: [(10 * GIB, 16 * GIB)])
+    tasks = [task(1, **{"data.name": "gone.npz"}), task(2, 4.0), task(3, **{"data.name": "gone.npz"})]
+    assert need(tasks[0]) == 0
+    ended = []
+    sweep = Thread(target=lambda: ended.extend(local.run(tasks, Orders("."), 2, lambda *_: None)), daemon=True)
+    sweep.start()
+    sweep.join(30)
+    assert {one.task.name for one in ended} == {one.name for one in tasks}, "the sweep hangs"
 
 
 def test_a_worker_that_is_stopped_takes_no_run():

@@ -15,6 +15,7 @@ import fedcell
 from fedcell import options, record, scenarios, sweeps
 from fedcell.cli import main
 from fedcell.errors import BadInput, FedcellError
+from fedcell.sweeps.runner import LOST, Runner
 from fedcell.sweeps.task import Orders, SweepRun, play
 
 SMALL = {"world.n_devices": 4, "model.name": "logistic", "train.workers": 1, "eval_every": 5}
@@ -264,6 +265,43 @@ def test_a_sweep_that_names_a_run_elsewhere_is_refused(name):
         sweeps.going_on("s")
     assert sorted(Path().rglob("*")) == before
     assert [info.state for info in record.find("s")] == ["damaged", "finished"]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda values: values.pop("runs"), "KeyError: 'runs'"),
+        (lambda values: values.update(runs=3), "TypeError: "),
+        (lambda values: values["runs"][0].pop("config"), "TypeError: "),
+        (lambda values: values["runs"][0]["config"].pop("rounds"), "KeyError: 'rounds'"),
+        (lambda values: values["runs"][0].update(method=None), "AttributeError: "),
+        (lambda values: values["runs"].clear(), "it names no runs"),
+    ],
+)
+def test_a_damaged_sweep_is_named(capsys, spoil, words):
+    in_order(methods="fedavg")
+    values = json.loads(Path("s/sweep.json").read_text())
+    spoil(values)
+    Path("s/sweep.json").write_text(json.dumps(values))
+    capsys.readouterr()
+    assert main(["sweep", "--resume", "s", "--quiet"]) == 1
+    assert f"s/sweep.json is damaged ({words}" in capsys.readouterr().err
+
+
+def test_a_sweep_of_no_scenario_is_refused():
+    with pytest.raises(BadInput, match="scenarios is empty: give one or more, or leave it out"):
+        fedcell.sweep("fedavg", scenarios=[], out="s")
+    assert not Path("s").exists()
+
+
+def test_a_worker_killed_in_mid_message_is_lost(monkeypatch):
+    code = 'import os; input(); os.write(1, b\'["progress", {}]\\n["outc\'); os.kill(os.getpid(), 9)'
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    monkeypatch.setattr(Runner, "_start", lambda self: subprocess.Popen([sys.executable, "-c", code], **pipes))
+    first, last = Runner(1).play({}, {})
+    assert first == ("progress", {})
+    how = "its process ended with signal SIGKILL; perhaps memory ran out: use fewer workers"
+    assert last == (LOST, {"code": 1, "message": how})
 
 
 def test_owners_of_processes_import_nothing_heavy():

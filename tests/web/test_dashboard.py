@@ -14,6 +14,7 @@ from fedcell.cli import main
 from fedcell.errors import FedcellError
 from fedcell.record.files import locked
 from fedcell.record.stop import NAME as STOP
+from fedcell.sweeps import sweep
 from fedcell.web import server
 from fedcell.web.board import Board
 
@@ -100,6 +101,25 @@ def test_a_damaged_file_is_shown_as_such(runs, name, text):
         assert states.pop(RUN) == "damaged"
         assert set(states.values()) == {"finished"}
         assert board.detail(RUN) is None
+
+
+def test_waiting_runs_of_a_sweep_are_listed(tmp_path):
+    small = {"rounds": 2, "world.n_devices": 4, "model.name": "logistic", "train.steps": 1}
+
+    def stop(progress):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sweep("fedavg", seeds=[1, 2], settings=small, out=tmp_path / "s", workers=1, watch=stop)
+    board = Board(tmp_path)
+    for _ in range(2):
+        assert [run["state"] for run in board.listing()["runs"]] == ["waiting"] * 2
+    infos = sweep("fedavg", seeds=[1, 2], settings=small, out=tmp_path / "s", workers=1)
+    listed = board.listing()["runs"]
+    assert {run["id"] for run in listed} == {info.folder.relative_to(tmp_path).as_posix() for info in infos}
+    assert [(run["state"], run["rounds"]) for run in listed] == [("finished", 2)] * 2
+    shutil.rmtree(tmp_path / "s")
+    assert board.listing()["ids"] == []
 
 
 def test_folders_come_and_go(runs):

@@ -1,7 +1,7 @@
 """A parser whose errors are one sentence with the nearest flag or word, and no usage."""
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 from ..errors import BadInput, choose_one, did_you_mean
@@ -87,6 +87,22 @@ def grid_flag(sub: argparse.ArgumentParser, done: str) -> None:
         default=[],
         help=f"several values, one word each: --grid world.radius_m=200 400; repeatable, all combinations are {done}",
     )
+
+
+def read_grid(given: Sequence[Sequence[str]]) -> dict[str, list[str]]:
+    """The values of every key of `--grid KEY=VALUE VALUE ...` flags."""
+    grid: dict[str, list[str]] = {}
+    for first, *rest in given:
+        key, value = _pair(first)
+        grid.setdefault(key, []).extend([value, *rest])
+    return grid
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, _, value = (part.strip() for part in text.partition("="))
+    if not key or not value:
+        raise BadInput(f"--grid {text!r} has no value: write KEY=VALUE and further values as words of their own")
+    return key, value
 
 
 def until_of(args: argparse.Namespace) -> str | None:

@@ -9,7 +9,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .parser import grid_flag
+from .parser import grid_flag, read_grid
 
 if TYPE_CHECKING:  # SciPy is imported by the command alone
     from ..plan.cafe import CafePlan, Table
@@ -111,7 +111,6 @@ def run_cell(args: Namespace) -> int:
     from ..resolve import read_pairs
     from ..sweeps.grid import read_seeds
     from .progress import TimeLeft
-    from .sweep import read_grid
 
     check_figure(args.figure)
     if args.figure and not args.grid:

@@ -95,7 +95,7 @@ def print_runs(infos: Sequence["RunInfo"], folder: Path, as_json: bool) -> None:
         runs = [as_values(info) for info in infos]
         print(json.dumps({"folder": str(folder), "runs": runs}, indent=1, allow_nan=False))
         return
-    from ..report.scores import heads, shared
+    from ..record.scores import heads, shared
 
     named = shared(infos) is None
     rows = [[*HEADER, *heads(infos), *COSTS], *(_cells(info, folder, named) for info in infos)]
@@ -118,7 +118,7 @@ def remarks(infos: Sequence["RunInfo"]) -> list[str]:
 
 
 def _cells(info: "RunInfo", folder: Path, named: bool) -> list[str]:
-    from ..report.scores import score_cells
+    from ..record.scores import score_cells
     from ..report.table import BITS, JOULES, TIMES, human
 
     place = info.folder.relative_to(folder) if info.folder.is_relative_to(folder) else info.folder
@@ -129,7 +129,7 @@ def _cells(info: "RunInfo", folder: Path, named: bool) -> list[str]:
 
 
 def _meaning(infos: Sequence["RunInfo"]) -> str:
-    from ..report.scores import score_meaning
+    from ..record.scores import score_meaning
     from ..report.table import SERVED_MEANING
 
     text = MEANING.format(score_meaning(infos), " or ".join(dict.fromkeys(info.clock for info in infos)))

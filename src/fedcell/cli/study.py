@@ -13,6 +13,7 @@ from ..errors import BadInput
 from ..options import written
 from ..resolve import read_pairs
 from ..study import FigureRequest, Study, read, write
+from .parser import read_grid
 
 if TYPE_CHECKING:  # only drawing imports it
     from ..report import Comparison
@@ -49,16 +50,7 @@ def named(study: Study) -> dict[str, str]:
 def given(args: Namespace) -> set[str]:
     """The settings that flags set."""
     flags = {key for flag, key in FLAGS.items() if getattr(args, flag, None) is not None}
-    return flags | set(read_pairs(args.set, "--set")) | set(_grid(args))
-
-
-def _grid(args: Namespace) -> dict[str, list[str]]:
-    """Values by key of all `--grid` flags; none for a command without."""
-    found: dict[str, list[str]] = {}
-    for first, *rest in getattr(args, "grid", ()):
-        key, _, value = first.partition("=")
-        found.setdefault(key.strip(), []).extend([value.strip(), *rest])
-    return found
+    return flags | set(read_pairs(args.set, "--set")) | set(read_grid(getattr(args, "grid", ())))
 
 
 def _pairs(settings: Mapping[str, Any]) -> list[str]:
@@ -109,7 +101,7 @@ def save(args: Namespace, study: Study) -> None:
         seeds=seeds,
         out=args.out or "",
         settings=settings,
-        grid={key: tuple(values) for key, values in _grid(args).items()},
+        grid={key: tuple(values) for key, values in read_grid(getattr(args, "grid", ())).items()},
         **names,
     )
     text = write(asked, path)

@@ -2,12 +2,11 @@
 
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import BadInput
-from .parser import check_run_flags, grid_flag, run_flags, until_of
+from .parser import check_run_flags, grid_flag, read_grid, run_flags, until_of
 
 if TYPE_CHECKING:  # imported by the command alone
     from ..sweeps import SweepPlan
@@ -119,22 +118,6 @@ def _resumed(args: Namespace) -> "SweepPlan":
     if given:
         raise BadInput(f"--resume takes every run from its folder: drop {' '.join(given)}, or use --out to add runs")
     return going_on(args.resume, until_of(args))
-
-
-def read_grid(given: Sequence[Sequence[str]]) -> dict[str, list[str]]:
-    """The values of every key of `--grid KEY=VALUE VALUE ...` flags."""
-    grid: dict[str, list[str]] = {}
-    for first, *rest in given:
-        key, value = _pair(first)
-        grid.setdefault(key, []).extend([value, *rest])
-    return grid
-
-
-def _pair(text: str) -> tuple[str, str]:
-    key, _, value = (part.strip() for part in text.partition("="))
-    if not key or not value:
-        raise BadInput(f"--grid {text!r} has no value: write KEY=VALUE and further values as words of their own")
-    return key, value
 
 
 def _top(plan: "SweepPlan", first: Path) -> Path:

@@ -64,6 +64,8 @@ def forecast(folder: str | Path, goal: Goal, *, confidence: float = 0.9, horizon
     """
     if not 0 < confidence < 1:
         raise BadInput(f"confidence {confidence:g} is not between 0 and 1: give a share such as 0.9")
+    if horizon is not None and horizon < 1:
+        raise BadInput(f"a horizon of {horizon} rounds is empty: give 1 or more, or leave it out")
     record = read(folder)
     values = record.columns.get(goal.name, np.empty(0))
     seen = np.flatnonzero(np.isfinite(values))
@@ -79,13 +81,19 @@ def forecast(folder: str | Path, goal: Goal, *, confidence: float = 0.9, horizon
         )
     if len(seen) < LEAST:
         raise BadInput(f"{folder} has {len(seen)} evaluations: a forecast needs {LEAST} or more, so run it longer")
+    falling = falls(goal.name)
+    if not falling and not (values[seen].min() >= 0 and max(goal.value, values[seen].max()) <= 1):
+        raise BadInput(
+            f"{goal} of {folder} cannot be forecast, since {goal.name} rises and is no share (it was "
+            f"{values[seen].min():g} to {values[seen].max():g}): give a target of another metric, such as loss"
+        )
     every = int(record.config["eval_every"])
-    end = horizon or max(REACH * rounds, int(record.config["rounds"]))
+    end = max(REACH * rounds, int(record.config["rounds"])) if horizon is None else horizon
     evaluated = np.arange(rounds // every + 1, end // every + 1) * every
     if not len(evaluated):
         raise BadInput(f"a horizon of {end} rounds ends before the next evaluation after {rounds}: look further")
     draws = rng.stream(int(record.config["seed"]), rounds, "forecast")
-    found = crossing(seen + 1, values[seen], goal.value, falls(goal.name), evaluated, draws)
+    found = crossing(seen + 1, values[seen], goal.value, falling, evaluated, draws)
     quantiles = _quantiles(found.rounds, confidence)
     planned, notes = _planned(Path(folder), rounds, quantiles, spent)
     return Forecast(

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BadInput
+from ..methods import owns
 from ..options import written
 from ..record.files import nulled
 from ..report.knobs import SHARE, KnobPanel, KnobPoint, save_knobs
+from ..report.labels import split_text
 from ..report.table import BITS, JOULES, MORE, MORE_MEANING, TIMES, Units, aligned, human
 from .cell import LEARNT, CellPlan, Spread
 from .drawing import GUESSES
@@ -122,10 +124,21 @@ def save(plans: Sequence[CellPlan], path: str | Path) -> Path:
     return save_knobs(keys[0], panels, path)
 
 
+def _label_without(label: str, key: str) -> str:
+    """The text of a method without a setting of its own.
+
+    >>> _label_without("fedprox:mu=0.1,steps=5", "fedprox.mu"), _label_without("fedprox:steps=5", "train.steps")
+    ('fedprox:steps=5', 'fedprox:steps=5')
+    """
+    method, pairs = split_text(label)
+    section, _, name = key.partition(".")
+    kept = [pair for pair in pairs if not (owns(method, section, name) and pair.startswith(f"{name}="))]
+    return method + (f":{','.join(kept)}" if kept else "")
+
+
 def _point(one: CellPlan, keys: Sequence[str], name: str) -> KnobPoint:
-    label = " ".join([one.label, *(f"{key}={_knob(one, key)}" for key in keys[1:] if key in one.varied)])
-    if "." in keys[0] and f"{keys[0].partition('.')[2]}=" in one.label:  # of a method, whose label names it
-        label = label.replace(f"{keys[0].partition('.')[2]}={written(one.varied[keys[0]])}", "").strip(":,")
+    others = [f"{key}={_knob(one, key)}" for key in keys[1:] if key in one.varied]
+    label = " ".join([_label_without(one.label, keys[0]), *others])
     value = getattr(one, name)
     if isinstance(value, Spread):
         return KnobPoint(label, one.varied[keys[0]], value.mean, value.low, value.high)

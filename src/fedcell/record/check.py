@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 
 from ..errors import FedcellError
 from . import checkpoint, rows, tree
-from .files import in_use, locked, present, reason, write_json
+from .files import explained, in_use, locked, present, read_bytes, reason, write_json
 from .folder import FEDERATION, ROWS, RUN, STATUS, Spec, Status, how_to_resume, read_status, shortage, specs
 from .index import find
 from .rows import Journal
@@ -49,17 +49,21 @@ def examine(folder: Path) -> RunCheck:
         ((_, spec),) = specs(folder)
     except FedcellError as error:
         return RunCheck(folder, "damaged", 0, (Damage(folder / RUN, str(error)),), "")
+    try:
+        n_whole = _n_whole(folder)
+    except FedcellError as error:  # its rows cannot be opened
+        return RunCheck(folder, "damaged", 0, (Damage(folder / ROWS, str(error)),), how_to_resume(folder, spec.own))
     damage = [*_status_damage(folder, spec), *_row_damage(folder, spec), *_checkpoint_damage(folder, spec)]
     state = "damaged"
     if not any(one.path.name == STATUS for one in damage):
         state = read_status(folder, int(spec.config["rounds"])).state
-    return RunCheck(folder, state, _n_whole(folder), tuple(damage), how_to_resume(folder, spec.own))
+    return RunCheck(folder, state, n_whole, tuple(damage), how_to_resume(folder, spec.own))
 
 
 def repair(found: RunCheck) -> list[str]:
     """Do what `Damage.fix` says; returns what was done. Files with damaged content are put aside, never deleted."""
     done = []
-    with locked(found.folder):
+    with locked(found.folder), explained(found.folder, "then repair again"):
         for one in found.damage:
             if not one.fix:
                 continue
@@ -105,7 +109,7 @@ def _repairable(folder: Path, spec: Spec) -> int | None:
     devices cannot train the rounds again.
     """
     n_whole = _n_whole(folder)
-    n_lines = (folder / ROWS).read_bytes().count(b"\n")
+    n_lines = read_bytes(folder / ROWS).count(b"\n")
     sound = [checkpoint.round_of(path) for path in sorted(folder.glob(checkpoint.PATTERN)) if not _broken(path)]
     kept = max((one for one in sound if one <= n_whole), default=0) if n_whole < n_lines else 0
     return None if FEDERATION in spec.own and not kept else kept
@@ -133,7 +137,7 @@ def _broken(path: Path) -> str:
 
 def _n_whole(folder: Path) -> int:
     """How many lines are intact before the first damaged one."""
-    data = (folder / ROWS).read_bytes() if present(folder / ROWS) else b""
+    data = read_bytes(folder / ROWS)
     lines = data[: data.rfind(b"\n") + 1].splitlines(keepends=True)
     return next((number for number, line in enumerate(lines) if not rows.sound(line, number)), len(lines))
 
@@ -144,7 +148,7 @@ def _n_whole(folder: Path) -> int:
 def _repair_rows(folder: Path) -> None:
     ((_, spec),) = specs(folder)
     kept, path = _repairable(folder, spec) or 0, folder / ROWS
-    lines = path.read_bytes().splitlines(keepends=True)[:kept]
+    lines = read_bytes(path).splitlines(keepends=True)[:kept]
     _aside(path)
     path.write_bytes(b"".join(lines))
     for one in folder.glob(checkpoint.PATTERN):

@@ -180,13 +180,15 @@ def run_real(
 def go_back(folder: str | Path) -> int:
     """Drop the newest checkpoint of a federation and the rows after the one before it; return the rounds that are left.
 
-    Raises BadInput for a simulation, and if there is no checkpoint before the newest.
+    Raises BadInput for several runs, for a simulation, and if there is no checkpoint before the newest.
     """
     folder = Path(folder)
-    ((path, spec),) = specs(folder)
+    (path, spec), *others = specs(folder)
+    if others:
+        raise BadInput(f"{folder} holds {1 + len(others)} runs: name the folder of one federation")
     if FEDERATION not in spec.own:
         raise BadInput(f"{folder} is a simulation, which repeats itself: only a federation goes back")
-    with locked(path):
+    with locked(path), explained(path, "then go back again"):
         left = checkpoint.drop_newest(path)
         if left is None:
             raise BadInput(f"{folder} has no checkpoint before its last: there is nothing to go back to")

@@ -66,6 +66,14 @@ def read_json(path: Path) -> Any:
         raise FedcellError(f"{path} is damaged ({error}): restore it from a copy or start a new run") from None
 
 
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a file, none if it does not exist; a FedcellError says which file cannot be read."""
+    try:
+        return path.read_bytes() if present(path) else b""
+    except OSError as error:
+        raise FedcellError(f"cannot read {path}: {reason(error)}; make it readable and try again") from None
+
+
 def parse_json(text: str | bytes) -> Any:
     """The value of a JSON text; raises ValueError also if it is nested deeper than any of ours.
 

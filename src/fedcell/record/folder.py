@@ -11,6 +11,7 @@ import os
 import platform
 import shlex
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -62,7 +63,10 @@ def clock_of(own: Collection[str]) -> str:
 
 
 def specs(folder: str | Path) -> list[tuple[Path, Spec]]:
-    """The runs in a folder and what each was asked to do, started or not."""
+    """The runs in a folder and what each was asked to do, started or not.
+
+    Of a run that began, its own file counts: the conditions at which it stops may have been changed since.
+    """
     folder = check_folder(folder)
     if begun(folder):
         return [(folder, spec_of(versioned(folder / RUN), folder / RUN))]
@@ -73,7 +77,15 @@ def specs(folder: str | Path) -> list[tuple[Path, Spec]]:
     found = [spec_of(one, path) for one in values] if isinstance(values, list) else []
     if not found:
         raise FedcellError(f"{path} is damaged (it names no runs): restore it from a copy or start a new run")
-    return [(folder / run_name(path, spec.folder), spec) for spec in found]
+    return [_latest(folder / run_name(path, spec.folder), spec) for spec in found]
+
+
+def _latest(folder: Path, asked: Spec) -> tuple[Path, Spec]:
+    """The folder of a run and its `Spec`: its own if it began, else what was `asked` for."""
+    with suppress(FedcellError):  # whoever reads a damaged run reports it
+        if begun(folder):
+            return folder, spec_of(versioned(folder / RUN), folder / RUN)
+    return folder, asked
 
 
 def check_folder(folder: str | Path) -> Path:
@@ -173,8 +185,10 @@ def spec_of(values: Any, path: Path) -> Spec:
     """The `Spec` of a run from the values of a file; raise FedcellError if they are damaged."""
     try:
         known = {name: values[name] for name in Spec._fields if name in values or name not in Spec._field_defaults}
+        for name, kind in (("scenario", str), ("seed", int), ("rounds", int)):
+            kind(known["config"][name])
         return Spec(**known | {"own": tuple(known["own"])})
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise FedcellError(
             f"{path} is damaged ({type(error).__name__}: {error}): restore it from a copy or start a new run"
         ) from None

@@ -5,9 +5,9 @@ from html import escape
 from math import isfinite
 
 from ..human import BITS, JOULES, TIMES, heard, human
+from ..metrics import Metric
 from .index import RunInfo
-
-HEADER = ("method", "seed", "state", "rounds", "best", "final", "time", "energy", "uplink", "delivered")
+from .scores import heads, shared
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
@@ -26,16 +26,24 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 def runs(infos: Sequence[RunInfo]) -> str:
     """An HTML table with a row per run, followed by the message of each run that has one."""
     said = [f"{info.label}: {info.state}: {info.message}" for info in infos if info.message]
-    return table([HEADER, *map(_cells, infos)]) + "".join(f"<p>{escape(line)}</p>" for line in said)
+    header = ["method", "seed", "state", "rounds", *heads(infos), "time", "energy", "uplink", "delivered"]
+    named = shared(infos) is None
+    cells = [_cells(info, named) for info in infos]
+    return table([header, *cells]) + "".join(f"<p>{escape(line)}</p>" for line in said)
 
 
 def _side(column: int) -> str:
     return "right" if column else "left"
 
 
-def _cells(info: RunInfo) -> list[str]:
+def _score(value: float, metric: Metric, named: bool) -> str:
+    """A score for people, such as `91.4 %` or `53.2`; with the name of its metric if that differs between runs."""
+    return metric.shown(value) + (" %" * metric.share + f" {metric.title}" * named) * isfinite(value)
+
+
+def _cells(info: RunInfo, named: bool) -> list[str]:
     found = info.totals
-    scores = [f"{100 * one:.1f} %" if isfinite(one) else "-" for one in (found.accuracy_best, found.accuracy_final)]
+    scores = [_score(one, info.metric, named) for one in (found.best, found.final)]
     costs = [human(found.simulated_s, TIMES), human(found.joule, JOULES), human(found.uplink_bit, BITS)]
     rounds = str(info.rounds) if info.rounds == info.total_rounds else f"{info.rounds}/{info.total_rounds}"
     updates = heard(found.delivered_per_round, found.selected_per_round)

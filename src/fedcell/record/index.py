@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ..errors import FedcellError
 from ..metrics import CLASSIFICATION, Metric, leading
 from . import served
-from .files import in_use, natural, nulled, read_json
+from .files import in_use, natural, nulled, read_bytes, read_json
 from .folder import (
     COMPARISON,
     ROWS,
@@ -189,7 +189,7 @@ def told(folder: Path, most: int = 8000) -> str:
 def _unchanged(folder: Path, status: Mapping[str, Any]) -> bool:
     """Whether the rows match the checksum in the status; a status without a checksum counts as a match."""
     made = rows_sum(folder, status)
-    return made is None or not made.byte or made.of((folder / ROWS).read_bytes()) == made.crc32
+    return made is None or not made.byte or made.of(read_bytes(folder / ROWS)) == made.crc32
 
 
 def _damaged(folder: Path, message: str) -> RunInfo:

@@ -9,6 +9,7 @@ from itertools import chain
 import numpy as np
 
 SHORT = 4096  # letters up to which they are written one by one
+MOST = 10_000_000  # letters of a round, as many as `world.n_devices` may be
 RUN = re.compile(r"([1-9][0-9]*)([^0-9])")
 
 
@@ -43,4 +44,7 @@ def unpack(text: str) -> str:
     runs = RUN.findall(text)
     if sum(len(count) + 1 for count, _ in runs) != len(text):
         raise ValueError("the outcome is no runs of letters")
-    return "".join([letter * int(count) for count, letter in runs])
+    counts = [int(count) for count, _ in runs]
+    if sum(counts) > MOST:
+        raise ValueError(f"the outcome has {sum(counts)} letters, and none of ours has more than {MOST}")
+    return "".join([letter * count for count, (_, letter) in zip(counts, runs, strict=True)])

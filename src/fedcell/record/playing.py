@@ -75,6 +75,8 @@ def run_alone(
     with explained(job.folder, f"then resume with `{again}`"):
         job.folder.mkdir(exist_ok=True)
     with locked(job.folder):
+        with explained(job.folder, f"then resume with `{again}`"):
+            requests = StopRequests(job.folder)  # at once: from here on requests are accepted
         first, job = job.first or begin(problem, job.method), job._replace(first=None)
         if fingerprint(problem, first) != spec.start:
             raise FedcellError(
@@ -84,7 +86,6 @@ def run_alone(
         template = checkpoint.Template.of(first)
         with explained(job.folder, f"then resume with `{again}`"):
             _tidy(job, str(template.home), say)
-            requests = StopRequests(job.folder)
             journal = Journal(job.folder, say)
         with closing(journal), closing(requests):
             recorder = Recorder(job.folder, journal, template, period, total, again, spec.scaling, spec.task)

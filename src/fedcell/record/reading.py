@@ -3,9 +3,10 @@
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from warnings import warn
 
 from ..arguments import FOLDER, expect
-from ..errors import BadInput, FedcellError, did_you_mean
+from ..errors import BadInput, FedcellError, Notice, did_you_mean
 from ..metrics import CLASSIFICATION, SCORES, Metric, leading
 from .files import present
 from .folder import (
@@ -142,7 +143,7 @@ def read_all(folder: str | Path, left_out: Callable[[str], None] | None = None) 
     Args:
         folder: of a run, a comparison, or above them.
         left_out: called with the reason for each damaged run that is left out; None: raise if a run of a comparison
-            cannot be read.
+            cannot be read, and warn of those below another folder.
     """
     folder = check_folder(folder)
     if not begun(folder) and not present(folder / COMPARISON):
@@ -152,9 +153,8 @@ def read_all(folder: str | Path, left_out: Callable[[str], None] | None = None) 
         damage = [info.message for info in infos if info.state == "damaged"]
         if len(damage) == len(infos) and not left_out:
             raise FedcellError(damage[0])
-        if left_out:
-            for message in damage:
-                left_out(message)
+        for message in damage:
+            left_out(message) if left_out else warn(f"{message}; it is left out", Notice, stacklevel=2)
         paths: list[tuple[Path, Spec | None]] = [(info.folder, None) for info in infos if info.state != "damaged"]
     else:
         paths = list(specs(folder))

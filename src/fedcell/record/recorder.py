@@ -75,7 +75,7 @@ class Recorder:
         values["rows"] = self.journal.sum._asdict()
         if state != "running":
             table = numbers(self.journal.lines)
-            values["totals"] = {"rows_byte": self.journal.size, **total(table, self.metric).by_name(self.metric)}
+            values["totals"] = {"rows_byte": self.journal.sum.byte, **total(table, self.metric).by_name(self.metric)}
             if found := served(table):
                 values["served"] = found
         with self._explained():

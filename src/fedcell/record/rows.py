@@ -7,16 +7,15 @@ from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 
 from ..errors import ContractError, FedcellError
 from ..types import Row
-from .files import plain, present, reason, sync_folder
+from .files import plain, read_bytes, sync_folder
 from .folder import ROWS
 from .letters import pack, unpack
-from .rows_sum import RowsSum, rows_sum
+from .rows_sum import NO_ROWS, rows_sum
 
 INTEGERS = ("round", "n_selected", "n_delivered")
 NUMBERS = ("clock_s", "round_s", "compute_joule", "radio_joule", "uplink_bit")
@@ -37,8 +36,12 @@ def encode(row: Row) -> bytes:
 def decode(line: bytes) -> Row:
     """The row of one line; raises ValueError, KeyError or TypeError when it is damaged."""
     values = json.loads(line)
-    values |= {name: float(values[name]) for name in NUMBERS}
-    values["metrics"] = {name: float(value) for name, value in values["metrics"].items()}
+    try:
+        values |= {name: float(values[name]) for name in NUMBERS}
+        values["metrics"] = {name: float(value) for name, value in values["metrics"].items()}
+        np.array([values[name] for name in INTEGERS], np.int64)
+    except OverflowError as error:
+        raise ValueError(str(error)) from None
     if not isinstance(values["outcome"], str):
         raise TypeError("the outcome is no text")
     values["outcome"] = unpack(values["outcome"])
@@ -70,7 +73,7 @@ def load(folder: Path, wanted: Collection[str] | None = None) -> tuple[dict[str,
         folder: of one run.
         wanted: columns and metrics to return; None: all. A metric that was never measured is left out.
     """
-    data = _bytes(folder / ROWS)
+    data = read_bytes(folder / ROWS)
     whole = data[: data.rfind(b"\n") + 1]
     try:
         table = _decode_all(whole, wanted)
@@ -85,7 +88,7 @@ def load(folder: Path, wanted: Collection[str] | None = None) -> tuple[dict[str,
 
 def read(folder: Path) -> tuple[list[bytes], int]:
     """The whole lines of the journal and the bytes of a half-written rest, without changing the file."""
-    lines, rest = _lines(_bytes(folder / ROWS), folder / ROWS)
+    lines, rest = _lines(read_bytes(folder / ROWS), folder / ROWS)
     _verify(folder, b"".join(lines))
     return lines, rest
 
@@ -122,17 +125,13 @@ _EMPTY: dict[str, tuple[Any, ...]] = dict.fromkeys(Row._fields, ())
 
 
 def _array(values: Sequence[Any], kind: type) -> Any:
-    array: Any = np.array(values, kind)
+    try:
+        array: Any = np.array(values, kind)
+    except OverflowError as error:
+        raise ValueError(str(error)) from None
     if array.ndim != 1 or None in values:  # NumPy takes None for NaN
         raise TypeError("a value is no number")
     return array
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes() if present(path) else b""
-    except OSError as error:
-        raise FedcellError(f"cannot read {path}: {reason(error)}; make it readable and try again") from None
 
 
 def _lines(data: bytes, path: Path) -> tuple[list[bytes], int]:
@@ -155,12 +154,11 @@ class Journal:
     def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
         self.path = folder / ROWS
         self.lines, torn = read(folder)
-        self.size = sum(map(len, self.lines))
-        self._crc32 = crc32(b"".join(self.lines))
+        self.sum = NO_ROWS.plus(b"".join(self.lines))  # one value, which no Ctrl-C leaves half-changed
         self.file = self.path.open("ab", buffering=0)
         if torn:
             say(f"cut a half-written row ({torn} bytes) off {self.path}: its round is simulated again")
-            self.file.truncate(self.size)
+            self.file.truncate(self.sum.byte)
         sync_folder(folder)
 
     def put(self, row: Row) -> None:
@@ -174,26 +172,19 @@ class Journal:
             while written < len(line):
                 written += self.file.write(line[written:])
         except BaseException:
-            self.file.truncate(self.size)  # never leave half a row behind
+            self.file.truncate(self.sum.byte)  # never leave half a row behind
             raise
-        self.size += len(line)
-        self._crc32 = crc32(line, self._crc32)
         self.lines.append(line)
+        self.sum = self.sum.plus(line)
 
     def cut(self, n_rows: int) -> int:
         """Keep the first `n_rows` rows and drop the others; return how many were dropped."""
         dropped = self.lines[n_rows:]
         if dropped:
             del self.lines[n_rows:]
-            self.size -= sum(map(len, dropped))
-            self._crc32 = crc32(b"".join(self.lines))
-            self.file.truncate(self.size)
+            self.sum = NO_ROWS.plus(b"".join(self.lines))
+            self.file.truncate(self.sum.byte)
         return len(dropped)
-
-    @property
-    def sum(self) -> RowsSum:
-        """A checksum of all rows."""
-        return RowsSum(self.size, f"{self._crc32:08x}")
 
     def sync(self) -> None:
         """Make every row survive a power cut."""

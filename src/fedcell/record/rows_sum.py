@@ -16,6 +16,14 @@ class RowsSum(NamedTuple):
     byte: int
     crc32: str
 
+    def plus(self, data: bytes) -> "RowsSum":
+        """The checksum once `data` follows.
+
+        >>> NO_ROWS.plus(b"round").plus(b"s") == NO_ROWS.plus(b"rounds")
+        True
+        """
+        return RowsSum(self.byte + len(data), f"{crc32(data, int(self.crc32, 16)):08x}")
+
     def of(self, data: bytes) -> str:
         """The checksum of the first `byte` bytes of `data`."""
         return f"{crc32(memoryview(data)[: self.byte]):08x}"
@@ -28,6 +36,9 @@ class RowsSum(NamedTuple):
                 f"{path} is damaged (its first {self.byte} bytes have checksum {found} and were written with "
                 f"{self.crc32}): restore it from a copy, or try `fedcell check {shlex.quote(str(path.parent))}`"
             )
+
+
+NO_ROWS = RowsSum(0, "00000000")
 
 
 def rows_sum(folder: Path, status: Any = None) -> RowsSum | None:

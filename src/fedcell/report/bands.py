@@ -38,9 +38,12 @@ def between(cost: Floats, values: Floats, at: Floats) -> Floats:
 
 
 def band(curves: Sequence[tuple[Floats, Floats]], confidence: float = 0.95) -> Band:
-    """The mean of (cost, value) curves, each with a cost that never falls and at least one point."""
+    """The mean of (cost, value) curves, each with a cost that never falls and at least one point.
+
+    If one curve ends before another begins, the mean has no points.
+    """
     begin = max(float(cost[0]) for cost, _ in curves)
-    end = max(begin, min(float(cost[-1]) for cost, _ in curves))
+    end = min(float(cost[-1]) for cost, _ in curves)
     at = np.unique(np.concatenate([cost for cost, _ in curves]))
     at = at[(at >= begin) & (at <= end)]
     if len(at) > MOST_POINTS:

@@ -41,6 +41,11 @@ class Measure(NamedTuple):
         """Runs that never reached the target: their value is known to be at least `least`."""
         return int(np.sum(np.isnan(self.values) & ~np.isnan(self.least)))
 
+    @property
+    def bound(self) -> float:
+        """A lower bound of the mean if runs are `censored`, over the seeds of which anything is known."""
+        return float(np.nanmean(self.least))
+
 
 class Group(NamedTuple):
     """Runs with equal settings, one per seed of the comparison."""

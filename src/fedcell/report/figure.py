@@ -4,13 +4,13 @@ Curves differ in colour, line style and marker, so that they are told apart in g
 (TrueType), SVG files hold texts as texts, and both are free of dates.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from io import BytesIO
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..arguments import FILE, expect
+from ..arguments import FILE, Kind, expect
 from ..errors import BadInput, did_you_mean
 from ..metrics import BY_NAME, LOSS
 from ..record import Record
@@ -21,7 +21,7 @@ from .comparison import Comparison, Group
 from .costs import COSTS, Cost, titled
 from .labels import short_labels
 from .served_curves import SERVED, curve, have_servers
-from .table import RECORDS, scale
+from .table import scale
 
 if TYPE_CHECKING:  # matplotlib takes a while to import, and only drawing needs it
     from matplotlib.axes import Axes
@@ -42,12 +42,16 @@ FORMATS: dict[str, dict[str, Any]] = {
     "pdf": {"metadata": {"CreationDate": None}},
     "svg": {"metadata": {"Date": None}},
 }
+READ = Kind(
+    lambda runs: isinstance(runs, Collection) and all(isinstance(one, Record) for one in runs),
+    "give a list of records, as fedcell.run and fedcell.read return",
+)
 PRINT: Any = {"font.size": 8, "pdf.fonttype": 42, "ps.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "fedcell"}
 
 
 def save(records: Sequence[Record], path: str | Path, again: str = "ask for the figure again") -> Path:
     """Draw the records into a PNG file; `again` tells the user what to do once a full disk has room."""
-    expect(RECORDS, records=records)
+    expect(READ, records=records)
     expect(FILE, path=path)
     buffer, path = BytesIO(), Path(path)
     draw(records).savefig(buffer, format="png", dpi=150)

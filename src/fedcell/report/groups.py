@@ -64,16 +64,21 @@ def common_seeds(groups: Sequence[Repeats], notes: list[str]) -> tuple[int, ...]
     seeds = set(groups[0].by_seed)
     for group in groups:
         if not seeds & set(group.by_seed):
-            other = next((one for one in groups if not set(one.by_seed) & set(group.by_seed)), groups[0])
-            raise BadInput(
-                f"{other.label!r} (seeds {spans(other.by_seed)}) and {group.label!r} (seeds {spans(group.by_seed)}) "
-                "have no seed in common to be compared on: run one of them on the other's seeds"
-            )
+            other = next((one for one in groups if not set(one.by_seed) & set(group.by_seed)), None)
+            if other is None:  # any two have one
+                raise _apart(groups, "all of them on the same")
+            raise _apart([other, group], "one of them on the other's")
         seeds &= set(group.by_seed)
     more = [f"{one.label} also has {spans(set(one.by_seed) - seeds)}" for one in groups if set(one.by_seed) - seeds]
     if more:
         notes.append(f"compared on the common seeds {spans(seeds)} alone ({few(more)})")
     return tuple(sorted(seeds))
+
+
+def _apart(groups: Sequence[Repeats], fix: str) -> BadInput:
+    """That groups have no common seed."""
+    *names, last = [f"{one.label!r} (seeds {spans(one.by_seed)})" for one in groups]
+    return BadInput(f"{', '.join(names)} and {last} have no seed in common to be compared on: run {fix} seeds")
 
 
 def cautions(groups: Sequence[Repeats], reference: Repeats) -> list[str]:

@@ -20,10 +20,9 @@ from .comparison import Comparison, Group, Measure
 from .costs import COSTS
 from .figure import FEW
 from .knobs import SHARE, KnobPanel, KnobPoint, ends_of, save_knobs
-from .quantities import PERCENT, REACH
+from .quantities import PERCENT, PLAIN, REACH, goal_text
 from .table import Units, aligned, human
 
-PLAIN: Units = ((1.0, ""),)
 RANKED = ("time", "energy", "uplink", "round")
 TITLES = {cost.name: ("rounds" if cost.name == "round" else cost.name, cost.units) for cost in COSTS}
 
@@ -152,14 +151,15 @@ def over_text(comparison: Comparison, key: str, by: str = "time") -> str:
     """Tables of the costs of every target over a knob, then the ranking."""
     parts, found, units = [], over(comparison, key), _units(comparison)
     for target in comparison.targets or (None,):
-        title = f"to reach {_goal(comparison, target)}" if target else "no run was evaluated"
-        header = ["method", key, "best", *(TITLES[name][0] for name in RANKED)]
+        title = "no run was evaluated" if target is None else f"to reach {goal_text(comparison.metric, target)}"
+        costs = () if target is None else RANKED
+        header = ["method", key, "best", *(TITLES[name][0] for name in costs)]
         rows = [
             [one.line, written(one.knob), _cell(_best(comparison, one.group), units)]
-            + [_cell(one.group.measures[f"{REACH[name][0]}_to_{target}"], TITLES[name][1]) for name in RANKED if target]
+            + [_cell(one.group.measures[f"{REACH[name][0]}_to_{target}"], TITLES[name][1]) for name in costs]
             for one in found
         ]
-        parts += [f"{title}, over {key}", *aligned([header[: len(rows[0])], *rows]), ""]
+        parts += [f"{title}, over {key}", *aligned([header, *rows]), ""]
     return "\n".join([*parts, ranking_text(comparison, by)])
 
 
@@ -171,7 +171,7 @@ def ranking_text(comparison: Comparison, by: str = "time") -> str:
         + ["never" if one.cost[name] == inf else human(one.cost[name], TITLES[name][1]) for name in RANKED]
         for n, one in enumerate(ranking(comparison, by))
     ]
-    goal = f" to reach {_goal(comparison, comparison.targets[0])}" if comparison.targets else ""
+    goal = f" to reach {goal_text(comparison.metric, comparison.targets[0])}" if comparison.targets else ""
     best = f"best {comparison.metric.title}, seconds and joules"
     meaning = f"*: on the Pareto front of {best}: no other is as good in all three"
     return "\n".join([f"ranking by {TITLES[by][0]}{goal}", *aligned([header, *rows]), "", meaning])
@@ -185,16 +185,10 @@ def _units(comparison: Comparison) -> Units:
     return PERCENT if comparison.metric.share else PLAIN
 
 
-def _goal(comparison: Comparison, target: float) -> str:
-    """A target for people: `90 % accuracy`, `perplexity 12`."""
-    metric = comparison.metric
-    return f"{100 * target:g} % {metric.title}" if metric.share else f"{metric.title} {target:g}"
-
-
 def _cell(found: Measure, units: Units) -> str:
     """Mean and half of the interval; only a lower bound if some run never reached the target."""
     if found.censored:
-        return f"> {_human(float(np.nanmean(found.least)), units)}"
+        return f"> {_human(found.bound, units)}"
     mean, half = found.estimate.mean, found.estimate.high - found.estimate.mean
     return _human(mean, units) + (f" \N{PLUS-MINUS SIGN} {_human(half, units)}" if isfinite(half) else "")
 
@@ -229,7 +223,7 @@ def save_over(comparison: Comparison, key: str, path: str | Path, width_inch: fl
         target = comparison.targets[0]
         title, units = TITLES[name]
         points = [_point(one, f"{REACH[name][0]}_to_{target}") for one in found]
-        panels.append(KnobPanel(f"{title} to {_goal(comparison, target)}", units, points))
+        panels.append(KnobPanel(f"{title} to {goal_text(metric, target)}", units, points))
     return save_knobs(key, panels, path, width_inch)
 
 

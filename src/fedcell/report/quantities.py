@@ -108,6 +108,15 @@ def measure(record: Record, targets: Sequence[float]) -> dict[str, Value]:
     return out
 
 
+def goal_text(metric: Metric, target: float) -> str:
+    """A target for people.
+
+    >>> goal_text(leading("classification"), 0.9), goal_text(leading("next-token"), 8.0)
+    ('90 % accuracy', 'perplexity 8')
+    """
+    return f"{100 * target:g} % {metric.title}" if metric.share else f"{metric.title} {target:g}"
+
+
 def _delivered(record: Record) -> float:
     selected = int(np.sum(record.columns["n_selected"]))
     return int(np.sum(record.columns["n_delivered"])) / selected if selected else NAN

@@ -7,13 +7,10 @@ from html import escape
 from math import floor, isfinite, log10
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
-from ..metrics import Metric
 from ..record.files import nulled
 from ..record.html import table
 from .groups import spans
-from .quantities import PERCENT, Quantity
+from .quantities import PERCENT, Quantity, goal_text
 from .table import aligned, scale
 
 if TYPE_CHECKING:
@@ -40,17 +37,12 @@ def sections(comparison: "Comparison") -> list[Section]:
     out = []
     for target in (None, *comparison.targets):
         columns = [one for one in comparison.quantities if one.target == target]
-        title = "mean over seeds" if target is None else f"to reach {_goal(comparison.metric, target)}"
+        title = "mean over seeds" if target is None else f"to reach {goal_text(comparison.metric, target)}"
         out.append(Section(title, _values(comparison, columns, target)))
         gaps = [group.measures[one.key].difference for group in comparison.groups for one in columns]
         if any(gap.n for gap in gaps if gap):
             out.append(Section(f"{title}: difference to {comparison.reference}", _gaps(comparison, columns)))
     return out
-
-
-def _goal(metric: Metric, target: float) -> str:
-    """A target for people: `90 % accuracy`, or `perplexity 8`."""
-    return f"{100 * target:g} % {metric.title}" if metric.share else f"{metric.title} {target:g}"
 
 
 def comparison_lines(comparison: "Comparison") -> list[str]:
@@ -163,7 +155,7 @@ def _joined(names: list[list[str]], columns: Sequence[list[str]]) -> Iterator[li
 
 
 def _value_column(one: Quantity, measures: "Sequence[Measure]") -> tuple[str, list[str]]:
-    shown = [float(np.mean(part.least)) if part.censored else part.estimate.mean for part in measures]
+    shown = [part.bound if part.censored else part.estimate.mean for part in measures]
     size, title = _scaled(one, shown)
     cells = []
     for value, part in zip(shown, measures, strict=True):
@@ -247,7 +239,7 @@ def _csv_row(comparison: "Comparison", group: "Group", one: Quantity) -> list[An
     mean, low, high, n = part.estimate
     gap = part.difference or (None,) * 5
     seeds = spans(comparison.seeds)
-    least = float(np.mean(part.least)) if part.censored else None
+    least = part.bound if part.censored else None
     return [group.label, one.key, one.target, one.unit, seeds, n, part.censored, mean, low, high, least, *gap]
 
 

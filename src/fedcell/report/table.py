@@ -13,7 +13,7 @@ from ..human import heard
 from ..human import human as human
 from ..human import scale as scale
 from ..record import Record, RunInfo, summarise
-from .scores import heads, score_cells, score_meaning, shared
+from ..record.scores import heads, score_cells, score_meaning, shared
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -116,6 +116,9 @@ def plan(
             f"a sweep runs models by name or file, not {kind_of(model)}: write a function that builds it into "
             "a .py file and give model='net.py:function'"
         )
+    presets = _listed(scenarios, "scenarios")
+    if not presets:
+        raise BadInput("scenarios is empty: give one or more, or leave it out for cell")
     values = options.mapping(grid, "grid", "{'world.radius_m': [200, 400]}")
     folder, own = None if out is None else Path(out), None if isinstance(dataset, str) else dataset
     if own is not None:
@@ -125,7 +128,7 @@ def plan(
     fixed = with_names(options.mapping(settings, "settings", "{'rounds': 30}"), model, dataset)
     if own is not None and own.task != CLASSIFICATION and "data.task" not in values:
         fixed.setdefault("data.task", own.task)  # which numbers alone do not tell
-    return SweepPlan(folder, *expand(asked, _listed(scenarios, "scenarios"), numbers, fixed, values), own)
+    return SweepPlan(folder, *expand(asked, presets, numbers, fixed, values), own)
 
 
 def _listed(value: Any, name: str) -> list[Any]:
@@ -142,6 +145,8 @@ def going_on(folder: str | Path, until: str | None = None) -> SweepPlan:
     if not present(folder / SWEEP):
         raise BadInput(f"{folder} is no folder of a sweep (it has no {SWEEP}): name one that `fedcell sweep` printed")
     tasks = tuple(_on_file(folder).values())
+    if not tasks:
+        raise _damaged(folder / SWEEP, "it names no runs")
     if until is not None:
         tasks = tuple(task._replace(config={**task.config, "until": until}) for task in tasks)
     return SweepPlan(folder, tasks)
@@ -328,8 +333,19 @@ def _refuse_foreign(folder: Path | None) -> None:
 
 
 def _on_file(folder: Path) -> dict[str, SweepRun]:
+    """Every run that was ever asked for in a folder, by its name; raise FedcellError if the file is damaged."""
     path = folder / SWEEP
-    return {run_name(path, one["name"]): SweepRun(**one) for one in versioned(path)["runs"]}
+    try:
+        tasks = {run_name(path, one["name"]): SweepRun(**one) for one in versioned(path)["runs"]}
+        for task in tasks.values():
+            _ = task.source, task.rounds  # which every run needs
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _damaged(path, f"{type(error).__name__}: {error}") from None
+    return tasks
+
+
+def _damaged(path: Path, why: str) -> FedcellError:
+    return FedcellError(f"{path} is damaged ({why}): restore it from a copy or start a new sweep")
 
 
 def _write(folder: Path, tasks: Sequence[SweepRun]) -> None:

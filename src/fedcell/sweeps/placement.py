@@ -36,7 +36,17 @@ def visible(number: int) -> str:
 
 
 def needed_bytes(task: SweepRun, known: dict[str, int]) -> int:
-    """GPU memory that a run needs, in bytes; `known` keeps the estimates, which do not depend on the seed."""
+    """GPU memory that a run needs, in bytes; `known` keeps the estimates, which do not depend on the seed.
+
+    A run whose problem cannot be built needs none: it begins, meets the same error, and reports it.
+    """
+    try:
+        return _needed_bytes(task, known)
+    except Exception:
+        return 0
+
+
+def _needed_bytes(task: SweepRun, known: dict[str, int]) -> int:
     config: Config = options.from_dict(Config(), task.config)
     if config.train.device == "cpu":
         return 0

@@ -58,7 +58,10 @@ class Runner:
             yield self._lost(process)
             return
         for line in process.stdout:
-            kind, values = json.loads(line)
+            try:
+                kind, values = json.loads(line)
+            except ValueError:  # half a message: it was killed while it wrote
+                break
             yield kind, values
             if kind == OUTCOME:
                 return

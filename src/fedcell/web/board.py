@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import BadInput, FedcellError
 from ..record import stop
 from ..record.files import read_json
-from ..record.folder import COMPARISON, ENDED, RUN, STATUS, how_to_resume, read_status, shortage
+from ..record.folder import COMPARISON, DEPTH, ENDED, RUN, STATUS, SWEEP, how_to_resume, read_status, shortage
 from ..record.index import RunInfo, find, look, reason, told
 from ..record.rows_sum import rows_sum
 from . import runs
@@ -180,16 +180,16 @@ class Board:
 
 
 def _folders(root: Path) -> Iterator[Path]:
-    """Folders with a run or a comparison; links to folders are not followed, and a run holds no other runs."""
+    """Folders with a run, a comparison or a sweep; links to folders are not followed, and a run holds no other runs."""
     for place, below, names in os.walk(root):
-        if RUN in names or COMPARISON in names:
+        if not {RUN, COMPARISON, SWEEP}.isdisjoint(names):
             yield Path(place)
         if RUN in names:
             below.clear()
 
 
 def _there(folder: Path, found: set[Path]) -> bool:
-    return folder in found or folder.parent in found
+    return not {folder, *list(folder.parents)[: DEPTH[SWEEP]]}.isdisjoint(found)
 
 
 def _inside(folder: Path, root: Path) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import isfinite
 
 from ..metrics import Metric, leading
-from ..record import RunInfo
+from .index import RunInfo
 
 ACCURACY = leading("classification")
 
