@@ -1,20 +1,22 @@
 """AMP-FL: its limits are known methods, its cache and ages follow a plain loop, its load is charged as said."""
 
 from dataclasses import replace
+from math import isfinite
 
 import numpy as np
 import pytest
 import torch
+from kept_rows import matrix
 from torch import nn
 
-from fedcell import methods
+from fedcell import methods, world
 from fedcell.errors import BadInput
 from fedcell.learn.norms import BatchNorm
 from fedcell.learn.settings import ModelConfig
 from fedcell.methods import pruning
-from fedcell.methods.parts.contributions import matrix
 from fedcell.methods.pruning.units import entry_masks, kept_units, load
 from fedcell.options import override
+from fedcell.radio.downlink import download
 from fedcell.scenarios import Config, build_problem
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
 
@@ -316,6 +318,42 @@ def test_narrow_layers_may_keep_one_unit_and_be_late(blocks):
     left_out, kept = (history(blocks, f"pruning:deadline_s=1e-5,min_one_unit={on}") for on in ("false", "true"))
     assert all(row.n_selected == 0 for row, _ in left_out)
     assert all(row.n_delivered == 3 and row.round_s > 1e-5 for row, _ in kept)
+
+
+def test_a_round_of_the_deadline_waits_for_narrow_layers_too(blocks):
+    asked = "pruning:deadline_s=1e-5,min_one_unit=true"
+    free, fixed = ([row for row, _ in history(blocks, f"{asked}{clock}")] for clock in ("", ",clock=deadline"))
+    assert [row.n_delivered for row in fixed] == [3] * len(fixed)
+    assert [row.round_s for row in fixed] == pytest.approx([row.round_s for row in free])
+
+
+def test_a_round_cannot_last_a_deadline_that_is_not_there(blocks):
+    with pytest.raises(BadInput, match=r"pruning\.clock = 'deadline' needs a finite pruning\.deadline_s"):
+        begin(blocks, methods.parse("pruning:clock=deadline").build())
+
+
+UNICAST = {"world.downlink": "unicast", "world.downlink_bandwidth_hz": "1e4", "world.station_power_dbm": "20"}
+
+
+def test_a_way_down_of_ones_own_shrinks_with_the_sub_model(small):
+    """The whole model would reach nobody before the deadline; sub-models do, and devices keep to it."""
+    problem = small({**BLOCKS, **UNICAST}, model=NET)
+    observation, _ = world.observe(problem.world, world.start(problem.world, problem.seed), problem.seed, 0)
+    draft = pruning.full_model(pruning.Config(), problem, observation)
+    down_s = float(download(problem.world, observation, draft).seconds.min())
+    rows = [row for row, _ in history(problem, f"pruning:deadline_s={0.5 * down_s}")]
+    assert all(row.n_delivered == row.n_selected > 0 for row in rows)
+    assert all(0 < row.round_s <= 0.5 * down_s * (1 + 1e-9) for row in rows)
+    assert max(row.metrics["keep_max"] for row in rows[:1]) < 1
+
+
+@pytest.mark.parametrize("downlink", ["unicast", "broadcast"])
+def test_narrow_layers_wait_for_the_way_down_as_well(small, downlink):
+    """No way down leaves time before this deadline, which is extended by the last to end."""
+    problem = small({**BLOCKS, **UNICAST, "world.downlink": downlink}, model=NET)
+    rows = [row for row, _ in history(problem, "pruning:deadline_s=1e-6,min_one_unit=true,clock=deadline")]
+    assert all(row.n_delivered == row.n_selected > 0 for row in rows)
+    assert all(isfinite(row.round_s) for row in rows)
 
 
 def test_a_fixed_ratio_is_never_waited_for(blocks):

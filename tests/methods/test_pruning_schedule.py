@@ -49,6 +49,22 @@ def some_ages(seed, n_devices, n_units):
     return np.random.default_rng(seed).integers(0, 9, (n_devices, n_units))
 
 
+# ---------------------------------------------------------------- who gets which band
+
+
+def test_devices_with_the_strongest_channels_all_get_a_band(cell):
+    """The larger sum of rates would leave out one that was picked, because it can use one band alone."""
+    observation, n = seen(cell), cell.world.n_devices
+    feasible, rate = np.zeros((2, n, 2))
+    feasible[0], feasible[1, 0] = True, True
+    rate[0], rate[1, 0] = (10.0, 1.0), 2.0
+    found, _ = offered(cell, observation)
+    fewer = found._replace(feasible=feasible.astype(bool), rate_bps=rate)
+    observation = observation._replace(interference_watt=observation.interference_watt[:2])
+    band = SCHEDULERS["channel"](Bands(cell, observation, fewer, np.ones((n, 2)), 2))
+    assert (band[0], band[1]) == (1, 0)
+
+
 # ---------------------------------------------------------------- keep ratios
 
 

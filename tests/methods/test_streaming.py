@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 import torch
+from small_config import SMALL
+from torch import nn
 from torch.nn import functional
 
 from fedcell import methods
 from fedcell.methods.streaming.theory import label_trace
 from fedcell.options import override
-from fedcell.scenarios import Config
+from fedcell.scenarios import Config, build_problem
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
 
 MARKOV = {"stream.kind": "markov", "stream.capacity": "30", "stream.batch": "10", "data.partition": "dirichlet"}
@@ -89,3 +91,18 @@ def test_row_has_the_columns_that_training_asks_for(small):
 def test_static_data_have_no_such_columns(small):
     row, _ = list(simulate(small(), methods.parse("streaming").build()))[-1]
     assert set(row.metrics) == {"accuracy", "loss"}
+
+
+def test_devices_with_norms_of_their_own_are_judged_with_them():
+    """Accuracy and loss are those of FedAvg with the same steps: each device by its own statistics."""
+    changes = {**MARKOV, "model.buffers": "local", "rounds": "3", "eval_every": "3"}
+    config = override(SMALL, changes)
+    found = []
+    for text in ("streaming", "fedavg:weights=equal,batch_size=0"):
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Flatten(), nn.Linear(64, 12), nn.BatchNorm1d(12), nn.ReLU(), nn.Linear(12, 10))
+        method = methods.parse(text).build()
+        found.append(list(simulate(build_problem(config, model=net), method))[-1][0].metrics)
+    mine, plain = found
+    assert {name: mine[name] for name in plain} == pytest.approx(dict(plain))
+    assert "balanced_accuracy" not in mine

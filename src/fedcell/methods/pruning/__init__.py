@@ -35,7 +35,7 @@ from ..parts.defaults import TrainingConfig, mean_update, needs_sgd, rate, setti
 from ..parts.matching import draft
 from ..parts.turns import MATCHED, refuse_turns
 from . import submodels
-from .schedule import SCHEDULERS, BandOffers, Bands, offers, omega, unit_masks, unit_order
+from .schedule import ROUNDING, SCHEDULERS, BandOffers, Bands, offers, omega, unit_masks, unit_order
 from .theory import age_cost, next_age, output_scale
 from .units import Units, entry_masks, importance, kept_units, load, units_of
 
@@ -136,7 +136,9 @@ def init(config: Config, problem: Problem, params: Tensor) -> State:
 
 
 def _refuse(config: Config, problem: Problem) -> None:
-    edge_rounds = problem.world.settings.edge_rounds
+    edge_rounds, of_world_s = problem.world.settings.edge_rounds, problem.world.settings.deadline_s
+    if config.clock == "deadline" and not isfinite(of_world_s if config.deadline_s is None else config.deadline_s):
+        raise BadInput("pruning.clock = 'deadline' needs a finite pruning.deadline_s or world.deadline_s: set one")
     if waits(config) and edge_rounds:
         raise BadInput(
             f"pruning.min_one_unit waits longer in some cells and world.edge_rounds = {edge_rounds} keeps one deadline "
@@ -204,9 +206,7 @@ def full_model(config: Config, problem: Problem, observation: Observation) -> De
     )
     if config.deadline_s is not None:
         plan = plan._replace(deadline_s=config.deadline_s)
-    if config.clock == "deadline" and isfinite(plan.deadline_s):
-        plan = plan._replace(round_s=plan.deadline_s)
-    return plan
+    return plan._replace(round_s=plan.deadline_s) if config.clock == "deadline" else plan
 
 
 def priority(config: Config, problem: Problem, state: State, observation: Observation) -> Floats:
@@ -226,8 +226,11 @@ def in_time(config: Config, decision: Decision, found: BandOffers, band: Ints) -
     if not waits(config) or not decision.selected.any():
         return decision
     device = np.flatnonzero(decision.selected)
-    stretch = (found.share / np.minimum(found.keep, 1.0))[device, band[device]].max()
-    return decision._replace(deadline_s=decision.deadline_s * max(1.0, float(stretch)) ** 2)
+    last_s = float(found.ends_s[device, band[device]].max())
+    if last_s <= decision.deadline_s * (1 + ROUNDING):
+        return decision
+    late_s = last_s * (1 + ROUNDING)
+    return decision._replace(deadline_s=late_s, round_s=late_s if config.clock == "deadline" else decision.round_s)
 
 
 def columns(units: Units, found: BandOffers, plan: Decision, counts: Ints, share: Floats) -> dict[str, float]:

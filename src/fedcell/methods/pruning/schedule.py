@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...radio import bands, cost
-from ...radio.forecast import room, times
+from ...radio.downlink import download
+from ...radio.forecast import times
 from ...radio.uplink import NEVER_S
 from ...rng import stream
 from ...types import Bools, Decision, Floats, Ints, Observation, Problem
@@ -30,6 +31,7 @@ class BandOffers(NamedTuple):
     share: Floats  # kept units over all units; its square is the share of the load
     rate_bps: Floats
     feasible: Bools  # available, in time, and with a unit in every layer
+    ends_s: Floats  # when the upload ends, from the start of the round; 0 if the work does not count against a deadline
 
 
 # ---------------------------------------------------------------- keep ratios
@@ -54,19 +56,34 @@ def offers(
         min_one_unit: keep a unit in layers that would lose all; without a fixed ratio even if that is late.
     """
     rate_bps = bands.rate_bps(problem.world, observation, draft.power_watt, draft.bandwidth_hz)
-    full_s = times(problem.world, observation, draft)[0][:, None] + cost.upload_s(draft.payload_bit[:, None], rate_bps)
-    left_s = room(problem.world, observation, draft).deadline_s
+    before_s, down_s = _way_down(problem, observation, draft)
+    compute_s = down_s + times(problem.world, observation, draft)[0]
+    full_s = compute_s[:, None] + cost.upload_s(draft.payload_bit[:, None], rate_bps)
     # if answer times are drawn, the work does not count against the deadline
-    deadline_s = np.reshape(np.maximum(left_s, 0.0), (-1, 1)) if observation.response_s is None else np.inf
+    drawn = observation.response_s is not None
+    deadline_s = np.inf if drawn else np.maximum(draft.deadline_s - before_s, 0.0)[:, None]
     psi = keep_ratio(full_s, deadline_s) if keep is None else np.full(full_s.shape, keep)
     counts = kept_counts(psi, sizes)
     waits = (counts.min(axis=-1) < 1) & (min_one_unit and keep is None)
     if min_one_unit:
         counts = np.maximum(counts, 1)
     share = counts.sum(axis=-1) / sum(sizes)
-    reachable = observation.available[:, None] & (full_s < NEVER_S)
-    in_time = waits | (share**2 * np.where(reachable, full_s, 0.0) <= deadline_s * (1 + ROUNDING))
-    return BandOffers(psi, counts, share, rate_bps, reachable & in_time & (counts.min(axis=-1) > 0))
+    reachable = observation.available[:, None] & (full_s < NEVER_S) & np.isfinite(before_s)[:, None]
+    lasts_s = share**2 * np.where(reachable, full_s, 0.0)
+    in_time = waits | (lasts_s <= deadline_s * (1 + ROUNDING))
+    ends_s = np.zeros_like(lasts_s) if drawn else np.where(reachable, before_s[:, None] + lasts_s, 0.0)
+    return BandOffers(psi, counts, share, rate_bps, reachable & in_time & (counts.min(axis=-1) > 0), ends_s)
+
+
+def _way_down(problem: Problem, observation: Observation, draft: Decision) -> tuple[Floats, Floats]:
+    """Seconds of the way down that nobody can shorten, and those that shrink with the own sub-model, `[n_devices]`.
+
+    A broadcast lasts as long as the largest sub-model of the cell, which may be the whole model.
+    """
+    nothing, down = np.zeros(len(draft.selected)), download(problem.world, observation, draft)
+    if down is None:
+        return nothing, nothing
+    return (nothing, down.seconds) if problem.world.settings.downlink == "unicast" else (down.seconds, nothing)
 
 
 def keep_ratio(full_s: Floats, deadline_s: float | Floats) -> Floats:
@@ -163,7 +180,9 @@ def by_channel(choice: Bands) -> Ints:
     Reference: chen-ch6, section 5.2 (C-scheduling)
     """
     chosen = choice.match(np.broadcast_to(choice.observation.gain[:, None], choice.omega.shape)) >= 0
-    return choice.match(np.where(chosen[:, None], choice.offers.rate_bps, 0.0))
+    rate_bps = choice.offers.rate_bps
+    enough = rate_bps.max(initial=0.0) * len(chosen)  # worth more than any rates, so that no chosen device is left out
+    return choice.match(np.where(chosen[:, None], enough + rate_bps, 0.0))
 
 
 def at_random(choice: Bands) -> Ints:

@@ -63,7 +63,7 @@ def label_columns(problem: Problem, observation: Observation) -> Mapping[str, fl
 def evaluate(problem: Problem, params: Tensor, state: Any) -> Mapping[str, float]:
     """Accuracy and loss; if the long-term law is known, also with classes weighted by it, and equally."""
     law, learner = problem.world.stream.law, problem.learner
-    if law is None:
+    if law is None or learner.judged:  # norm layers of the devices' own have no scores that all share
         return learner.evaluate(params)
     test, loss = learner.test_samples, 0.0
     size = np.bincount(test.labels)
