@@ -338,6 +338,11 @@ def test_a_number_of_cores_that_is_none(capsys, monkeypatch, text):
         assert f"FEDCELL_CORES = '{text}' is no number" in fails(capsys, 2, command, "fedavg", *SMALL)
 
 
+def test_a_compiler_that_is_not_there(capsys, monkeypatch):
+    monkeypatch.setenv("FEDCELL_COMPILER", "g+++")
+    assert "FEDCELL_COMPILER = 'g+++' is not found" in fails(capsys, 2, "run", "fedavg", *SMALL)
+
+
 def test_settings_that_change_nothing_are_named_once(capsys):
     settings = ["--set", "world.n_blocks=3", "--set", "fedavg.n_selected=2", "--set", "train.lr=0.2"]
     methods = ["fedavg", "fedprox:n_selected=3", "fedprox:n_selected=3,scheduler=random"]

@@ -116,3 +116,15 @@ def test_layers_that_are_left_to_pytorch():
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(cells.way(layer, x)[0], layer(x)[0])
     assert not torch.equal(cells.way(layer, x)[0], layer(x)[0]), "rounding differs"
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_wrong_shapes_are_refused_in_pytorchs_words(kind, batch_first):
+    """The kernels would read and write behind the tensors."""
+    layer, x = KINDS[kind](32, 64, batch_first=batch_first), torch.randn(5, 6, 32)
+    with pytest.raises(RuntimeError, match=r"input_size\. Expected 32, got 40"):
+        cells.way(layer, torch.randn(5, 6, 40))
+    for odd in [(1, 2, 64), (2, 5 if batch_first else 6, 64), (1, 6, 32)]:
+        with pytest.raises(RuntimeError, match="Expected hidden size"):
+            cells.way(layer, x, torch.randn(odd))

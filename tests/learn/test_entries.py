@@ -242,6 +242,26 @@ def test_words_that_come_next(reduction, kept, joined, monkeypatch):
     assert (aten._log_softmax.default in funcs) == (not joined or kept > 0)
 
 
+def on_a_grid(weighed, module, x, y, _):
+    """Words as the fields of a grid, whose classes or weights lie column by column."""
+    columns, rows = (x[:, 1:].unflatten(1, size).long() for size in ((3, 2), (2, 3)))
+    logs = module(x[:, :6]).transpose(1, 2).log_softmax(1).unflatten(2, (2, 3))
+    if not weighed:
+        return functional.nll_loss(logs, columns.transpose(1, 2))
+    return (functional.nll_loss(logs, rows, reduction="none").transpose(1, 2) * columns).mean()
+
+
+@pytest.mark.parametrize("weighed", [False, True])
+def test_classes_that_lie_in_another_order(weighed, monkeypatch):
+    """That kernel alone is PyTorch's, not the whole network."""
+    seen = seen_by(monkeypatch, "from_scores")
+    bench, objective = Bench(Tagger, TOKENS), partial(on_a_grid, weighed)
+    found = bench.found(objective=objective)
+    assert isinstance(found, traced.Traced), found
+    bench.check(objective=objective)
+    assert scores.CROSS_ENTROPY not in [op.func for op in seen[-1]]
+
+
 def seen_by(monkeypatch, name):
     """What a pass over lists of kernels makes of them."""
     seen, usual = [], getattr(replay, name)

@@ -172,6 +172,35 @@ def test_a_list_that_finds_something_else_is_not_used(monkeypatch):
     assert not lists(one)
 
 
+class Masked(nn.Module):
+    """Scores of which one is minus infinity for every sample."""
+
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(ROW[0], N_CLASSES)
+
+    def forward(self, x):
+        return self.out(x).index_fill(1, torch.tensor([1]), -torch.inf)
+
+
+@pytest.mark.parametrize("factor", [1, 2])
+def test_scores_that_are_not_all_finite_are_held_to_the_module_too(factor, monkeypatch):
+    def spoilt(scores, *rest):
+        return record(lambda *given: (factor * scores(*given)[0],), *rest)
+
+    monkeypatch.setattr(forward, "record", spoilt)
+    one = learner(Masked, ROW)
+    torch.testing.assert_close(of_all(one, whole(one)), by_module(one, whole(one)))
+    assert bool(lists(one)) == (factor == 1)
+
+
+def test_a_list_is_not_chosen_by_a_model_that_diverged():
+    """Its scores show nothing: a list that is wrong for finite weights must not be kept because of them."""
+    one = learner(Chosen, ROW)
+    assert of_all(one, whole(one) * torch.nan).isnan().all()
+    torch.testing.assert_close(of_all(one, whole(one)), by_module(one, whole(one)))
+
+
 def test_a_model_that_diverged_has_no_scores():
     shape, build = NETWORKS["resnet, group norm"]
     one = learner(build, shape)

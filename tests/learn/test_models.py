@@ -91,6 +91,17 @@ class Faulty(nn.Module):
         raise self.error
 
 
+class Tokens(nn.Module):
+    """Sums the vectors of tokens from a vocabulary of 20."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(20, 3)
+
+    def forward(self, x):
+        return self.words(x.long()).sum(dim=1)
+
+
 class Detached(nn.Module):
     """Gives scores that cannot be trained."""
 
@@ -122,6 +133,17 @@ def test_unusable_models_are_refused(module, words):
     samples = Samples(np.ones((6, 1, 2, 2), dtype=np.float32), np.arange(6) % 3, torch.device("cpu"))
     with pytest.raises(BadInput, match=words):
         check_fits(Architecture.of(module), samples, 3)
+
+
+@pytest.mark.parametrize("token", [20.0, -1.0])
+def test_a_token_outside_the_vocabulary_is_found_wherever_it_is(token):
+    """Two samples are read before a run; the one with the strange token is among them."""
+    x = np.arange(60, dtype=np.float32).reshape(12, 5) % 20
+    model, labels = Tokens(), np.arange(12) % 3
+    check_fits(Architecture.of(model), Samples(x, labels, torch.device("cpu")), 3)
+    x[7, 3] = token
+    with pytest.raises(BadInput, match="cannot read samples of shape .*IndexError"):
+        check_fits(Architecture.of(model), Samples(x, labels, torch.device("cpu")), 3)
 
 
 @pytest.mark.parametrize(

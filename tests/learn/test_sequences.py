@@ -264,6 +264,21 @@ def test_words():
     check([(vectors, wanted.float())])
 
 
+@pytest.mark.parametrize("word", [9, -1, 2**40])
+def test_words_outside_the_vocabulary_are_refused_as_pytorch_does(word):
+    """Nothing beyond the table is read or written, and later lists are not blamed."""
+    table = torch.randn(11, 20)
+    vectors, words, before = table[1:10], torch.tensor([3, word, 5]), table.clone()
+    found = torch.zeros(3, 20)
+    with pytest.raises(IndexError, match="index out of range in self"):
+        native.gathered(sequences.lowered(aten.embedding.default, (vectors, words), {}, [found])).run()
+    assert torch.equal(found, torch.stack([vectors[3], torch.zeros(20), vectors[5]]))
+    with pytest.raises(IndexError):
+        native.gathered(sequences.moved_words(vectors, words, torch.ones(3, 20), torch.tensor(1.0))).run()
+    assert torch.equal(table[[0, 10]], before[[0, 10]])
+    native.gathered(sequences.lowered(aten.embedding.default, (vectors, words[:1]), {}, [found[:1]])).run()
+
+
 # ---------------------------------------------------------------- whole networks
 
 

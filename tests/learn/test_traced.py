@@ -1,8 +1,11 @@
 """Networks that train as a list of kernels against the plain autograd loop, and what falls back to autograd."""
 
+import gc
 import random
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from types import SimpleNamespace
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -11,13 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional
-from users_networks import IMAGE, N_CLASSES, NETWORKS, ROW, TOKENS, random_networks, resnet
+from users_networks import IMAGE, N_CLASSES, NETWORKS, ROW, SERIES, TOKENS, random_networks, resnet
 
+from fedcell.errors import BadInput
 from fedcell.learn import streams
 from fedcell.learn.architecture import Architecture
 from fedcell.learn.engines import reference
 from fedcell.learn.engines.common import Batches, Job, draws
-from fedcell.learn.engines.cpu import native, per_client, slices, traced
+from fedcell.learn.engines.cpu import autograd, native, per_client, slices, traced
 from fedcell.learn.engines.cpu.fusion import needed
 from fedcell.learn.engines.cpu.steps import RowLayout
 from fedcell.learn.engines.dispatch import choose_engine
@@ -263,6 +267,7 @@ class Own(nn.Module):
         super().__init__()
         self.first, self.out, self.extra, self.calls = nn.Linear(12, 12), nn.Linear(12, N_CLASSES), extra, 0
         self.noise = torch.zeros(12)
+        self.seen, self.by_name, self.object, self.array = [], {"calls": 0}, SimpleNamespace(calls=0), np.zeros(1)
 
     def forward(self, x):
         return self.out(self.extra(self, self.first(x)))
@@ -298,10 +303,40 @@ def sparse(own, x):
     return x + functional.embedding(torch.zeros(len(x), dtype=torch.int64), own.out.weight, sparse=False)
 
 
+def appending(own, x):
+    own.seen.append(None)
+    return x * len(own.seen)
+
+
+def entering(own, x):
+    own.by_name["calls"] += 1
+    return x * own.by_name["calls"]
+
+
+def telling(own, x):
+    own.object.calls += 1
+    return x * own.object.calls
+
+
+def adding(own, x):
+    own.array += 1
+    return x * float(own.array[0])
+
+
+def caching(own, x):
+    own.seen.clear()
+    own.seen.append(x)
+    return x * own.by_name.setdefault(len(x), torch.ones(12))
+
+
 OTHERS = {
     "a value decides": (by_value, "aten._local_scalar_dense"),
     "an array decides": (by_array, "Tensor.numpy"),
     "it counts": (counting, "'calls'"),
+    "it counts in a list": (appending, "'seen'"),
+    "it counts in a dictionary": (entering, "'by_name'"),
+    "it counts in an object": (telling, "'object'"),
+    "it counts in an array": (adding, "'array'"),
     "random numbers of Python": (drawing, "random numbers of Python"),
     "sizes depend on values": (selecting, "depend on the values"),
     "a tensor that is no statistic": (keeping, "no running statistic"),
@@ -316,9 +351,74 @@ def test_falls_back_and_tells_why(name):
     assert why in found
 
 
+def test_caches_do_not_fall_back():
+    """They change with the first forward pass, and are as long after each of the others."""
+    bench = Bench(lambda: Own(caching), ROW)
+    assert isinstance(bench.found(), traced.Traced)
+    bench.check()
+
+
+def test_a_single_client_is_checked_on_a_batch_of_another_step(monkeypatch):
+    job, taken = Bench(NETWORKS["frozen"][1], ROW).job(), []
+    taking = Batches.take
+    monkeypatch.setattr(Batches, "take", lambda self, index: taken.append(index) or taking(self, index))
+    alone = job._replace(work=job.work._replace(device=job.work.device[1:2], steps=job.work.steps[1:2]))
+    batches = Batches(alone)
+    assert isinstance(traced.find(alone, RowLayout(job.architecture), batches), traced.Traced)
+    first, other = taken
+    np.testing.assert_array_equal(other, batches.of_row(0, 3)[:6])
+    np.testing.assert_array_equal(first, batches.of_row(0, 3)[-6:])
+
+
 @pytest.mark.parametrize("name", ["a value decides", "an array decides", "sizes depend on values"])
 def test_what_falls_back_is_trained_by_autograd(name):
     Bench(lambda: Own(OTHERS[name][0]), ROW).check()
+
+
+class Deciding(nn.Module):
+    """A network on series that falls back."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm, self.out = nn.Conv1d(5, 8, 3), nn.GroupNorm(2, 8), nn.Linear(240, N_CLASSES)
+
+    def forward(self, x):
+        return self.out(by_value(self, self.norm(self.conv(x))).flatten(1))
+
+
+def test_workers_free_their_layers_at_once(monkeypatch):
+    """Their parameters are views into the result, whose memory the next round could not use."""
+    layers, quickest = [], autograd.quickest
+
+    def noted(network):
+        layers.extend(ref(part) for part in network.modules())
+        return quickest(network)
+
+    monkeypatch.setattr(autograd, "quickest", noted)
+    bench = Bench(Deciding, SERIES)
+    gc.disable()
+    try:
+        bench.trained(lambda job: per_client.train(job, 1))
+        assert [one() for one in layers] == 8 * [None], "four of the trace and four of a worker"
+    finally:
+        gc.enable()
+
+
+def test_points_that_need_no_order_of_their_own_are_not_copied():
+    for name, shape, moves in (("frozen", ROW, False), ("resnet, group norm", IMAGE, True)):
+        job = Bench(NETWORKS[name][1], shape).job()
+        before = job.points.clone()
+        assert (RowLayout(job.architecture).pack(job.points) is job.points) is not moves
+        assert torch.equal(job.points, before)
+
+
+@pytest.mark.parametrize("build", [lambda: Own(by_value), NETWORKS["frozen"][1], lambda: nn.Linear(12, N_CLASSES)])
+def test_no_worker_writes_to_the_points(build):
+    job = Bench(build, ROW).job(prox=0.4, momentum=0.5, shift=True)
+    before, shift = job.points.clone(), job.work.shift.clone()
+    per_client.train(job)
+    assert torch.equal(job.points, before)
+    assert torch.equal(job.work.shift, shift)
 
 
 def hooked():
@@ -387,6 +487,12 @@ def test_those_that_need_kernels_at_once_compile_them_once(monkeypatch, tmp_path
         found = set(pool.map(native._compiled, [native.IMAGES] * 3))
     assert [path.exists() for path in found] == [True]
     assert log.read_text() == "made\n"
+
+
+def test_a_compiler_that_is_not_found(monkeypatch):
+    monkeypatch.setenv("FEDCELL_COMPILER", "g+++")
+    with pytest.raises(BadInput, match=r"FEDCELL_COMPILER = 'g\+\+\+' is not found: .* or none, or unset it"):
+        native.compiler_path()
 
 
 def test_a_compiler_that_fails_is_none(monkeypatch, tmp_path):

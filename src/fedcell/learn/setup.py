@@ -11,11 +11,13 @@ from ..errors import BadInput, Notice, in_short
 from ..machine import one_thread
 from ..metrics import CLASSIFICATION
 from ..rng import SETUP, stream
+from ..types import Ints
 from . import streams
 from .architecture import Architecture
 from .samples import Samples
 from .tasks import LEARNED
 
+EMBEDDINGS = nn.Embedding, nn.EmbeddingBag
 
 def pick_device(wanted: str) -> torch.device:
     """The training device of a `train.device` setting."""
@@ -34,7 +36,7 @@ def initialise(build: Callable[[], nn.Module], seed: int, purpose: str = "model"
 
 def check_fits(architecture: Architecture, samples: Samples, n_outputs: int, task: str = CLASSIFICATION) -> None:
     """Refuse a model that cannot read the samples or has too few outputs for them, and warn of too many."""
-    x, y = samples.take(np.arange(min(2, len(samples))))
+    x, y = samples.take(_telling(architecture, samples))
     model = architecture.replica(samples.y.device).eval()
     for name, parameter in model.named_parameters():
         if not parameter.numel():
@@ -67,3 +69,13 @@ def check_fits(architecture: Architecture, samples: Samples, n_outputs: int, tas
         raise BadInput(f"{found}: widen its last layer")
     if scores.shape[-1] > n_outputs and task != "next-token":  # a vocabulary may have more tokens than the texts
         warn(f"{found}: narrow its last layer unless the others are meant to stay unused", Notice, stacklevel=3)
+
+
+def _telling(architecture: Architecture, samples: Samples) -> Ints:
+    """Two samples; for a model with embeddings, those with the smallest and the largest token as well."""
+    first = np.arange(min(2, len(samples)))
+    if type(samples) is not Samples or not any(isinstance(part, EMBEDDINGS) for part in architecture.module.modules()):
+        return first
+    per_sample = samples.rows.reshape(len(samples), -1)
+    extremes = int(per_sample.amin(dim=1).argmin()), int(per_sample.amax(dim=1).argmax())
+    return np.unique([*first, *extremes])

@@ -31,6 +31,7 @@ from ..data.video import VideoConfig
 from ..errors import BadInput, did_you_mean
 from ..learn import models
 from ..learn.architecture import Architecture, choose
+from ..learn.engines.cpu.native import compiler_path
 from ..learn.learner import Learner
 from ..learn.samples import Samples
 from ..learn.settings import ModelConfig, TrainConfig
@@ -121,6 +122,7 @@ def build_problem(
     _check_own(dataset, model)
     _check_used(config, dataset)
     cores()  # refuses a FEDCELL_CORES that is no number before anything is done
+    compiler_path()  # and a FEDCELL_COMPILER that is not there
     device = pick_device(config.train.device)
     train, test, stream, n_classes, scaling, task = _samples(config, dataset, device, samples_each)
     with one_thread():  # others take longer to start than networks to be copied
@@ -240,7 +242,7 @@ def _samples(config: Config, dataset: Dataset | None, device: torch.device, samp
         raise BadInput(f"data.scaling = {config.data.scaling!r} would change the tokens of {found.name!r}: use unit")
     _refuse_label_rules(config, found.task)
     test_owner = None
-    if config.stream.kind != "markov":  # which knows no devices' own samples
+    if config.stream.kind != "markov" and not samples_each:  # else no device has samples of its own
         found = skewed(config.data, found, config.world.n_devices, config.seed)
         test_owner = devices_of_test(config.data, found, config.world.n_devices, config.seed)
     found = scaled(found, config.data.scaling, reuse=own)

@@ -19,6 +19,7 @@ from .kernels import Calls, Slot
 from .native import gathered, lanes, sequences
 from .replay import Replay, WorkerRows
 from .trace import CannotTraceError, Trace, record
+from .traced import alike
 
 APART = 1e-3  # distance over the norm from which on scores differ by more than rounding
 
@@ -107,8 +108,7 @@ class Forward:
                 wanted, found = self._module(other), make()(other)
         except (CannotTraceError, RuntimeError, TypeError, ValueError, NotImplementedError):
             return None
-        alike = float((wanted - found).norm()) <= APART * float(wanted.norm())
-        return make if alike or not wanted.isfinite().all() else None
+        return make if alike(wanted, found, APART) else None
 
     def _by_blocks(self, shape: torch.Size) -> Maker | None:
         layers = planned.layers_of(self.architecture, len(shape) - 1)

@@ -28,7 +28,7 @@ def train(job: Job, workers: int = 0) -> None:
     job.replays.trained_by[f"sequential: {explanation(traced) if chain is None else chained}"] = None
     shared = chain is None and isinstance(traced, str) and draws(job)  # streams that all share
     wanted = 1 if shared else workers or cores()
-    points = layout.pack(job.points.clone())
+    points = layout.pack(job.points)  # perhaps those of other engines and rounds: workers only read them
     heaviest_first = np.argsort(-job.work.steps, kind="stable")
     ticket = count()  # next() is atomic, so idle workers just take the next client
 

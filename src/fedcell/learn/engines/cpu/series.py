@@ -1,8 +1,8 @@
 """Run layers on series fast on a CPU: convolutions and norms as channels-last images, recurrent layers as a whole."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
+from weakref import ref
 
 import torch
 from torch import Tensor, nn
@@ -15,11 +15,17 @@ from .native import cells, sequences
 def put_ways(layer: nn.Module) -> None:
     """Replace `forward` of a layer that works on series by a quicker way; nobody else may use its module."""
     if type(layer) in (nn.GRU, nn.RNN) and sequences.win(sum(one.numel() for one in layer.parameters())):
-        layer.forward = partial(cells.way, layer)
+        layer.forward = _bound(cells.way, layer)
     way = WAYS.get(type(layer))
     usual = not isinstance(layer, nn.Conv1d) or (layer.padding_mode == "zeros" and isinstance(layer.padding, tuple))
     if way is not None and usual:
-        layer.forward = partial(way, layer)
+        layer.forward = _bound(way, layer)
+
+
+def _bound(way: Callable[..., Any], layer: nn.Module) -> Callable[..., Any]:
+    """Return a way of a layer, without a reference that keeps the layer and its parameters alive."""
+    found = ref(layer)
+    return lambda *args, **kwargs: way(found(), *args, **kwargs)
 
 
 def _convolution(layer: Any, x: Tensor) -> Tensor:

@@ -22,7 +22,8 @@ class RowLayout:
         ]
 
     def pack(self, rows: Tensor) -> Tensor:
-        """Canonical to channels-last, in place."""
+        """Return a channels-last copy of canonical rows; the rows themselves if both orders are the same."""
+        rows = rows.clone() if self._segments else rows
         for start, (out, channels, height, width) in self._segments:
             part = rows[:, start : start + out * channels * height * width]
             part.copy_(part.reshape(-1, out, channels, height, width).permute(0, 1, 3, 4, 2).reshape(part.shape))
@@ -72,7 +73,7 @@ class Step:
             if values is None:
                 return []
             chosen = values if values.dim() == 1 else values[row]
-            return cut(layout.pack(chosen.to(start)[None].clone())[0])
+            return cut(layout.pack(chosen.to(start)[None])[0])
 
         self.terms = Terms(cut(start) if work.prox else [], packed(work.shift), packed(work.mask))
         self.memory, self.done = self.rule.memory(self.parts), 0

@@ -5,9 +5,12 @@ out. It describes a tensor by its memory and its layout there, so views cost not
 memory. If a list cannot repeat what a network does, `record` raises CannotTraceError with the reason.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
@@ -26,6 +29,10 @@ DRAWN_BY = {  # kernels that take no generator, and those that fill memory with 
     aten.randn.default: aten.normal_,
     aten.randn_like.default: aten.normal_,
 }
+PLAIN = bool, int, float, str, type(None)
+CONTAINERS = list, tuple, set, frozenset, deque
+DEEP, FEW = 3, 32  # levels of nested containers, and entries of each, that are compared
+Attributes = dict[tuple[str, str], Any]  # by the path of the module and their name
 VALUE_TAGS = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
 
 
@@ -49,6 +56,10 @@ class Ref(NamedTuple):
             return self.offset, self.offset
         last = sum((n - 1) * step for n, step in zip(self.size, self.stride, strict=True))
         return self.offset, self.offset + last + 1
+
+    def blank(self) -> Tensor:
+        """A tensor of the same layout with any values, for those who ask how it lies."""
+        return torch.empty_strided(self.size, self.stride, dtype=self.dtype)
 
 
 class Op(NamedTuple):
@@ -158,14 +169,12 @@ def record(
         tail: the running statistics by name, views into one memory.
     """
     recorder = _Recorder()
-    before, drawn = _attributes(module), global_streams()
+    before, held, drawn = _attributes(module), _containers(module), global_streams()
     with recorder, _Guard():
         found = gradient(x, y)
     if global_streams() != drawn:
         raise CannotTraceError("the forward pass draws random numbers of Python or NumPy")
-    for (path, name), value in _attributes(module).items():
-        if before.get((path, name), value) != value or (path, name) not in before:
-            raise CannotTraceError(f"the forward pass changes the attribute {name!r} of {path or 'the network'!r}")
+    _refuse_changes(before, _attributes(module))
     kept = recorder.ref(weights).memory
     statistics = []
     now = dict(module.named_buffers())
@@ -190,6 +199,9 @@ def record(
         for ref in op.writes:
             if ref.memory in trace.constants or ref.memory in (trace.x.memory, trace.y.memory, kept):
                 raise CannotTraceError(f"{name_of(op.func)} changes a tensor that is no running statistic of the model")
+    if (held_now := _containers(module)) != held:  # a cache is filled by the first pass, what counts changes again
+        gradient(x, y)
+        _refuse_changes(held_now, _containers(module))
     return trace
 
 
@@ -278,12 +290,37 @@ def _refs_in(tree: Any) -> Iterator[Ref]:
             yield from _refs_in(part)
 
 
-def _attributes(module: nn.Module) -> dict[tuple[str, str], Any]:
-    """The plain values that modules hold, by the path of the module and their name."""
-    plain = bool, int, float, str, type(None)
-    return {
-        (path, name): value
-        for path, part in module.named_modules()
-        for name, value in vars(part).items()
-        if isinstance(value, plain)
-    }
+def _attributes(module: nn.Module) -> Attributes:
+    """The plain values that modules hold."""
+    return {place: value for place, value in _held(module) if isinstance(value, PLAIN)}
+
+
+def _containers(module: nn.Module) -> Attributes:
+    """What shows changes of the lists, dictionaries and other objects that modules hold."""
+    return {place: _summary(value) for place, value in _held(module) if not isinstance(value, PLAIN)}
+
+
+def _held(module: nn.Module) -> Iterator[tuple[tuple[str, str], Any]]:
+    for path, part in module.named_modules():
+        yield from (((path, name), value) for name, value in vars(part).items())
+
+
+def _summary(value: Any, deep: int = DEEP) -> Any:
+    """Plain values, and lengths of containers with their first entries; an object counts as its attributes."""
+    if isinstance(value, PLAIN):
+        return value
+    if isinstance(value, Tensor | nn.Module) or not deep:
+        return None
+    if isinstance(value, np.ndarray | np.generic):
+        return np.ravel(value)[:FEW].tobytes()
+    if isinstance(value, dict):
+        value = [part for item in value.items() for part in item]
+    if isinstance(value, CONTAINERS):
+        return len(value), [_summary(part, deep - 1) for part in islice(value, FEW)]
+    return _summary(vars(value), deep) if hasattr(value, "__dict__") else None
+
+
+def _refuse_changes(before: Attributes, after: Attributes) -> None:
+    for (path, name), value in after.items():
+        if before.get((path, name), value) != value or (path, name) not in before:
+            raise CannotTraceError(f"the forward pass changes the attribute {name!r} of {path or 'the network'!r}")

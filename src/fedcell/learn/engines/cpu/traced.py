@@ -113,14 +113,13 @@ def _unfit(job: Job, batches: Batches) -> str:
 
 
 def _traced(job: Job, layout: RowLayout, batches: Batches) -> Traced | str:
-    rows = 0, len(batches.size) - 1
-    first, other = (
-        batches.take(batches.of_row(row, int(job.work.steps[row]))[-int(batches.size[row]) :]) for row in rows
-    )
+    steps, last = job.work.steps, len(batches.size) - 1
+    first = _last_batch(batches, 0, int(steps[0]))
+    other = _last_batch(batches, last, int(steps[last]) if last else 1)  # of a single row: that of its first step
     objective = job.work.objective
     held = Held(objective) if isinstance(objective, partial) else None
     client = AutogradClient(job._replace(work=job.work._replace(objective=held or objective)), layout)
-    point = layout.pack(job.points[:1].clone())[0]
+    point = layout.pack(job.points[:1].clone())[0]  # a forward pass may write to it
     with streams.lent(), one_thread():  # with several, some kernels of PyTorch crash on odd images
         try:
             trace = _trace(job, client, point, first)
@@ -133,6 +132,11 @@ def _traced(job: Job, layout: RowLayout, batches: Batches) -> Traced | str:
             return f"{type(error).__name__} while it was traced: {str(error).splitlines()[0]}"
     traced.waiting.append(replay)
     return traced
+
+
+def _last_batch(batches: Batches, row: int, n_steps: int) -> Draw:
+    """The batch that a row takes in the last of so many steps."""
+    return batches.take(batches.of_row(row, n_steps)[-int(batches.size[row]) :])
 
 
 def _plain(work: Work) -> bool:
@@ -175,7 +179,10 @@ def _trace(job: Job, client: AutogradClient, point: Tensor, batch: Draw) -> Trac
 
 
 def _check(job: Job, client: AutogradClient, point: Tensor, batch: Draw, replay: Replay) -> None:
-    """Raise CannotTraceError if gradients or statistics of a replay at `point` differ from those of autograd."""
+    """Raise CannotTraceError if gradients or statistics of a replay are not those of autograd.
+
+    `point` is another one than that of the trace, and `batch` another one if the job has several.
+    """
     tail, rows = _put(job, client, point), replay.rows
     torch.manual_seed(1)
     rows.stream.manual_seed(1)
@@ -198,13 +205,27 @@ def _check(job: Job, client: AutogradClient, point: Tensor, batch: Draw, replay:
 
 
 def _compare(wanted: tuple[Tensor, ...], found: list[Tensor]) -> None:
-    scale = max(float(one.norm()) for one in wanted)
-    for one, other in zip(wanted, found, strict=True):
-        apart = float((one - other).norm())
-        if not apart <= APART * (float(one.norm()) + APART * scale) and one.isfinite().all():
-            raise CannotTraceError(
-                "it does other things with another batch: its forward pass is no fixed list of kernels"
-            )
+    least = APART * max(float(one[one.isfinite()].norm()) for one in wanted)
+    if not all(alike(one, other, APART, least) for one, other in zip(wanted, found, strict=True)):
+        raise CannotTraceError("it does other things with another batch: its forward pass is no fixed list of kernels")
+
+
+def alike(wanted: Tensor, found: Tensor, share: float, least: float = 0.0) -> bool:
+    """Whether numbers agree: the same ones are finite, and these differ by at most a share of their norm.
+
+    Numbers of which none is finite show nothing, so they do not agree.
+
+    Args:
+        wanted: what PyTorch finds.
+        found: what a list of kernels finds.
+        share: of the norm of the wanted numbers.
+        least: added to that norm, so that nearly zero numbers may differ.
+    """
+    finite = wanted.isfinite()
+    if not finite.any() or not torch.equal(finite, found.isfinite()):
+        return False
+    wanted, found = (wanted, found) if finite.all() else (wanted[finite], found[finite])
+    return float((wanted - found).norm()) <= share * (float(wanted.norm()) + least)
 
 
 def explanation(found: Traced | str) -> str:

@@ -1,7 +1,7 @@
 """C++ kernels for what PyTorch has no quick kernel of, compiled once by the compiler of the machine.
 
 If there is no compiler, or it fails, PyTorch's kernels do the work. `FEDCELL_COMPILER` names a compiler other than
-the first of c++, g++ and clang++; `none` turns the kernels off.
+the first of c++, g++ and clang++; `none` turns the kernels off. A name that is not found is refused.
 """
 
 import ctypes
@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .....errors import BadInput
 from ..kernels import Calls
 
 HERE = Path(__file__).parent
@@ -26,6 +27,8 @@ FLAGS = ("-O3", "-march=native", "-std=c++17", "-fno-math-errno", "-fno-trapping
 # kernels that are compiled when they are needed first
 IMAGES, LANES, DENSE, SEQUENCES = "images", "lanes", "dense", "sequences"
 COMPILERS = ("c++", "g++", "clang++")
+OFF = "none"  # in place of a compiler: use no kernels
+Lowered = list[Any] | None  # calls of native kernels or PyTorch's that do the work of a recorded one; None: nothing can
 PATIENCE_S = 600.0  # a busy machine takes minutes for what an idle one does in seconds
 
 
@@ -64,7 +67,8 @@ class _Run:
         self._run = natives[0].run
 
     def __call__(self) -> None:
-        self._run(self._table, len(self.natives))
+        if self._run(self._table, len(self.natives)):
+            raise IndexError("index out of range in self")  # in PyTorch's words
 
 
 def gathered(calls: list[Any]) -> Calls:
@@ -97,11 +101,20 @@ def library(file: str) -> ctypes.CDLL | None:
         return None
 
 
+def compiler_path() -> str | None:
+    """The path of the C++ compiler; None if there is none, or if `FEDCELL_COMPILER` turns the kernels off."""
+    wanted = os.environ.get("FEDCELL_COMPILER", "")
+    if wanted == OFF:
+        return None
+    found = next((found for one in ([wanted] if wanted else COMPILERS) if (found := shutil.which(one))), None)
+    if wanted and found is None:
+        raise BadInput(f"FEDCELL_COMPILER = {wanted!r} is not found: set it to a C++ compiler or {OFF}, or unset it")
+    return found
+
+
 def _compiled(file: str) -> Path | None:
     """Return the library of a file, compiled unless it exists; None if it cannot be compiled."""
-    wanted = os.environ.get("FEDCELL_COMPILER", "")
-    compiler = next((found for one in ([wanted] if wanted else COMPILERS) if (found := shutil.which(one))), None)
-    if compiler is None:
+    if (compiler := compiler_path()) is None:
         return None
     sources = [*sorted(HERE.glob("*.h")), HERE / f"{file}.cpp"]
     parts = [path.read_bytes() for path in sources] + [_processor(), compiler.encode(), " ".join(FLAGS).encode()]

@@ -6,13 +6,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from . import SEQUENCES, Native
-from .vectors import OWN, ROOM, WIDE_VECTORS, are_floats, are_whole, widest
+from . import SEQUENCES, Lowered, Native
+from .recurrent import numbers_of, room_of
+from .vectors import OWN, WIDE_VECTORS, are_floats, are_whole, widest
 
 GRU, TANH, RELU = range(3)  # as gru.h has them
-STRIP = 32  # numbers, as products.h has it
 Outs = list[Any]
-Lowered = list[Any] | None
 
 OWN.define(
     "recurrence(Tensor x, Tensor w, Tensor u, Tensor? b, Tensor? b_too, Tensor h, int kind, bool reverse)"
@@ -32,8 +31,8 @@ def lowered(args: tuple[Any, ...], outs: Outs) -> Lowered:
         return None
     for place, one in enumerate(kept[1:], 1):  # results that only the backward pass reads may not be wanted
         kept[place] = torch.empty(*x.shape[:2], len(u)) if one is None else one
-    numbers = [*x.shape, u.shape[1], reverse, 0, 0, kind]
-    return [Native(SEQUENCES, "recurrence", numbers, *given, *kept, _room(u))]
+    numbers = [*numbers_of(x, u, reverse), kind]
+    return [Native(SEQUENCES, "recurrence", numbers, *given, *kept, room_of(u))]
 
 
 def lowered_back(args: tuple[Any, ...], outs: Outs) -> Lowered:
@@ -45,13 +44,8 @@ def lowered_back(args: tuple[Any, ...], outs: Outs) -> Lowered:
     found = [out if want else None for out, want in zip(outs, wants, strict=True)]
     if any(one is None for one in (*found[1:3], *found[5:])):
         return None
-    numbers = [*x.shape, u.shape[1], reverse, *sent.stride()[:2], kind]
-    return [Native(SEQUENCES, "recurrence_back", numbers, sent, *given, *found, _room(u))]
-
-
-def _room(u: Tensor) -> Tensor:
-    gates, width = u.shape
-    return torch.zeros((gates + STRIP) * (width + STRIP) + ROOM)
+    numbers = [*numbers_of(x, u, reverse, sent), kind]
+    return [Native(SEQUENCES, "recurrence_back", numbers, sent, *given, *found, room_of(u))]
 
 
 def _run(calls: Lowered) -> None:
@@ -123,5 +117,8 @@ def way(layer: Any, x: Any, hx: Tensor | None = None) -> Any:
 def _fits(layer: nn.RNNBase, x: Any, hx: Tensor | None) -> bool:
     if not isinstance(x, Tensor) or x.dim() != 3 or not x.numel() or torch.is_autocast_enabled("cpu"):
         return False
+    first = len(layer.all_weights), x.shape[0 if layer.batch_first else 1], layer.hidden_size
+    if x.shape[2] != layer.input_size or (hx is not None and hx.shape != first):
+        return False  # PyTorch says what is wrong
     given = x, *layer.parameters(), *(() if hx is None else (hx,))
     return widest() >= WIDE_VECTORS and are_floats(*given) and are_whole(*layer.parameters())

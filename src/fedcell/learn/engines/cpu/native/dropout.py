@@ -44,10 +44,7 @@ class DropoutStream:
 
 
 def _fits(op: Op) -> bool:
-    if op.func is not DRAWN or op.kwargs.get("generator"):
-        return False
-    mask = op.args[0]
-    return lie_alike(torch.empty_strided(mask.size, mask.stride, dtype=mask.dtype))
+    return op.func is DRAWN and not op.kwargs.get("generator") and lie_alike(op.args[0].blank())
 
 
 def scaled(ops: list[Op]) -> list[Op]:

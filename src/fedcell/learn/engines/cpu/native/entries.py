@@ -7,14 +7,13 @@ import torch
 from torch import Tensor
 
 from ..trace import aten
-from . import SEQUENCES, Native, floats
+from . import SEQUENCES, Lowered, Native, floats
 from .vectors import are_floats, are_whole
 
 AXES = 6  # as entries.h has it
 SCALED, ADDED, MULTIPLIED = range(3)
 SIGMOID, TANH, HARDSWISH, LEAKY, *BACKWARD = range(3, 13)
 SIGMOID_BACK, TANH_BACK, HARDSWISH_BACK, LEAKY_BACK, RELU_BACK, CLAMP_BACK = BACKWARD
-Lowered = list[Any] | None
 Rule = Callable[[tuple[Any, ...], list[Tensor | None]], Lowered]
 
 

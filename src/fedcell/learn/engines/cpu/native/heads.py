@@ -7,14 +7,13 @@ import torch
 from torch import Tensor
 
 from ..trace import aten
-from . import SEQUENCES, Native, floats
+from . import SEQUENCES, Lowered, Native, floats
 from .vectors import ROOM, WIDE_VECTORS, are_floats, are_whole, widest
 
 MOST_WEIGHTS = 1 << 16  # queries times keys of a head, all of which are in memory at a time
 ATTENTION = aten._scaled_dot_product_flash_attention_for_cpu.default
 ATTENTION_BACK = aten._scaled_dot_product_flash_attention_for_cpu_backward.default
 Outs = list[Tensor | None]
-Lowered = list[Any] | None
 
 
 def attention(args: tuple[Any, ...], outs: Outs, scale: float | None) -> Lowered:

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from ..trace import aten
-from . import IMAGES, Native, library
+from . import IMAGES, Lowered, Native, library
 from .norms import (
-    Lowered,
     batch_norm,
     batch_norm_backward,
     fits,
@@ -45,13 +44,13 @@ class How(NamedTuple):
     groups: int
 
 
-def lowered(func: Any, args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
+def lowered(func: Any, args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered:
     """Return native calls that do what a kernel of PyTorch does, on the given tensors; None if there are none."""
     rule = RULES.get(func)
     return None if rule is None or library(IMAGES) is None else rule(args, outs)
 
 
-def _convolution(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
+def _convolution(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered:
     x, weight, bias, stride, padding, dilation, transposed, _, groups = args
     y, how = outs[0], How(stride, padding, dilation, groups)
     if y is None or not is_images(y) or x.dim() != 4:
@@ -61,14 +60,14 @@ def _convolution(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | 
     return None if found is None else [*calls, *found]
 
 
-def _convolution_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
+def _convolution_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered:
     sent, x, weight, _, stride, padding, dilation, transposed, _, groups, wanted = args
     how = How(stride, padding, dilation, groups)
     by_input, by_weight, by_bias = (out if want else None for out, want in zip(outs, wanted, strict=True))
     if sent.dim() != 4 or not fits(sent) or (by_input is not None and not is_images(by_input)):
         return None
     (calls, sent), (copied, x) = in_order(sent), in_order(x)
-    parts: list[Lowered | None] = [calls, copied if by_weight is not None else []]
+    parts: list[Lowered] = [calls, copied if by_weight is not None else []]
     seen, back = (sent, x) if transposed else (x, sent)
     apart = transposed or by_weight is None
     if by_weight is not None:
@@ -83,7 +82,7 @@ def _convolution_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> L
     return _together(parts)
 
 
-def _forth(x: Tensor, weight: Tensor, bias: Tensor | None, y: Tensor, how: How) -> Lowered | None:
+def _forth(x: Tensor, weight: Tensor, bias: Tensor | None, y: Tensor, how: How) -> Lowered:
     """Return calls that write a convolution of `x` to `y`."""
     if not (kind := kind_of(x, weight, how)):
         return None
@@ -92,7 +91,7 @@ def _forth(x: Tensor, weight: Tensor, bias: Tensor | None, y: Tensor, how: How) 
     return [Native(IMAGES, kind, numbers, x, weight, bias, y, *rooms)]
 
 
-def _by_input(sent: Tensor, weight: Tensor, bias: Tensor | None, found: Tensor, how: How) -> Lowered | None:
+def _by_input(sent: Tensor, weight: Tensor, bias: Tensor | None, found: Tensor, how: How) -> Lowered:
     """Return calls that write to `found` a convolution's gradient by its input, or a transposed one's output."""
     kind = kind_of(found, weight, how)
     if not kind or (bias is not None and kind == DEPTHWISE):
@@ -102,7 +101,7 @@ def _by_input(sent: Tensor, weight: Tensor, bias: Tensor | None, found: Tensor, 
     return [Native(IMAGES, f"{kind}_by_input", numbers, sent, weight, bias, found, *rooms)]
 
 
-def _by_weight(x: Tensor, sent: Tensor, found: Tensor, by_bias: Tensor | None, how: How) -> Lowered | None:
+def _by_weight(x: Tensor, sent: Tensor, found: Tensor, by_bias: Tensor | None, how: How) -> Lowered:
     """Return calls that write a convolution's gradient by its weight to `found`, in whatever layout that has."""
     if not (kind := kind_of(x, found, how)):
         return None
@@ -111,7 +110,7 @@ def _by_weight(x: Tensor, sent: Tensor, found: Tensor, by_bias: Tensor | None, h
     return [Native(IMAGES, f"{kind}_by_weight", numbers, x, sent, found, by_bias, *rooms)]
 
 
-def _together(parts: list[Lowered | None]) -> Lowered | None:
+def _together(parts: list[Lowered]) -> Lowered:
     return None if any(part is None for part in parts) else [call for part in parts for call in part or []]
 
 
@@ -225,7 +224,7 @@ def filled(channels: int) -> int:
     return -(-channels // MOST_LANES) * MOST_LANES
 
 
-RULES: dict[Any, Callable[[tuple[Any, ...], list[Tensor | None]], Lowered | None]] = {
+RULES: dict[Any, Callable[[tuple[Any, ...], list[Tensor | None]], Lowered]] = {
     aten.convolution.default: _convolution,
     aten.convolution_backward.default: _convolution_backward,
     aten.max_pool2d_with_indices.default: max_pool,

@@ -11,12 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import IMAGES, Native, floats
+from . import IMAGES, Lowered, Native, floats
 
 HALF = 8  # channels that fill half of the longest vectors
 LEAST_CHANNELS, MOST_CHANNELS = 4, 4096  # of images that the kernels work on
 NO_RELU, RELU_FOUND, RELU_ANEW = range(3)  # as batch_norm.h has it
-Lowered = list[Any]  # calls of PyTorch's or of native kernels
 
 
 def as_images(one: Tensor) -> Tensor:
@@ -37,7 +36,7 @@ def is_images(*tensors: Tensor) -> bool:
     return all(fits(one) and as_images(one).permute(0, 2, 3, 1).is_contiguous() for one in tensors)
 
 
-def in_order(one: Tensor) -> tuple[Lowered, Tensor]:
+def in_order(one: Tensor) -> tuple[list[Any], Tensor]:
     """Return (calls, images): channels-last images, and the calls that copy them there if `one` lies otherwise."""
     if as_images(one).permute(0, 2, 3, 1).is_contiguous():
         return [], one
@@ -45,7 +44,7 @@ def in_order(one: Tensor) -> tuple[Lowered, Tensor]:
     return [partial(room.copy_, as_images(one))], room.view(one.shape)
 
 
-def group_norm(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
+def group_norm(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered:
     x, gamma, beta, n, channels, pixels, groups, eps, *then = args
     y, mean, rstd = outs
     if not is_images(x) or y is None or not is_images(y):
@@ -54,7 +53,7 @@ def group_norm(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | No
     return [Native(IMAGES, "group_norm", numbers, floats(*(then or [inf]), eps), x, gamma, beta, y, mean, rstd)]
 
 
-def group_norm_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
+def group_norm_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered:
     sent, x, mean, rstd, gamma, n, channels, pixels, groups, _, *then = args
     found, by_gamma, by_beta = outs
     if found is None or not is_images(sent, x, found):
@@ -64,7 +63,7 @@ def group_norm_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Low
     return [Native(IMAGES, "group_norm_by_input", [n, pixels, channels, groups], *tensors)]
 
 
-def batch_norm(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
+def batch_norm(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered:
     x, gamma, beta, level, spread, training, momentum, eps, *then = args
     y, mean, rstd = outs
     if y is None or not is_images(x, y):
@@ -77,7 +76,7 @@ def batch_norm(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | No
     return [Native(IMAGES, "batch_norm", numbers, *tensors)]
 
 
-def batch_norm_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
+def batch_norm_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered:
     sent, x, gamma, _, _, mean, rstd, training, _, _, *then = args
     found, by_gamma, by_beta = outs
     given = [one for one in (x, found) if one is not None]
@@ -96,7 +95,7 @@ def _images_pixels_channels(x: Tensor) -> list[int]:
     return [1, *x.shape] if x.dim() == 2 else [len(x), prod(x.shape[2:]), x.shape[1]]
 
 
-def relu_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
+def relu_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered:
     sent, out, threshold = args
     found = outs[0]
     if threshold or found is None or not is_images(out, found) or sent.dtype != torch.float32:

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from math import prod
 
-import torch
-
 from ..fusion import changed, users
 from ..trace import Op, Ref, Trace, aten, renamed, replaced
 from .heads import ATTENTION_BACK
@@ -23,7 +21,7 @@ def with_slopes(ops: list[Op], trace: Trace) -> list[Op]:
             continue
         x, y = op.args[0], op.outs[0]
         later = [at for at in users(ops, x.memory) if at > place]
-        if len(later) != 1 or x.memory not in trace.bytes_of or y is None or not _lie_alike(x, y):
+        if len(later) != 1 or x.memory not in trace.bytes_of or y is None or not lie_alike(x.blank(), y.blank()):
             continue
         back = ops[later[0]]
         if back.func is not SLOPED[op.func] or back.args[1] != x or back.args[0] == x or x == y:
@@ -32,10 +30,6 @@ def with_slopes(ops: list[Op], trace: Trace) -> list[Op]:
         ops = [*ops]
         ops[place], ops[later[0]] = op._replace(args=(x, True), writes=(y, x)), slopes
     return ops
-
-
-def _lie_alike(*refs: Ref) -> bool:
-    return lie_alike(*(torch.empty_strided(one.size, one.stride, dtype=one.dtype) for one in refs))
 
 
 def placed(ops: list[Op], trace: Trace) -> list[Op]:

@@ -4,18 +4,18 @@ from typing import Any
 
 from torch import Tensor
 
-from . import IMAGES, Native
-from .norms import Lowered, in_order, is_images
+from . import IMAGES, Lowered, Native
+from .norms import in_order, is_images
 
 
-def max_pool(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
+def max_pool(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered:
     x, (y, places) = args[0], outs
     if y is None or places is None or not is_images(x, y) or (numbers := _numbers(x, y, *args[1:])) is None:
         return None
     return [Native(IMAGES, "max_pool", numbers, x, y, places)]
 
 
-def max_pool_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered | None:
+def max_pool_backward(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered:
     sent, x, *how, places = args
     found = outs[0]
     numbers = _numbers(x, sent, *how)

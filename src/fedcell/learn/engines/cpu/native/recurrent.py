@@ -6,12 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import SEQUENCES, Native
+from . import SEQUENCES, Lowered, Native
 from .vectors import ROOM, WIDE_VECTORS, are_whole, widest
 
 LSTM = 2  # among the kinds of recurrences that PyTorch's kernel knows
 STRIP = 32  # numbers, as products.h has it
-Lowered = list[Any] | None
 
 
 def lstm(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered:
@@ -21,8 +20,8 @@ def lstm(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered:
     if not training or workspace is None or not are_whole(*found) or not _fit(given, sizes, mode, workspace):
         return None
     x, u = given[0], given[2]
-    numbers = _numbers(x, u, reverse)
-    return [Native(SEQUENCES, "lstm", numbers, *given, *found, *_kept(x, u, workspace), _room(u))]
+    numbers = numbers_of(x, u, reverse)
+    return [Native(SEQUENCES, "lstm", numbers, *given, *found, *_kept(x, u, workspace), room_of(u))]
 
 
 def lstm_back(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered:
@@ -32,10 +31,10 @@ def lstm_back(args: tuple[Any, ...], outs: list[Tensor | None]) -> Lowered:
     x, w, u, _, _, h, c = given
     copies = list[Any]()
     sent, sent_h, sent_c = (_side_by_side(one, copies) for one in (sent, sent_h, sent_c))
-    numbers = _numbers(x, u, reverse, sent)
+    numbers = numbers_of(x, u, reverse, sent)
     tensors = x, w, u, h, c, y, sent, sent_h, sent_c, *_kept(x, u, workspace), *outs[:5]
     states = (torch.empty(h.shape) if one is None else one for one in outs[5:])
-    return [*copies, Native(SEQUENCES, "lstm_back", numbers, *tensors, *states, _room(u))]
+    return [*copies, Native(SEQUENCES, "lstm_back", numbers, *tensors, *states, room_of(u))]
 
 
 def _fit(given: list[Tensor], sizes: Any, mode: int, workspace: Tensor) -> bool:
@@ -45,7 +44,8 @@ def _fit(given: list[Tensor], sizes: Any, mode: int, workspace: Tensor) -> bool:
     return alike and are_whole(*given) and workspace.numel() >= 20 * len(x) * x.shape[1] * u.shape[1]
 
 
-def _numbers(x: Tensor, u: Tensor, reverse: bool, sent: Tensor | None = None) -> list[int]:
+def numbers_of(x: Tensor, u: Tensor, reverse: bool, sent: Tensor | None = None) -> list[int]:
+    """What kernels of recurrent layers know of a layer, as `Cells` of lstm.h has it."""
     return [*x.shape, u.shape[1], bool(reverse), *((0, 0) if sent is None else sent.stride()[:2])]
 
 
@@ -55,7 +55,8 @@ def _kept(x: Tensor, u: Tensor, workspace: Tensor) -> tuple[Tensor, Tensor]:
     return workspace[: 4 * n].view(torch.float32), workspace[4 * n : 5 * n].view(torch.float32)
 
 
-def _room(u: Tensor) -> Tensor:
+def room_of(u: Tensor) -> Tensor:
+    """Room for strips of the recurrent weights, biases, and a product."""
     gates, width = u.shape
     return torch.zeros((gates + STRIP) * (width + STRIP) + gates + ROOM)
 

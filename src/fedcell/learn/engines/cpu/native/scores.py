@@ -6,8 +6,8 @@ from typing import Any
 import torch
 
 from ..fusion import changed, users
-from ..trace import Op, Trace, aten
-from . import SEQUENCES, Native
+from ..trace import Op, Ref, Trace, aten
+from . import SEQUENCES, Lowered, Native
 from .placing import relaid, without_copies
 from .vectors import OWN
 
@@ -47,12 +47,22 @@ def _joined(ops: list[Op], last: Op, trace: Trace) -> list[Op] | None:
         return None
     begin, end = using[0], using[-1]
     flat = len(scores.size) in (2, 3) and axis % len(scores.size) == 1 and scores.dtype == kind
-    if not flat or by_logs.size != scores.size or changed(ops[begin:end], (scores, labels)):
+    rows = all(_in_rows(one, scores) for one in ((labels,) if reduction == MEAN else (labels, sent)))
+    if not flat or not rows or by_logs.size != scores.size or changed(ops[begin:end], (scores, labels)):
         return None
     args = scores, labels, sent, ignored, reduction == MEAN
     joined = Op(CROSS_ENTROPY, args, {}, last.outs, (scores, labels, sent), last.writes)
     rest = [joined if op is last else op for op in ops if not any(op is one for one in gone)]
     return _beside_each_other(rest, joined, trace)
+
+
+def _in_rows(one: Ref, scores: Ref) -> bool:
+    """Whether labels, or what is sent back to each, have a view `[samples, places]`, as the kernel reads them."""
+    try:
+        one.blank().view(scores.size[0], -1)
+    except RuntimeError:
+        return False
+    return True
 
 
 def _beside_each_other(ops: list[Op], joined: Op, trace: Trace) -> list[Op] | None:
@@ -65,7 +75,7 @@ def _beside_each_other(ops: list[Op], joined: Op, trace: Trace) -> list[Op] | No
     return without_copies(ops, trace) if home == found else relaid(ops, trace, found, home)
 
 
-def cross_entropy_back(args: tuple[Any, ...], outs: list[Any]) -> list[Any] | None:
+def cross_entropy_back(args: tuple[Any, ...], outs: list[Any]) -> Lowered:
     scores, labels, sent, ignored, mean = args
     n, width = scores.shape[:2]
     places = scores.shape[2] if scores.dim() == 3 else 1

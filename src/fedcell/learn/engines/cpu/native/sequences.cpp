@@ -104,18 +104,28 @@ void axis_sum(Numbers n, Pointers p) {  // rate, x, found
     sums_over(n[0], n[1], n[2], *p[0], p[1], p[2]);
 }
 
-// numbers: words, width
-void embedding(Numbers n, Pointers p) {  // vectors, words as 64-bit integers, found
-    const long *words = (const long *)p[1];
-    for (long i = 0; i < n[0]; i++) std::memcpy(p[2] + i * n[1], p[0] + words[i] * n[1], 4 * n[1]);
+// Whether a word is one of the vocabulary; the list fails if not.
+static inline bool known(long word, long vocabulary) {
+    if (word >= 0 && word < vocabulary) return true;
+    out_of_range = 1;
+    return false;
 }
 
-// numbers: samples, places, width, steps between both of words and of what is sent back
+// numbers: words, width, vocabulary
+void embedding(Numbers n, Pointers p) {  // vectors, words as 64-bit integers, found
+    const long *words = (const long *)p[1];
+    for (long i = 0; i < n[0]; i++)
+        if (known(words[i], n[2])) std::memcpy(p[2] + i * n[1], p[0] + words[i] * n[1], 4 * n[1]);
+}
+
+// numbers: samples, places, width, steps between both of words and of what is sent back, vocabulary
 void embedding_moved(Numbers n, Pointers p) {  // vectors, words as 64-bit integers, sent back, rate
     const long *words = (const long *)p[1], width = n[2];
     for (long i = 0; i < n[0]; i++)
         for (long j = 0; j < n[1]; j++) {
-            float *vector = p[0] + words[i * n[3] + j * n[4]] * width;
+            const long word = words[i * n[3] + j * n[4]];
+            if (!known(word, n[7])) continue;
+            float *vector = p[0] + word * width;
             const float *sent = p[2] + i * n[5] + j * n[6], rate = *p[3];
             for (long k = 0; k < width; k++) vector[k] += rate * sent[k];
         }

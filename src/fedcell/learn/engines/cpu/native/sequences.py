@@ -131,7 +131,7 @@ def _embedding(args: tuple[Any, ...], outs: Outs) -> Lowered:
     vectors, words = args[:2]
     if not are_whole(vectors, outs[0]) or words.dtype != torch.int64 or not words.is_contiguous():
         return None
-    return [Native(SEQUENCES, "embedding", [words.numel(), vectors.shape[1]], vectors, words, outs[0])]
+    return [Native(SEQUENCES, "embedding", [words.numel(), vectors.shape[1], len(vectors)], vectors, words, outs[0])]
 
 
 def moved_words(vectors: Tensor, words: Tensor, sent: Tensor, rate: Tensor) -> Lowered:
@@ -141,7 +141,7 @@ def moved_words(vectors: Tensor, words: Tensor, sent: Tensor, rate: Tensor) -> L
     if sent.stride(-1) != 1 and sent.shape[-1] > 1:
         return None
     words, sent = (words, sent) if words.dim() == 2 else (words[None], sent[None])
-    numbers = [*words.shape, vectors.shape[1], *words.stride(), *sent.stride()[:2]]
+    numbers = [*words.shape, vectors.shape[1], *words.stride(), *sent.stride()[:2], len(vectors)]
     return [Native(SEQUENCES, "embedding_moved", numbers, vectors, words, sent, rate)]
 
 
