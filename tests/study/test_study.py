@@ -133,6 +133,50 @@ def test_files_of_a_study_lie_beside_it(capsys):
     assert record.settings["server_lr"] == 0.5
 
 
+FILES = """
+[settings]
+model.name = "net.py:a"
+data.name = "wine.npz"
+world.device_table = "devices.csv"
+world.traces = "elsewhere.csv"
+world.tracks = "no_file.csv"
+world.power_watt = "@devices.csv:power_watt"
+train.schedule = "cosine"
+
+[grid]
+world.response_trace = ["seconds.txt", "devices.csv"]
+world.cpu_hz = ["@devices.csv:cpu_hz#00ff", "1e9..2e9", 3]
+mine.net = ["devices.csv"]
+"""
+
+
+def test_files_in_settings_and_grids_lie_beside_the_study():
+    for name in ("st/devices.csv", "st/wine.npz", "st/seconds.txt", "st/cosine", "elsewhere.csv", "devices.csv"):
+        given_file("", name)
+    found = read(given_file(FILES, "st/study.toml"))
+    assert found.settings == {
+        "model.name": "st/net.py:a",
+        "data.name": "st/wine.npz",
+        "world.device_table": "st/devices.csv",
+        "world.traces": "elsewhere.csv",  # is not beside the study
+        "world.tracks": "no_file.csv",
+        "world.power_watt": "@st/devices.csv:power_watt",
+        "train.schedule": "cosine",
+    }
+    assert found.grid == {
+        "world.response_trace": ("st/seconds.txt", "st/devices.csv"),
+        "world.cpu_hz": ("@st/devices.csv:cpu_hz#00ff", "1e9..2e9", 3),
+        "mine.net": ("st/devices.csv",),
+    }
+    moved = tomllib.loads(FILES.replace("elsewhere.csv", "../elsewhere.csv"))
+    assert tomllib.loads(write(found, "st/new.toml")) == moved
+    given_file("[grid]\nmodel.name = ['net.py:a', 'mlp']\ndata.name = ['wine.npz', 'digits']", "st/grid.toml")
+    assert read("st/grid.toml").grid == {
+        "model.name": ("st/net.py:a", "mlp"),
+        "data.name": ("st/wine.npz", "digits"),
+    }
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

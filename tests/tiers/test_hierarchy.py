@@ -12,7 +12,9 @@ from hypothesis.extra import numpy as arrays
 
 from fedcell import methods
 from fedcell.errors import BadInput, ContractError
+from fedcell.foretelling import foretold_by
 from fedcell.learn.learner import Learner
+from fedcell.learn.settings import ModelConfig
 from fedcell.methods.parts import defaults
 from fedcell.record import checkpoint
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
@@ -207,6 +209,25 @@ def test_osafl_scores_clients_among_those_of_their_cell(small):
     assert torch.equal(after.method.models[1], problem.learner.initial())
 
 
+@pytest.mark.parametrize("text", ["fedavg", "ditto:mu=1", "apfl", "fedrep", "cafe"])
+def test_devices_foretell_with_the_models_they_have(small, text):
+    problem = small({**UNEVEN, "world.edge_rounds": "3"}, rounds=3, model=ModelConfig(name="mlp", hidden=(8,)))
+    plain = build(text)
+    method = over_edges(problem, plain)
+    (_, after), seen = list(simulate(problem, method))[1], observation(problem)
+    x = problem.learner.test_samples.take(np.arange(7))[0]
+    found = foretold_by(problem, method, after.params, after.method, seen)(x)
+    net = problem.learner.architectures[0].replica(torch.device("cpu"))
+    for cell in cells_of(problem):
+        model, state = after.method.models[cell.number], after.method.states[cell.number]
+        for number, device in enumerate(cell.device):
+            own = plain.personal(cell.problem, model, state, np.array([number]))[0] if plain.personal else model
+            torch.nn.utils.vector_to_parameters(own, net.parameters())
+            with torch.no_grad():
+                expected = net(x[device : device + 1]).softmax(1)[0].numpy()
+            assert found[device] == pytest.approx(expected, abs=1e-6)
+
+
 def test_random_choices_differ_between_cells_and_begin_with_those_of_one_server(small):
     assert cell_seed(11, 0) == 11
     assert len({cell_seed(seed, cell) for seed in range(3) for cell in range(50)}) == 3 * 49 + 3
@@ -285,6 +306,16 @@ def test_own_columns_are_means_over_cells_and_the_model_is_evaluated_once(small,
     assert calls["evaluate"] == 3  # the start, and the means after rounds 2 and 4
     own = FEDAVG._replace(evaluate=lambda problem, params, state: {"accuracy": 1.0, "n": problem.world.n_devices})
     assert next(iter(simulate(problem, own)))[0].metrics["n"] == 3.5
+
+
+def test_the_spread_of_accuracy_is_over_the_devices_of_all_cells(small):
+    """The test samples of these data belong to devices."""
+    world = {**UNEVEN, "data.noise": "0.1", "train.spread": "true", "world.edge_rounds": "2"}
+    problem = small(world, rounds=2)
+    found = [list(simulate(problem, build(text)))[-1] for text in ("fedavg", "ditto", "fedrep")]
+    for row, after in found[:2]:
+        assert row.metrics["accuracy_std"] == problem.learner.evaluate(after.params)["accuracy_std"]
+    assert found[2][0].metrics["accuracy_std"] != found[0][0].metrics["accuracy_std"], "own models: a mean over cells"
 
 
 # ---------------------------------------------------------------- views

@@ -4,13 +4,15 @@ import json
 import shlex
 from math import inf
 
+import numpy as np
 import pytest
 
 from fedcell import scenarios
 from fedcell.cli import main
 from fedcell.errors import BadInput
+from fedcell.options import written
 from fedcell.record import find
-from fedcell.tuning.search import MISSED, Tried, _value, cost_to, on_file, resume, tune
+from fedcell.tuning.search import MISSED, Tried, _study, _tell_preset, _value, cost_to, on_file, resume, tune
 from fedcell.tuning.space import read_space
 from fedcell.until import Goal
 
@@ -88,6 +90,38 @@ def test_a_folder_keeps_its_search(whole, tmp_path):
     assert on_file(whole.folder).method == "fedavg"
 
 
+def test_the_same_search_asked_again_is_resumed_however_its_values_are_written(tmp_path):
+    first = {
+        **ASKED,
+        "search": {"train.lr": (0.05, np.float64(0.5)), "world.n_devices": [np.int64(3), 4]},
+        "settings": {"model.name": "logistic", "data.partition": "iid", "rounds": np.int64(2), "world.deadline_s": inf},
+        "seeds": np.array([1]),
+        "seed": np.int64(3),
+    }
+    found = tune("fedavg", **first, trials=1, batch=np.int64(1), out=tmp_path / "tuned")
+    lists = {"train.lr": [0.05, 0.5], "world.n_devices": [3, 4]}
+    plain = {"settings": {**first["settings"], "rounds": 2, "world.deadline_s": "inf"}, "search": lists}
+    for asked in (first, {**first, **plain, "seeds": [1], "seed": 3}):
+        assert values(tune("fedavg", **asked, trials=1, batch=1, out=tmp_path / "tuned")) == values(found)
+    assert values(resume(tmp_path / "tuned", workers=1)) == values(found)
+
+
+@pytest.mark.parametrize(
+    ("key", "choices"),
+    [
+        ("train.momentum", "0|0.9"),
+        ("train.warmup", [0, 1]),
+        ("train.tf32", [True, False]),
+        ("fedavg.lr", ["none", 0.1]),
+    ],
+)
+def test_the_sampler_knows_a_preset_among_choices(key, choices):
+    (knob,), study = read_space({key: choices}, "fedavg", CELL, {}), _study(1)
+    assert knob.holds(knob.preset)
+    _tell_preset(study, [knob], Tried({}, 3.0, 1, 0.9))
+    assert [one.params[key] for one in study.trials] == [knob.values[knob.values.index(written(knob.preset))]]
+
+
 def test_what_misses_the_target_ranks_below_all_that_reach_it():
     goal = Goal("accuracy", 0.9)
     there, near, far = (Tried({}, cost, 1, best) for cost, best in ((1e9, 0.95), (inf, 0.85), (inf, 0.2)))
@@ -130,6 +164,22 @@ def test_knobs_know_their_kinds():
     assert not own.holds(own.preset)  # none: that of `train`
     assert scheduler.values == ("all", "random")
     assert scheduler.holds("all")
+
+
+def test_settings_of_method_files_and_codings_are_searched(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text('"""Mine."""\nfrom fedcell.methods.fedavg import Config, build\n')
+    (tmp_path / "code.py").write_text('"""Mine."""\nfrom fedcell.coding.topk import Config, build\n')
+    for method, keys in {
+        "./mine.py": ["mine.lr"],
+        "./mine.py+topk": ["mine.lr", "topk.fraction", "mine+topk.fraction"],
+        "mine.py+topk": ["mine.lr", "topk.fraction", "mine+topk.lr"],
+        "fedavg+topk": ["fedavg.lr", "topk.fraction", "fedavg+topk.lr"],
+        "fedavg+./code.py": ["fedavg.lr", "code.fraction", "fedavg+code.lr"],
+    }.items():
+        for text in (method, f"{method}:steps=3"):
+            knobs = read_space(dict.fromkeys(keys, "0.01~1"), text, CELL, {})
+            assert [(knob.key, knob.kind) for knob in knobs] == [(key, "log") for key in keys]
 
 
 def test_the_command_prints_what_to_run(capsys, tmp_path):

@@ -2,8 +2,8 @@
 
 With `u` the update of a device plus what it kept, `k = fraction n` of the `n` entries (rounded, at least one) go on the
 air: those of largest magnitude, each as its value and its place of `ceil(log2 n)` bits. If that is not less than all
-`n` values, the row is sent without places, zeros for what is left out. With `feedback` the device keeps `u - C(u)`, so
-over any rounds
+`n` values, the row is sent without places, zeros for what is left out; this choice takes a value for 32 bits, as it has
+on a real wire, whatever `world.bits_per_parameter` is. With `feedback` the device keeps `u - C(u)`, so over any rounds
 
     sum of what is sent + what is kept = sum of the updates
 
@@ -94,7 +94,7 @@ def count(fraction: float, n: int) -> int:
 
 
 def sparse(k: int, n: int) -> bool:
-    """Whether values with places are fewer bits than all values."""
+    """Whether values with places are fewer bits than all values, at 32 bits a value."""
     return k * (VALUE_BIT + place_bit(n)) < n * VALUE_BIT
 
 

@@ -89,7 +89,7 @@ def read(path: str | Path) -> Study:
         "data": lambda value, where: _found(_text(value, where), place),
         "out": lambda value, where: str(place / _text(value, where)),
         "settings": lambda value, where: _settings(value, where, place),
-        "grid": _grid,
+        "grid": lambda value, where: _grid(value, where, place),
         "against": _text,
         "targets": lambda value, where: tuple(map(float, _listed(value, where, (int, float)))),
         "labels": _labels,
@@ -117,6 +117,8 @@ def write(study: Study, path: str | Path) -> str:
         "out": _relative(study.out, place) if study.out else "",
         "latex": _relative(study.latex, place) if study.latex else "",
         "figures": [_relative_figure(one, place) for one in study.figures],
+        "settings": {key: _moved(key, value, place, back=True) for key, value in study.settings.items()},
+        "grid": {key: [_moved(key, one, place, back=True) for one in some] for key, some in study.grid.items()},
     }
     lines = [f"{key} = {_toml(values[key])}" for key in KEYS if values[key] and not isinstance(values[key], Mapping)]
     for key in ("settings", "grid", "labels"):
@@ -166,19 +168,15 @@ def _mapping(value: Any, where: str) -> Mapping[str, Any]:
 
 
 def _settings(value: Any, where: str, place: Path) -> Mapping[str, Any]:
-    found = dict(_mapping(value, where))
-    for key, move in (("model.name", placed), ("data.name", _found)):
-        if isinstance(found.get(key), str):
-            found[key] = move(found[key], place)
-    return found
+    return {key: _moved(key, one, place) for key, one in _mapping(value, where).items()}
 
 
-def _grid(value: Any, where: str) -> Mapping[str, tuple[Any, ...]]:
+def _grid(value: Any, where: str, place: Path) -> Mapping[str, tuple[Any, ...]]:
     found = _mapping(value, where)
     for key, values in found.items():
         if not isinstance(values, list) or not values:
             raise BadInput(f"{where}.{key} = {values!r} is no list: give one or more values in brackets")
-    return {key: tuple(values) for key, values in found.items()}
+    return {key: tuple(_moved(key, one, place) for one in values) for key, values in found.items()}
 
 
 def _labels(value: Any, where: str) -> Mapping[str, str]:
@@ -222,9 +220,23 @@ def placed(text: str, place: Path, back: bool = False) -> str:
     return "+".join(parts) + colon + rest
 
 
-def _found(name: str, place: Path) -> str:
-    """The path of a data file if it lies beside the study; else the name as it is."""
-    return placed(name, place) if (place / name).is_file() else name
+def _moved(key: str, value: Any, place: Path, back: bool = False) -> Any:
+    """The value of a setting with its file, if it names one, moved as `placed` moves it."""
+    if not isinstance(value, str):
+        return value
+    return placed(value, place, back) if key == "model.name" else _found(value, place, back)
+
+
+def _found(text: str, place: Path, back: bool = False) -> str:
+    """Move the file in `wine.npz` or `@devices.csv:cpu_hz` if it lies beside the study; `back`: if it exists."""
+    path, sign, rest = text.partition("#")  # a checksum
+    at, rest = "", sign + rest
+    if path.startswith("@"):
+        path, colon, column = path[1:].rpartition(":")
+        at, rest = "@", colon + column + rest
+    if not Path(path).suffix or not os.path.isfile(path if back else place / path):
+        return text
+    return f"{at}{_relative(path, place) if back else place / path}{rest}"
 
 
 def _relative(path: str, place: Path) -> str:

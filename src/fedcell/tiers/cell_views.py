@@ -38,7 +38,8 @@ class CellLearner(Learner):
     def __init__(self, whole: Learner, device: Ints, evaluations: Evaluations) -> None:
         self.__dict__.update(whole.__dict__)
         self._real, self._evaluations, self._others = device, evaluations, {}
-        if (owner := whole.test_samples.owner) is not None:  # of the network's devices; those of other cells are nobody
+        self._whole_test = whole.test_samples
+        if (owner := whole.test_samples.owner) is not None:  # own models: the owners in other cells are nobody
             self.test_samples = copy(whole.test_samples)
             self.test_samples.owner = np.where(np.isin(owner, device), np.searchsorted(device, owner), -1)
 
@@ -53,6 +54,8 @@ class CellLearner(Learner):
         return np.searchsorted(self._real, device)
 
     def evaluate(self, params: Tensor, *which: Any, **named: Any) -> dict[str, float]:
+        if self.judged is None and not which and not named:
+            which = (self._whole_test,)  # with the owners of all cells, since all share the result
         asked = (self.judged, params, *which, *named.values())
         for before, found in self._evaluations:
             if len(before) == len(asked) and all(map(_same, before, asked)):

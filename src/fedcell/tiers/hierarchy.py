@@ -14,7 +14,7 @@ method without edges, bit for bit.
 Reference: rawhfl, Algorithm 1 and Eqs. (15), (17)
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -39,6 +39,7 @@ from .cell_views import (
 )
 
 SCOPES = ("cell", "network", "server")
+Foretell = Callable[[Problem, Tensor, Any, Tensor], Floats]
 
 
 class Edges(NamedTuple):
@@ -74,6 +75,7 @@ def over_edges(problem: Problem, method: Method) -> Method:
         aggregate=partial(aggregate, cells, method),
         evaluate=partial(evaluate, cells, method),
         encode=as_is if method.encode is as_is else partial(encode, cells, method),
+        foretell=partial(foretell, cells, method.foretell) if method.foretell else None,
         scope="server",  # lifted once is enough
         statistics=method.statistics,
         name=method.name,
@@ -119,10 +121,14 @@ def broadcast(
     observation: Observation,
     decision: Decision,
 ) -> Start:
-    """Broadcast cell by cell; if training needs states, give the edge models: `local` broadcasts as the method does."""
-    if is_stateless(method.local):
-        return merged_start(cells, _starts(cells, method, state, observation, decision), decision)
-    return Start(torch.stack(state.models), observation.topology.cell[decision.selected])
+    """Broadcast cell by cell; give the edge models if the method starts fewer devices than it selects, as cafe may.
+
+    Training that needs states takes its starts from `local`, which broadcasts as the method does.
+    """
+    starts = _starts(cells, method, state, observation, decision)
+    if sum(len(start.of_row) for start in starts) < np.count_nonzero(decision.selected):
+        return Start(torch.stack(state.models), observation.topology.cell[decision.selected])
+    return merged_start(cells, starts, decision)
 
 
 def local(
@@ -201,6 +207,19 @@ def evaluate(
 ) -> Mapping[str, float]:
     """The global model, evaluated once; columns of the method are means over the cells."""
     return averaged(method.evaluate(cell.problem, params, state.states[cell.number]) for cell in cells)
+
+
+def foretell(
+    cells: Sequence[Cell], by_method: Foretell, problem: Problem, params: Tensor, state: Edges, x: Tensor
+) -> Floats:
+    """Foretell cell by cell, each with its own model and state."""
+    places = [torch.from_numpy(cell.device).to(x.device) for cell in cells]
+    parts = [
+        by_method(cell.problem, state.models[cell.number], state.states[cell.number], x[place])
+        for cell, place in zip(cells, places, strict=True)
+    ]
+    order = np.argsort(np.concatenate([cell.device for cell in cells]))
+    return np.asarray(np.concatenate(parts)[order])
 
 
 # ---------------------------------------------------------------- the upper tier

@@ -15,9 +15,9 @@ import numpy as np
 from .. import scenarios
 from ..arguments import FOLDER, SCENARIO, TEXT, WHOLE, WHOLES, expect
 from ..errors import BadInput, FedcellError
-from ..options import mapping
+from ..options import mapping, written
 from ..record import RunInfo, Watch, read, silent
-from ..record.files import explained, locked, occupied, present, read_json, write_json
+from ..record.files import explained, locked, occupied, plain, present, read_json, write_json
 from ..record.totals import joules
 from ..sweeps import carry_out, plan
 from ..until import LIMITS, Goal, falls, reached, read_goals, written_goals
@@ -120,7 +120,16 @@ def tune(
     goal, ranges = _goal(until), mapping(search, "search", "{'train.lr': '0.01~1'}")
     fixed = mapping(settings, "settings", "{'rounds': 30}")
     request = TuneRequest(
-        method, scenario, str(goal), cost, dict(ranges), dict(fixed), tuple(seeds), batch, seed, trials
+        method,
+        scenario,
+        str(goal),
+        cost,
+        {key: _kept(value) for key, value in ranges.items()},
+        {key: _kept(value) for key, value in fixed.items()},
+        tuple(map(int, seeds)),
+        int(batch),
+        int(seed),
+        int(trials),
     )
     _check(request)
     knobs = read_space(request.search, method, scenarios.get(scenario), request.settings)
@@ -206,7 +215,7 @@ def _tell_preset(study: "Study", knobs: Sequence[Knob], preset: Tried) -> None:
     from optuna.trial import create_trial
 
     if preset.cost < inf and all(knob.holds(knob.preset) for knob in knobs):
-        values = {knob.key: str(knob.preset) if knob.kind == "choice" else knob.preset for knob in knobs}
+        values = {knob.key: written(knob.preset) if knob.kind == "choice" else knob.preset for knob in knobs}
         laws = {knob.key: knob.distribution() for knob in knobs}
         study.add_trial(create_trial(params=values, distributions=laws, value=preset.cost))
 
@@ -291,6 +300,19 @@ def on_file(folder: Path) -> TuneRequest:
     except (KeyError, TypeError):
         raise FedcellError(f"{folder / TUNE} is damaged: restore it, or start a new search") from None
     return TuneRequest(**{**request, "seeds": tuple(request["seeds"])})
+
+
+def _kept(value: Any) -> Any:
+    """A value as JSON gives it back, so that the same search asked again is equal to that of its folder.
+
+    >>> _kept((0.01, np.float64(1.0), inf)), _kept(np.int64(3)), _kept(Path("a.csv"))
+    ([0.01, 1.0, 'inf'], 3, 'a.csv')
+    """
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [_kept(one) for one in value]
+    return plain(value) if value is None or isinstance(value, bool | int | float | Mapping) else written(value)
 
 
 def _remember(folder: Path, request: TuneRequest) -> None:

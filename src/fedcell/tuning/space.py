@@ -1,12 +1,12 @@
 """What is searched: settings with a range or a list of values, written as the laws of devices are."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import methods as library
 from .. import options
 from ..errors import BadInput
+from ..methods.parts import pairing
 from ..options import Law, written
 from ..resolve import resolve
 from ..scenarios import Scenario
@@ -81,10 +81,9 @@ def _known(method: str, preset: Scenario, settings: Mapping[str, Any]) -> dict[s
     known = {key: (entry.type, value) for key, entry, value in options.keys(found.config)}
     (choice,) = found.methods
     assert isinstance(choice, library.Choice)
-    name = method.partition(":")[0]
-    for word in (name, Path(library.word(name)).stem, *name.split("+")):
+    for word in {library.word(name) for name in (choice.source, *pairing.split(choice.source)) if name}:
         known |= {f"{word}.{key}": (entry.type, value) for key, entry, value in options.keys(choice.config)}
-    return {key: (kind, value) for key, (kind, value) in known.items() if not key.startswith(".")}
+    return known
 
 
 def _knob(key: str, text: str, kind: Any, preset: Any) -> Knob:
