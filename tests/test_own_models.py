@@ -93,6 +93,8 @@ def test_a_grid_may_go_over_networks_and_their_arguments(net):
         ({"name": "net.py:wide", "args": "widht=3"}, "gives widht, which net.py:wide does not take: did you mean"),
         ({"name": "net.py:wide", "args": "width"}, "write key=value,key=value"),
         ({"name": "net.py:wide", "args": "width=1,width=2"}, "gives width twice"),
+        ({"name": "net.py:wide", "args": "width=3,"}, "model.args = 'width=3,' has an empty item in 'width=3,': drop"),
+        ({"name": "net.py:wide", "args": "width=3,,4"}, "has an empty item in 'width=3,,4'"),
         ({"name": "mlp", "args": "width=3"}, "model.args = width=3 is for a model file and model.name = mlp"),
     ],
 )

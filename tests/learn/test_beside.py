@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional
 
 from fedcell.learn.architecture import Architecture
@@ -141,3 +142,22 @@ def test_graphs_agree_with_cpu(variant, beside):
         apart = (gpu - cpu).norm(dim=1) / cpu.norm(dim=1)
         assert float(apart.median()) < 1e-4  # single clients whose ReLU or max-pool flips may be further away
     assert all(cohort.graphs for cohort in learner._replays._kept.values())
+
+
+def test_networks_of_whole_numbers_are_counted():
+    """Embeddings take no floating-point numbers."""
+
+    class Tokens(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words, self.mix, self.out = nn.Embedding(9, 4), nn.Conv2d(1, 2, 3), nn.Linear(2, 5)
+
+        def forward(self, x):
+            return self.out(self.mix(self.words(x)[:, None]).mean((2, 3)))
+
+    data = Samples(np.arange(60).reshape(10, 6) % 9, np.arange(10) % 5, torch.device("cpu"))
+    learner = Learner([Architecture.of(Tokens())], data, data, TrainConfig(engine="vmap", device="cpu"), 1)
+    work = Work(np.arange(2), Store(np.arange(10).reshape(2, 5), np.full(2, 5)), np.ones(2, int), 0.1, 5, 0)
+    with precision(False):  # else clients never train alone
+        found = learner.train(Start(learner.initial()[None], np.zeros(2, int)), work).delta
+    assert found.abs().max() > 0

@@ -160,6 +160,53 @@ def test_what_servers_keep_of_devices_may_lie_in_files(text, small, little, tmp_
     assert torch.equal(resumed[-1][1].params, expected[-1][1].params)
 
 
+GIB, STATED = 2**30, "anon 1\ninactive_file {}\ntotal_inactive_file {}\n"
+NEW, OLD = ("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")
+
+
+@pytest.mark.parametrize(
+    ("lines", "groups", "left"),
+    [
+        ("0::/\n", {".": (NEW, 5 * GIB, 3 * GIB, 0)}, 2),
+        ("0::/\n", {".": (NEW, 5 * GIB, 3 * GIB, GIB)}, 3),
+        ("0::/jobs/one\n", {"jobs": (NEW, 4 * GIB, GIB, 0), "jobs/one": (NEW, "max", GIB, 0)}, 3),
+        ("0::/jobs/one\n", {"jobs": (NEW, 9 * GIB, GIB, 0), "jobs/one": (NEW, 2 * GIB, GIB, 0)}, 1),
+        ("0::/not/mounted\n", {".": (NEW, 5 * GIB, 3 * GIB, 0)}, 2),
+        ("2:cpu:/\n4:memory:/job\n0::/\n", {"memory/job": (OLD, 6 * GIB, 2 * GIB, GIB)}, 5),
+        ("3:cpu,memory:/elsewhere\n", {"memory": (OLD, 6 * GIB, 2 * GIB, 0)}, 4),
+        ("4:memory:/\n", {"memory": (OLD, 9223372036854771712, 2 * GIB, 0)}, 50),
+        ("0::/\n", {}, 50),
+        ("", {".": (NEW, 5 * GIB, 3 * GIB, 0)}, 50),
+    ],
+)
+def test_limits_of_control_groups_are_seen(lines, groups, left, tmp_path, monkeypatch):
+    (tmp_path / "self").mkdir()
+    (tmp_path / "meminfo").write_text(f"MemTotal: 1 kB\nMemAvailable: {50 * 2**20} kB\n")
+    (tmp_path / "self" / "cgroup").write_text(lines)
+    for path, (names, most, used, dropped) in groups.items():
+        folder = tmp_path / "groups" / path
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, value in zip((*names, "memory.stat"), (most, used, STATED.format(dropped, dropped)), strict=True):
+            (folder / name).write_text(f"{value}\n")
+    monkeypatch.setattr(memory, "PROC", tmp_path)
+    monkeypatch.setattr(memory, "GROUPS", tmp_path / "groups")
+    assert memory.available_bytes() == left * GIB
+
+
+def test_a_group_without_statistics_has_a_limit_all_the_same(tmp_path, monkeypatch):
+    (tmp_path / "self").mkdir()
+    for name, text in (
+        ("meminfo", f"MemAvailable: {2**20} kB"),
+        ("self/cgroup", "0::/"),
+        ("memory.max", "700"),
+        ("memory.current", "200"),
+    ):
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(memory, "PROC", tmp_path)
+    monkeypatch.setattr(memory, "GROUPS", tmp_path)
+    assert memory.available_bytes() == 500
+
+
 def test_free_memory_is_known_here():
     free = memory.available_bytes()
     assert free is None or 1e6 < free < 1e15

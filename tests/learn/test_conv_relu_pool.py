@@ -1,5 +1,6 @@
 """Convolutions that do the work of the ReLU and the pool behind them; plain PyTorch stands in for the kernels here."""
 
+from collections import OrderedDict
 from types import SimpleNamespace
 
 import numpy as np
@@ -131,6 +132,25 @@ def test_a_network_trains_as_it_does_layer_by_layer(name, kernels, monkeypatch):
 )
 def test_what_is_fused(expected, layers, kernels):
     assert n_fused(nn.Sequential(*layers())) == expected
+
+
+def test_layers_that_have_names_are_fused(kernels):
+    net = nn.Sequential(OrderedDict(conv=conv(2, 3), relu=nn.ReLU(), pool=nn.MaxPool2d(2)))
+    assert n_fused(net) == 1
+    assert [type(part) for part in net] == [nn.Conv2d, nn.Identity, nn.Identity]
+
+
+@pytest.mark.parametrize("watched", [[0], [1], [2], [0, 1]])
+def test_layers_with_hooks_stay_as_they_are(watched, kernels):
+    """The convolution, the ReLU, the pool, and a chain that holds only the first two."""
+    seen, layers = [], [conv(2, 3), nn.ReLU(), nn.MaxPool2d(2)]
+    inner = nn.Sequential(*layers[:2])
+    part = inner if len(watched) > 1 else layers[watched[0]]
+    part.register_forward_hook(lambda *given: seen.append(given[2].shape))
+    net = nn.Sequential(inner, layers[2])
+    assert n_fused(net) == 0
+    net(torch.zeros(1, 2, 8, 8))
+    assert seen == [(1, 3, 3, 3) if watched == [2] else (1, 3, 6, 6)]
 
 
 def test_a_layer_that_is_used_twice_stays_as_it_is(kernels):

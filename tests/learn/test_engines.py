@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
 from fedcell.errors import BadInput
 from fedcell.learn.architecture import Architecture
@@ -184,6 +185,28 @@ def test_inputs_that_repeat_are_trained_on_once(engine, variant, monkeypatch):
     agree(once, every)
     assert n_once < n_every
     assert judged_once == pytest.approx(judged_every, rel=1e-5)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_inputs_that_repeat_have_noise_of_their_own(own):
+    """Draws of one input are not merged if the network draws random numbers, in layers of PyTorch or of a user."""
+
+    class Noise(nn.Module):
+        def forward(self, x):
+            return functional.dropout(x, 0.5)
+
+    rng = np.random.default_rng(6)
+    inputs = rng.integers(0, 12, 90)
+    data = Samples(rng.standard_normal((12, 20)).astype(np.float32)[inputs], rng.integers(0, N_CLASSES, 90), CPU)
+    data.inputs = inputs
+    torch.manual_seed(1)
+    net = nn.Sequential(nn.Linear(20, 30), nn.ReLU(), Noise() if own else nn.Dropout(0.5), nn.Linear(30, N_CLASSES))
+    job, found = work(batch_size=24), []
+    for engine in ("debug", "sequential"):
+        learner = Learner([Architecture.of(net)], data, data, TrainConfig(engine=engine, device="cpu"), seed=4)
+        found.append(learner.train(Start(learner.initial()[None], np.zeros(6, dtype=np.int64)), job).delta.clone())
+    assert found[0].abs().max() > 1e-3
+    agree(*found)
 
 
 def test_rounds_of_other_numbers_of_inputs_share_the_memory_of_a_cohort(monkeypatch):

@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from torch import nn
 
+from fedcell.deploy.client import right_of
 from fedcell.errors import BadInput
 from fedcell.learn.evaluation import places, samples_at_once, top_columns
+from fedcell.learn.samples import Samples
 from fedcell.learn.settings import TrainConfig
 from fedcell.options import override
 from fedcell.scenarios import build_problem, get
@@ -36,6 +38,14 @@ def test_columns_of_a_model(small):
     assert set(found) == {"accuracy", "loss", "top1", "top3", "top10"}, "digits belong to nobody"
     assert found["top1"] == found["accuracy"] <= found["top3"] <= found["top10"] == 1
     assert set(small().learner.evaluate(problem.learner.initial())) == {"accuracy", "loss"}
+
+
+def test_no_samples_are_refused_rather_than_replaced_by_all(small):
+    learner = small().learner
+    none = Samples(np.zeros((0, *learner.test_samples.shape), np.float32), np.zeros(0, np.int64), learner.device)
+    with pytest.raises(BadInput, match=r"evaluate\(\) got 0 samples: give it at least one, or leave them out"):
+        learner.evaluate(learner.initial(), none)
+    assert right_of(learner, learner.initial().numpy(), none) == 0
 
 
 def test_spread_is_over_the_test_sets_of_the_devices():

@@ -27,6 +27,24 @@ def test_published_operations(width):
     assert cnn.flops_per_sample(torch.zeros(3, 32, 32)) > cnn.flops_per_sample(torch.zeros(3, 32, 32), "parameters")
 
 
+def test_products_of_dense_layers_become_their_parameters_however_often_they_run():
+    """A transformer runs its dense layers once per token; the products left are those of attention."""
+    config = ModelConfig(name="transformer", width=16, layers=1, heads=2)
+    net, tokens = Architecture.of(models.build(config, (10,), 20)), torch.zeros(10)
+    parameters = sum(p.numel() for one in net.module.modules() if isinstance(one, nn.Linear) for p in one.parameters())
+    assert net.flops_per_sample(tokens, "parameters") == 2 * 2 * 10 * 10 * 16 + parameters == 6400 + 3556
+
+    class Picking(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.used, self.spare = nn.Linear(6, 4), nn.Linear(6, 4)
+
+        def forward(self, x):
+            return self.used(x)
+
+    assert Architecture.of(Picking()).flops_per_sample(torch.zeros(6), "parameters") == 28
+
+
 def test_features_end_before_the_last_dense_layer():
     net = models.build(ModelConfig(name="mlp", hidden=(9, 5)), (16,), 3)
     x = torch.randn(4, 16)

@@ -59,6 +59,7 @@ def test_what_is_not_known_is_not_kept():
         lambda *given: towards(0.3, target, *given),
         partial(towards, 0.3, target=target),
         partial(towards, [0.3], target),
+        partial(towards, (0.3, [0.3]), target),
     ):
         assert signature(objective) is None
     fast = learner("vmap")

@@ -7,15 +7,16 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
-from fedcell.learn import scoring
+from fedcell.learn import scoring, streams
 from fedcell.learn.architecture import Architecture
-from fedcell.learn.evaluation import leaves_no_trace
+from fedcell.learn.evaluation import leaves_no_trace, samples_at_once
 from fedcell.learn.learner import Learner
 from fedcell.learn.samples import Samples
 from fedcell.learn.settings import TrainConfig
 
-N = 400
+N, CPU = 400, torch.device("cpu")
 
 
 class Own(nn.Module):
@@ -102,3 +103,42 @@ def test_threads_share_a_network_that_leaves_no_trace(changes, samples, monkeypa
 
     of_all(learner(Own(call), samples, workers=2), samples)
     assert any(name.startswith("fedcell") for name in callers) is not changes
+
+
+class Noisy(nn.Module):
+    """Dropout that is not switched off for evaluation."""
+
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(64, 10)
+
+    def forward(self, x):
+        return self.out(functional.dropout(x.flatten(1), 0.5) + random.random() + np.random.rand())  # noqa: NPY002
+
+
+def test_evaluation_that_draws_random_numbers_repeats(samples, monkeypatch):
+    """Whatever was drawn or evaluated before; and it leaves the global streams as they were."""
+    monkeypatch.setattr(scoring, "samples_at_once", lambda module, sample: 64)
+    module, found = Noisy(), []
+    one = learner(module, samples)
+    for other in (one, one, learner(module, samples)):
+        torch.rand(3), random.random(), np.random.rand()  # noqa: NPY002
+        before = streams.stand(CPU)
+        found.append(of_all(other, samples)[1])
+        assert streams.stand(CPU) == before
+    assert torch.equal(found[0], found[1])
+    assert torch.equal(found[0], found[2])
+    plain = functional.linear(samples.take(np.arange(N))[0].flatten(1), module.out.weight, module.out.bias)
+    away = (found[0] - plain).abs().amax(1)
+    assert len(set(away.tolist())) > N / 2, "every sample has noise of its own"
+    other = Learner(one.architectures, samples, samples, TrainConfig(), 2)
+    assert not torch.equal(of_all(other, samples)[1], found[0])
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_looking_at_a_network_leaves_the_streams_alone(shared, samples):
+    module = Noisy().eval()  # its start is drawn
+    before = streams.stand(CPU)
+    one = samples.take(np.arange(1))[0]
+    assert samples_at_once(module, one) if shared else not leaves_no_trace(module, one)
+    assert streams.stand(CPU) == before

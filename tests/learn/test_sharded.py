@@ -6,6 +6,9 @@ import time
 from collections import Counter
 from functools import partial
 from importlib.util import find_spec
+from itertools import count
+from types import SimpleNamespace
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pytest
@@ -117,6 +120,39 @@ def test_shards_change_no_bit(workers):
         one, many = both(name, 2, **changes)
         assert one.abs().max() > 1e-4, "nothing was trained"
         assert torch.equal(one, many), (name, list(changes))
+
+
+def test_workers_tell_what_trained_their_rows(workers):
+    found = []
+    for shards in (0, 2):
+        made = learner("convolution", shards)
+        for _ in range(2):
+            made.trained_by.clear()
+            made.train(start(made, 1, 6), work(6))
+            found.append([*made.trained_by])
+    assert found[0] == found[1] == found[2] == found[3] != []
+
+
+def test_workers_train_with_the_precision_of_the_run(workers):
+    def if_allowed(module, x, y, weight):
+        return functional.cross_entropy(module(x), y) * (1 + (torch.get_float32_matmul_precision() == "high"))
+
+    updates = [both("convolution", 2, n_rows=3, settings={"tf32": on}, objective=if_allowed) for on in (False, True)]
+    assert all(torch.equal(*pair) for pair in updates)
+    assert not torch.equal(updates[0][0], updates[1][0])
+
+
+@pytest.mark.parametrize(("gpus", "expected"), [(0.0, 3.0), (1.0, 3.0), (0.5, 1.5)])
+def test_workers_get_their_share_of_gpu_memory(gpus, expected, workers, monkeypatch):
+    made, kept = learner("convolution", 2, gpu_gib=3), []
+    monkeypatch.setattr(sharded, "train", lambda job, *given: kept.append(job))
+    made.train(start(made, 1, 3), work(3))
+    both("convolution", 0, n_rows=2)  # a cluster must be there
+    crew = sharded._Crew.__new__(sharded._Crew)
+    crew.gpus, crew.sent, crew.numbers = gpus, WeakKeyDictionary(), count()
+    actor = SimpleNamespace(train=SimpleNamespace(remote=lambda *given: given))
+    *_, limits = crew._sender(kept[0], "sequential", True)(actor, np.arange(3))
+    assert limits == (True, expected * 2**30)
 
 
 def test_running_statistics_come_back(workers):
@@ -283,6 +319,16 @@ def test_samples_of_every_kind_arrive_as_they_were():
             assert torch.equal(sent, found)
         assert arrived.shape == samples.shape
         assert (arrived.inputs is None) == (samples.inputs is None)
+
+
+def test_what_samples_compute_themselves_is_not_sent():
+    samples = learner("dense", 0).train_samples
+    assert samples.flat.shape == (N_SAMPLES, 36)
+    assert samples.n_labels == 5
+    packed = shard.Packed.of(samples)
+    assert not {"flat", "n_labels"} & set(packed.values)
+    assert sum(packed.values[name].nbytes for name in packed.tensors) == samples.rows.nbytes + samples.y.nbytes
+    assert torch.equal(packed.unpack().flat, samples.flat)
 
 
 def test_what_cannot_be_sharded_is_refused(monkeypatch):

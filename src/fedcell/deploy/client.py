@@ -80,7 +80,7 @@ def client_app(
     def hello(message: Message, context: Context) -> Message:
         key = sealed.public_key(context.node_config)
         asked = wire.unpack_hello(message.content)
-        _, y = held(data, cache, context, asked.round, asked.learned)
+        _, y = held(data, cache, context, asked.round, asked.learned, asked.run)
         counts = counted(y, asked.n_classes, asked.learned)
         facts = Facts(device_of(context), asked.round, counts, 0.0, identity(context))
         content = sealed.closed(wire.pack_facts(facts), key, sealed.about_hello(asked.round))
@@ -90,7 +90,7 @@ def client_app(
     def answer(message: Message, context: Context) -> Message:
         key = sealed.public_key(context.node_config)
         task = wire.unpack_task(message.content)
-        samples, targets = held(data, cache, context, task.round, task.learned)
+        samples, targets = held(data, cache, context, task.round, task.learned, task.run)
         begun_s = time.perf_counter()
         learner = learner_of(task, samples, targets, model)
         metering = Metering(meter, gpu=learner.device.type == "cuda")
@@ -152,7 +152,7 @@ def trained(task: Task, learner: Learner, folder: Path | None) -> Done:
     With norm layers of its own, it tests the model that it got together with the layers it had before this training.
     """
     first = learner.initial().cpu().numpy()
-    model = None if task.report is None else kept_in(folder, MODEL, first, "a model of one's own")
+    model = None if task.report is None else kept_in(folder, MODEL, first, "a model of one's own", task.run)
     begin = task.start if model is None else model.start(task.round)
     norms = _kept_norms(task, learner, begin, folder)
     row = task.tail if norms is None else norms.start(task.round)
@@ -163,10 +163,10 @@ def trained(task: Task, learner: Learner, folder: Path | None) -> Done:
     own = None if model is None else _numbers(found.kept)
     after = None if carried is None or carried.rows is None else _numbers(carried.rows)
     if own is not None:
-        _keep_finite(folder, MODEL, Kept(task.round, begin, own))
+        _keep_finite(folder, MODEL, Kept(task.round, begin, own, task.run))
     if norms is None or row is None or after is None:
         return Done(update, own, after)
-    _keep_finite(folder, STATISTICS, Kept(task.round, row, after))
+    _keep_finite(folder, STATISTICS, Kept(task.round, row, after, task.run))
     judged = (begin, row) if own is None else (own, after)
     return Done(update, learner.architectures[0].with_own(*map(from_numpy, judged)).numpy())
 
@@ -177,7 +177,7 @@ def _kept_norms(task: Task, learner: Learner, begin: Vector, folder: Path | None
         return None
     layout = learner.architectures[0]
     first = layout.own_of(cat([from_numpy(begin.copy()), layout.tail.of(layout.module)])).numpy()
-    return kept_in(folder, STATISTICS, first, "a norm layer of one's own")
+    return kept_in(folder, STATISTICS, first, "a norm layer of one's own", task.run)
 
 
 def _keep_finite(folder: Path | None, name: str, kept: Kept) -> None:
@@ -239,6 +239,8 @@ def _numbers(rows: Tensor) -> Vector:
 
 def right_of(learner: Learner, model: Vector, test: Samples) -> int:
     """How many test samples a model gets right."""
+    if not len(test):
+        return 0
     scores = learner.evaluate(from_numpy(model).to(learner.device), test)
     return round(scores["accuracy"] * len(test))
 

@@ -5,6 +5,7 @@ a tail (`statistics`). Methods and engines see only the parameters; snapshots an
 """
 
 import re
+from collections import Counter
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import pairwise
@@ -147,10 +148,10 @@ class Architecture:
         """Floating-point operations of one forward pass, counted as `model.flops` says."""
         module = self.replica(torch.device("cpu")).eval()
         unroll(module)
+        dense = _watch_dense(module) if count == "parameters" else {}
         total = _counted_by_layer(module, sample) if _is_plain(module) else _counted_by_torch(module, sample)
-        if count == "parameters":  # 2 n_in n_out of a dense layer become its parameters
-            dense = [part for part in module.modules() if isinstance(part, nn.Linear)]
-            total -= sum(2 * part.weight.numel() - sum(p.numel() for p in part.parameters()) for part in dense)
+        for layer, counted in dense.items():  # products of a dense layer, once per token, become its parameters
+            total -= counted - sum(p.numel() for p in layer.parameters())
         return total
 
 
@@ -161,6 +162,19 @@ def _is_plain(module: nn.Module) -> bool:
         type(part) in whole or (type(part).__module__.startswith("torch.nn.") and not [*part.parameters()])
         for part in module.modules()
     )
+
+
+def _watch_dense(module: nn.Module) -> Counter[nn.Module]:
+    """The operations of each dense layer, `2 n_in n_out` whenever it runs, filled as the module is called."""
+    found: Counter[nn.Module] = Counter()
+
+    def add(layer: nn.Linear, given: tuple[Tensor, ...], out: Tensor) -> None:
+        found[layer] += 2 * out.numel() * layer.in_features
+
+    for part in module.modules():
+        if isinstance(part, nn.Linear):
+            part.register_forward_hook(add)
+    return found
 
 
 @torch.no_grad()

@@ -35,7 +35,8 @@ def samples_at_once(module: nn.Module, sample: Tensor) -> int:
         largest.extend(one.nbytes for one in outputs if isinstance(one, Tensor))
 
     hooks = [part.register_forward_hook(look) for part in module.modules()]
-    module(sample)
+    with streams.lent():
+        module(sample)
     for hook in hooks:
         hook.remove()
     return min(MOST_ON_CORE, 1 << max(LAYER_BYTES // max(largest), 1).bit_length() - 1)
@@ -49,10 +50,11 @@ def leaves_no_trace(module: nn.Module, sample: Tensor) -> bool:
         module: the network.
         sample: one sample that the network takes, `[1, ...]`.
     """
-    held, counts = _held(module), _counts(module)
-    module(sample)
-    now = _held(module)
-    return len(held) == len(now) and all(map(is_, held, now)) and counts == _counts(module)
+    with streams.lent():
+        held, counts = _held(module), _counts(module)
+        module(sample)
+        now = _held(module)
+        return len(held) == len(now) and all(map(is_, held, now)) and counts == _counts(module)
 
 
 def _held(module: nn.Module) -> list[Any]:

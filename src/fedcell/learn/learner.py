@@ -252,7 +252,7 @@ class Learner(Carrier):
         if name == "vmap" and draws(job):
             raise BadInput("train.engine = 'vmap' cannot train networks that draw random numbers (dropout): use 'auto'")
         if self.settings.shards and len(job.work.steps) > 1:
-            sharded.train(job, name, self.settings.shards)
+            sharded.train(job, name, self.settings.shards, self.settings.tf32)
         else:
             train_with(name, job, workers)
 
@@ -264,7 +264,9 @@ class Learner(Carrier):
         """
         if self.judged is not None and samples is None:
             return self.judged(params)
-        samples = samples or self.test_samples
+        samples = self.test_samples if samples is None else samples
+        if not len(samples):
+            raise BadInput("evaluate() got 0 samples: give it at least one, or leave them out for the test samples")
         sums, order, found = np.zeros(1), [], []
         for index, scores in self.scores(params, samples):
             y = samples.y[torch.from_numpy(index).to(self.device)]

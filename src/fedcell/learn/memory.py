@@ -11,8 +11,9 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 import torch
@@ -33,6 +34,11 @@ GPU_IS_FULL = (  # messages of GPU libraries that find no memory, if PyTorch doe
     "CUDNN_STATUS_NOT_INITIALIZED",
     "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
 )
+PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
+LIMIT, LIMIT_V1 = (  # files of a control group: bytes that it may use and uses; of those in use, what is cache to drop
+    ("memory.max", "memory.current", "inactive_file"),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
 MMAP_BYTES = 32 << 20  # the most that glibc accepts: larger blocks still come straight from the system
 
 
@@ -48,18 +54,48 @@ def keep_freed_memory() -> bool:
 
 
 def available_bytes() -> int | None:
-    """Memory available without swapping, within the limit of the control group in `/sys/fs/cgroup`; None: unknown."""
+    """Memory available without swapping, within the limits of the control groups; None: unknown."""
     try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
+        lines = (PROC / "meminfo").read_text().splitlines()
         free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
     except (OSError, StopIteration, ValueError):
         return None
+    return min([free, *_left_in_groups()])
+
+
+def _left_in_groups() -> Iterator[int]:
+    """The bytes that each limited control group of this process leaves it."""
+    for folder, (most, used, dropped) in _groups():
+        try:
+            limit, taken = (int((folder / name).read_text()) for name in (most, used))
+        except (OSError, ValueError):  # no such group here, or its limit is `max`
+            continue
+        yield limit - taken + _stat(folder / "memory.stat", dropped)
+
+
+def _stat(file: Path, name: str) -> int:
     try:
-        group = Path("/sys/fs/cgroup")
-        limit, used = ((group / name).read_text().strip() for name in ("memory.max", "memory.current"))
-        return min(free, int(limit) - int(used)) if limit != "max" else free
-    except (OSError, ValueError):
-        return free
+        return next(int(line.split()[1]) for line in file.read_text().splitlines() if line.startswith(f"{name} "))
+    except (OSError, StopIteration, ValueError):
+        return 0
+
+
+def _groups() -> Iterator[tuple[Path, tuple[str, str, str]]]:
+    """The folder and files of each control group of this process: its own and those around it, by `/proc/self/cgroup`.
+
+    Containers may see a path that is not mounted for them; the root of the mount is then their group.
+    """
+    try:
+        lines = (PROC / "self" / "cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, kinds, path = line.split(":", 2)
+        if not kinds or "memory" in kinds.split(","):
+            root, files = (GROUPS / "memory", LIMIT_V1) if kinds else (GROUPS, LIMIT)
+            own = PurePosixPath(path.lstrip("/"))
+            for group in (own, *own.parents):
+                yield root / group, files
 
 
 def gpu_free_bytes(device: torch.device) -> int:

@@ -107,7 +107,10 @@ def read_args(text: str) -> dict[str, Any]:
             raise BadInput(f"model.args = {text!r} has {part!r} in it: write key=value,key=value")
         if key in found:
             raise BadInput(f"model.args = {text!r} gives {key} twice: drop one of them")
-        found[key] = tuple(map(_value, value.split(","))) if "," in value else _value(value)
+        items = value.split(",")
+        if not all(map(str.strip, items)):
+            raise BadInput(f"model.args = {text!r} has an empty item in {part!r}: drop the comma that nothing follows")
+        found[key] = tuple(map(_value, items)) if len(items) > 1 else _value(value)
     return found
 
 

@@ -45,6 +45,11 @@ class Samples:
         shape = tuple(self._rows.shape[1:])
         return (shape[-1], *shape[:-1]) if self._turned else shape
 
+    @cached_property
+    def dtype(self) -> torch.dtype:
+        """Type of the numbers that a network gets."""
+        return self.take(np.zeros(1, dtype=np.int64))[0].dtype
+
     @property
     def rows(self) -> Tensor:
         """x of all samples, one after another; images lie channels-last on a GPU."""

@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..machine import cores, for_each, precision
+from ..rng import SETUP, stream
 from ..types import Ints
+from . import streams
 from .architecture import Architecture
 from .engines.cpu.forward import Forward
 from .evaluation import leaves_no_trace, mixed_batches, samples_at_once
@@ -115,7 +117,7 @@ class Scoring:
 
     def _of_each(self, samples: Samples, batches: Sequence[Ints]) -> list[Tensor]:
         if not self._shared:
-            return [self._fitting(samples, index) for index in batches]
+            return [self._repeatable(samples, index) for index in batches]
         found = [samples.y] * len(batches)
 
         @torch.no_grad()
@@ -124,6 +126,14 @@ class Scoring:
 
         for_each(judge, range(len(batches)), self.settings.workers)
         return found
+
+    def _repeatable(self, samples: Samples, index: Ints) -> Tensor:
+        """`_fitting`; if the network may draw random numbers, they depend on nothing but the seed and the batch."""
+        draws = self.device.type == "cpu" or self.architecture.stochastic or not self.architecture.known
+        with streams.lent(self.device, draws):
+            if draws:
+                streams.begin(int(stream(self.seed, SETUP, f"evaluation {index[0]}").integers(2**63)))
+            return self._fitting(samples, index)
 
     def _fitting(self, samples: Samples, index: Ints) -> Tensor:
         """`_scores`, on half as many samples at a time if a GPU has no memory for more."""

@@ -104,8 +104,8 @@ class Batches:
     def __init__(self, job: Job) -> None:
         work = job.work
         self._samples = job.samples
-        alike = work.objective is None and not job.architecture.trains_on_batches  # however the batch is made up
-        self._inputs = job.samples.inputs if alike else None
+        merges = job.samples.inputs is not None and work.objective is None and not job.architecture.trains_on_batches
+        self._inputs = job.samples.inputs if merges and not draws(job) else None  # each draw has noise of its own
         self._pads = job.device.type != "cpu"
         whole, changes = work.batch_size == 0, getattr(job.samples, "changes", None)
         self.full = whole and changes is None  # every step takes the whole store as it is

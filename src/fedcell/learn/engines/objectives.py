@@ -19,7 +19,12 @@ def signature(objective: Objective | None) -> Hashable | None:
     if not isinstance(objective, partial) or objective.keywords:
         return None
     given = [(*value.shape, value.dtype) if isinstance(value, Tensor) else value for value in objective.args]
-    return (objective.func, *given) if all(isinstance(value, Hashable) for value in given) else None
+    found = objective.func, *given
+    try:
+        hash(found)
+    except TypeError:  # it has a list in it, say, perhaps inside a tuple
+        return None
+    return found
 
 
 class Held:

@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ...machine import precision
 from ..architecture import Architecture
 from ..memory import keep_freed_memory
 from ..samples import Samples
@@ -28,10 +29,11 @@ class Packed(NamedTuple):
 
     @staticmethod
     def of(samples: Samples) -> "Packed":
-        """Pack samples: turn their tensors into arrays."""
-        values = vars(samples)
+        """Pack samples: turn their tensors into arrays, and leave out what they compute themselves."""
+        kind = type(samples)
+        values = {n: v for n, v in vars(samples).items() if not isinstance(getattr(kind, n, None), cached_property)}
         tensors = frozenset(name for name, value in values.items() if isinstance(value, Tensor))
-        return Packed(type(samples), {n: v.cpu().numpy() if n in tensors else v for n, v in values.items()}, tensors)
+        return Packed(kind, {n: v.cpu().numpy() if n in tensors else v for n, v in values.items()}, tensors)
 
     def unpack(self, home: torch.device | str = "cpu") -> Samples:
         """The samples again; on a CPU they share memory with the arrays and must not be written to."""
@@ -41,6 +43,21 @@ class Packed(NamedTuple):
             for name, value in self.values.items():
                 setattr(samples, name, torch.from_numpy(value).to(home) if name in self.tensors else value)
         return samples
+
+
+class GpuLimits(NamedTuple):
+    """What a GPU may do for a run."""
+
+    tf32: bool  # `train.tf32`
+    gpu_bytes: float  # of a worker, from `train.gpu_gib`
+
+
+class TrainedPiece(NamedTuple):
+    """What a worker returns of its rows."""
+
+    delta: NDArray[np.float32]  # [n_rows, n_params]
+    tail: NDArray[np.float32] | None  # [n_rows, tail.n], running statistics
+    by: tuple[str, ...]  # the engines that trained them, in words
 
 
 def moved(work: Work, home: torch.device | str) -> Work:
@@ -88,12 +105,14 @@ class Shard:
         architecture: Architecture,
         samples: Packed,
         points: NDArray[np.float32],
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
-        """Train the rows of a job; return their updates and running statistics.
+        limits: GpuLimits,
+    ) -> TrainedPiece:
+        """Train the rows of a job; return their updates and running statistics, and what trained them.
 
         The job comes without network and samples, which are sent once and identified by `numbers`.
         """
-        network, replays = self._latest("network", numbers[0], lambda: (architecture, Replays()))
+        network, replays = self._latest("network", numbers[0], lambda: (architecture, Replays(limits.gpu_bytes)))
+        replays.trained_by.clear()
         here = self._latest("samples", numbers[1], lambda: samples.unpack(self.home))
         out = torch.empty(len(job.of_row), network.n_params, device=self.home)
         start = torch.from_numpy(np.array(points)).to(self.home)  # engines may write to it
@@ -107,8 +126,9 @@ class Shard:
             tail=tail,
             work=moved(job.work, self.home),
         )
-        train_with(engine, whole, self.threads)
-        return out.cpu().numpy(), None if tail is None else tail.cpu().numpy()
+        with precision(limits.tf32):
+            train_with(engine, whole, self.threads)
+        return TrainedPiece(out.cpu().numpy(), None if tail is None else tail.cpu().numpy(), tuple(replays.trained_by))
 
     def _latest(self, kind: str, number: int, make: Any) -> Any:
         """The object of a kind with this number: the kept one, or a new one by `make`, which replaces it."""

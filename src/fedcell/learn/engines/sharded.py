@@ -18,7 +18,6 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from ... import machine
 from ...errors import BadInput, FedcellError
@@ -29,7 +28,7 @@ from ..samples import Samples
 from ..work import rows_of
 from . import batched
 from .common import Job
-from .shard import Packed, Shard, moved
+from .shard import GpuLimits, Packed, Shard, TrainedPiece, moved
 
 PIECES = 4  # pieces per worker, so that all workers end at about the same time
 PIECE_BYTES = 64 << 20  # most bytes of updates in a piece, so that little shared memory is needed
@@ -45,9 +44,9 @@ def check(shards: int) -> None:
     machine.require_ray(f"train.shards = {shards}")
 
 
-def train(job: Job, engine: str, shards: int) -> None:
+def train(job: Job, engine: str, shards: int, tf32: bool) -> None:
     """Fill `job.out` with the update of every row; the result does not depend on `shards`."""
-    _crew(shards, kind_of(job)).train(job, engine)
+    _crew(shards, kind_of(job)).train(job, engine, tf32)
 
 
 def kind_of(job: Job) -> str:
@@ -101,13 +100,13 @@ class _Crew:
             )
         self.starting.clear()
 
-    def train(self, job: Job, engine: str) -> None:
+    def train(self, job: Job, engine: str, tf32: bool) -> None:
         """Fill `job.out`. A lost worker is replaced; the others continue, even if no replacement ever starts."""
         import ray
         from ray.exceptions import RayActorError
 
         pieces = deque(cut(job, engine, len(self.actors), self.kind))
-        send = self._sender(job, engine)
+        send = self._sender(job, engine, tf32)
         lost: Counter[int] = Counter()  # number of workers lost, by the first row of their piece
         idle = deque([number for number in range(len(self.actors)) if number not in self.starting] * AHEAD)
         busy: dict[Any, tuple[int, Any, Ints]] = {}
@@ -130,28 +129,30 @@ class _Crew:
                 continue
             number, actor, rows = busy.pop(ready[0])
             try:
-                self._take(job, rows, *ray.get(ready[0]))
+                self._take(job, rows, ray.get(ready[0]))
                 idle.append(number)
             except RayActorError:
                 pieces.appendleft(rows)
                 lost[int(rows[0])] += 1
                 self._replace(number, actor, lost[int(rows[0])])
 
-    def _take(self, job: Job, rows: Ints, out: NDArray[np.float32], tail: NDArray[np.float32] | None) -> None:
-        """Write the updates and statistics of a piece into its rows of the job."""
+    def _take(self, job: Job, rows: Ints, trained: TrainedPiece) -> None:
+        """Write the updates and statistics of a piece into its rows of the job, and note what trained them."""
+        job.replays.trained_by.update(dict.fromkeys(trained.by))
         place = torch.from_numpy(rows)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # the memory is read-only
-            job.out[place.to(job.device)] = torch.from_numpy(out).to(job.device)
-            if job.tail is not None and tail is not None:
-                job.tail[place.to(job.device)] = torch.from_numpy(tail).to(job.device)
+            job.out[place.to(job.device)] = torch.from_numpy(trained.delta).to(job.device)
+            if job.tail is not None and trained.tail is not None:
+                job.tail[place.to(job.device)] = torch.from_numpy(trained.tail).to(job.device)
 
-    def _sender(self, job: Job, engine: str) -> Callable[[Any, Ints], Any]:
+    def _sender(self, job: Job, engine: str, tf32: bool) -> Callable[[Any, Ints], Any]:
         """A function that sends some rows of a job to an actor."""
         import ray
 
         (network_no, network), (samples_no, samples) = self._once(job.architecture), self._once(job.samples)
         points = job.points.cpu().numpy()
+        limits = GpuLimits(tf32, job.replays.most_bytes * (self.gpus or 1))  # workers of one GPU share its memory
         few = len(points) < len(job.of_row)  # such as one for all: shared memory holds them once for all pieces
         shared = ray.put(points) if few else None
         whole: Any = job._replace(work=moved(job.work, "cpu"), tail=None if job.tail is None else job.tail.cpu())
@@ -163,7 +164,8 @@ class _Crew:
             tail = None if whole.tail is None else whole.tail[torch.from_numpy(rows)]
             part = bare._replace(of_row=of_row if few else place, work=rows_of(whole.work, rows), tail=tail)
             numbers = network_no, samples_no
-            return actor.train.remote(part, engine, numbers, network, samples, shared if few else points[used])
+            given = shared if few else points[used]
+            return actor.train.remote(part, engine, numbers, network, samples, given, limits)
 
         return send
 

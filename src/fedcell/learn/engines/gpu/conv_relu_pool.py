@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from .kernels import kernels
+from .norms import watched
 from .over_rows import OverRows, channels_first, channels_last
 
 MOST_KERNEL, MOST_CHANNELS = 7, 64  # of a convolution; larger ones were not measured
@@ -19,19 +20,22 @@ MOST_ENTRIES = 512  # of a patch: long ones are faster made once, as in `convolu
 def fuse(module: nn.Module, device: torch.device) -> None:
     """Fuse each convolution with a ReLU and a 2x2 max-pool right behind it, in a private copy of a chain of layers.
 
-    Nothing else may see the values between these layers, so the chain must be the whole network.
+    Nothing else may see the values between these layers, so the chain must be the whole network, without hooks there.
     """
     way = kernels("pooled_conv", device)
-    chain = list(_layers(module)) if way else []
+    parts = [part for part in module.modules() if part is not module and isinstance(part, nn.Sequential)]
+    chain = list(_layers(module)) if way and not watched(*parts) else []
     used = [id(layer) for _, _, layer in chain]
     for at, (_, _, layer) in enumerate(chain):
         behind = [part for _, _, part in chain[at + 1 : at + 3]]
         if type(layer) is not nn.Conv2d or not _fits(layer) or used.count(id(layer)) > 1 or len(behind) < 2:
             continue
+        if watched(layer, *behind):
+            continue
         if any(map(halves, behind)) and any(type(part) is nn.ReLU for part in behind):
             layer.forward = partial(_pooled, way, layer, at == 0)  # type: ignore[method-assign]
             for owner, name, _ in chain[at + 1 : at + 3]:
-                owner[int(name)] = nn.Identity()
+                owner._modules[name] = nn.Identity()
 
 
 def _layers(module: nn.Module) -> Any:

@@ -148,9 +148,9 @@ class Cohort:
         self.rate = room(shape.n_steps, n_rows)
         self.tail = job.architecture.tail.split(room(n_rows, job.architecture.tail.n)) if job.tail is not None else []
         self.due = room(shape.n_steps, n_rows, of=torch.bool) if self.tail else room(0)
-        self.x, self.y = room(0), room(0, of=job.samples.y.dtype)
-        if 4 * self.index.numel() * prod(job.samples.shape) <= AT_HAND:
-            self.x = room(*self.index.shape, *job.samples.shape)
+        self.x, self.y = room(0, of=job.samples.dtype), room(0, of=job.samples.y.dtype)
+        if self.x.itemsize * self.index.numel() * prod(job.samples.shape) <= AT_HAND:
+            self.x = room(*self.index.shape, *job.samples.shape, of=self.x.dtype)
             self.y = room(*self.index.shape, *job.samples.y.shape[1:], of=self.y.dtype)
         self.step = room(1, of=torch.int64)
         self.first = room(1, of=torch.int64)

@@ -66,7 +66,7 @@ def _saves(layer: nn.Module, behind: nn.Module) -> bool:
 
 def _joins(layer: nn.Module, behind: nn.Module | None) -> bool:
     """Whether a norm with kernels can do the ReLU behind it: no hook sees the value between them."""
-    return _is_ours(layer, _normed) and type(behind) is nn.ReLU and not _watched(layer, behind)
+    return _is_ours(layer, _normed) and type(behind) is nn.ReLU and not watched(layer, behind)
 
 
 def _shifts_in_vain(layer: nn.Module, behind: nn.Module | None) -> bool:
@@ -74,7 +74,7 @@ def _shifts_in_vain(layer: nn.Module, behind: nn.Module | None) -> bool:
     biased = type(layer) is nn.Conv2d and layer.bias is not None
     if not biased or type(behind) is not BatchNorm or behind.share is not None:
         return False
-    return _is_ours(behind, _normed) and not _watched(layer, behind)
+    return _is_ours(behind, _normed) and not watched(layer, behind)
 
 
 def _is_ours(layer: nn.Module, way: Callable[..., Tensor]) -> bool:
@@ -82,7 +82,8 @@ def _is_ours(layer: nn.Module, way: Callable[..., Tensor]) -> bool:
     return isinstance(own, partial) and own.func is way
 
 
-def _watched(*layers: nn.Module) -> bool:
+def watched(*layers: nn.Module) -> bool:
+    """Whether a layer has hooks, which may look at its values."""
     return any(getattr(layer, hooks) for layer in layers for hooks in HOOKS)
 
 

@@ -58,12 +58,12 @@ def _busy_alone(job: Job) -> bool:
     if not any(type(part) is nn.Conv2d for part in job.architecture.module.modules()):
         return False
     batch = work.batch_size or int(work.store.size.max(initial=0))
-    return batch * _operations(job.architecture, job.samples.shape) >= BUSY
+    return batch * _operations(job.architecture, job.samples.shape, job.samples.dtype) >= BUSY
 
 
 @lru_cache(maxsize=8)
-def _operations(architecture: Architecture, shape: tuple[int, ...]) -> float:
-    return architecture.flops_per_sample(torch.zeros(shape))
+def _operations(architecture: Architecture, shape: tuple[int, ...], dtype: torch.dtype) -> float:
+    return architecture.flops_per_sample(torch.zeros(shape, dtype=dtype))
 
 
 def _kernel(job: Job, alone: bool) -> Kernel:
