@@ -19,6 +19,7 @@ from fedcell.errors import BadInput
 from fedcell.learn.batches import draw_batches
 from fedcell.learn.learner import Learner
 from fedcell.machine import one_thread
+from fedcell.methods import fedavg
 from fedcell.methods.parts.personal import owners
 from fedcell.scenarios import build_problem
 from fedcell.simulate import begin, simulate
@@ -159,6 +160,23 @@ def test_equal_weights_and_server_steps():
     assert torch.equal(tails["fedavg"], tails["fednova"])
     assert torch.equal(tails["fedavg:weights=equal"], tails["scaffold"])
     assert not torch.equal(tails["fedavg"], tails["scaffold"])
+
+
+@pytest.mark.parametrize("weights", ["samples", "equal"])
+def test_fedrep_weighs_the_statistics_as_the_bodies(weights):
+    given = []
+    method = methods.parse(f"fedrep:weights={weights}").build()
+    aggregate = method.aggregate
+
+    def seen(problem, params, state, played):
+        given.append((played.updates.tail, fedavg.shares(weights, played.observation, played.heard())))
+        return aggregate(problem, params, state, played)
+
+    problem = build_problem(settings(rounds=1), model=dense())
+    ((_, after),) = simulate(problem, method._replace(aggregate=seen))
+    ((tail, share),) = [one for one in given if one[0] is not None]
+    wanted = torch.from_numpy(share.astype(np.float32)) @ tail
+    torch.testing.assert_close(after.params[problem.learner.n_params :], wanted)
 
 
 # ---------------------------------------------------------------- payloads, losses, rounds that do not count

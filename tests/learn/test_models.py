@@ -142,7 +142,7 @@ def test_a_token_outside_the_vocabulary_is_found_wherever_it_is(token):
     model, labels = Tokens(), np.arange(12) % 3
     check_fits(Architecture.of(model), Samples(x, labels, torch.device("cpu")), 3)
     x[7, 3] = token
-    with pytest.raises(BadInput, match="cannot read samples of shape .*IndexError"):
+    with pytest.raises(BadInput, match=r"cannot read samples of shape .*IndexError"):
         check_fits(Architecture.of(model), Samples(x, labels, torch.device("cpu")), 3)
 
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 import torch
+from kept_rows import matrix
 
 from fedcell import methods, radio, world
-from fedcell.methods.parts.contributions import matrix
 from fedcell.simulate import SIMULATED, begin, play_round
 from fedcell.types import Round, Updates
 

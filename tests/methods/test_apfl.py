@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import torch
+from kept_rows import matrix
 from torch import nn
 
 from fedcell import methods
 from fedcell.learn.batches import draw_batches
 from fedcell.learn.engines.gpu import vmap
 from fedcell.learn.settings import ModelConfig
-from fedcell.methods.parts.contributions import matrix
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
 
 NET = ModelConfig(name="mlp", hidden=(9,))

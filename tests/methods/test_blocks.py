@@ -11,7 +11,9 @@ from fedcell import methods, radio, world
 from fedcell.errors import BadInput
 from fedcell.methods.parts.resources import BLOCKS, plan
 from fedcell.options import override
+from fedcell.radio import bands
 from fedcell.scenarios import build_problem, get
+from fedcell.simulate import begin
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +77,15 @@ def test_blocks_of_every_cell_are_dealt_out_apart(small):
     for rule in BLOCKS:
         decision = methods.parse(f"fedavg:scheduler=all,blocks={rule}").build().decide(problem, None, observation)
         radio.check_decision(problem.world, observation, decision)
+
+
+@pytest.mark.parametrize("method", ["fedavg", "fedbuff", "semi_async"])
+def test_blocks_in_the_order_of_devices_need_no_rates(small, monkeypatch, method):
+    problem = small({"world.access": "block", "world.n_blocks": "6", "world.interference_over_noise": "1..10"})
+    built = methods.parse(f"{method}:blocks=first").build()
+    state, observation = begin(problem, built).method, seen(problem, 0)
+    monkeypatch.setattr(bands, "rate_bps", lambda *given: pytest.fail("rates are computed"))
+    assert built.decide(problem, state, observation).block.tolist() == [0, 1, 2, 3, 4, 5]
 
 
 def test_effort_that_fits_counts_with_the_block_that_is_given(cell):

@@ -154,3 +154,21 @@ def test_weights_by_lot_need_a_lot():
         methods.parse("fedavg:weights=unbiased,scheduler=fastest")
     with pytest.raises(BadInput, match="weights = 'unbiased' does not go with this method"):
         fedavg.shares("unbiased", None, None)
+
+
+def test_unbiased_weights_are_over_the_chances_of_what_was_charged(small):
+    """Ditto computes twice as much, which changes who is cheap."""
+    problem = small(UNEQUAL | {"world.bandwidth_hz": "1e5"})
+    seen, method = observed(problem), methods.parse("ditto:scheduler=latency,n_selected=3,weights=unbiased")
+    decision = method.build().decide(problem, None, seen)
+    uplink = radio.transmit(problem.world, seen, decision, 1)
+    device, size = np.flatnonzero(uplink.delivered), seen.store.size
+    twice, once = (
+        chances("latency", problem, seen, Wanted(3, problem.train.steps, cost * problem.train.batch_size))[device]
+        for cost in (2, 1)
+    )
+    updates = Updates(device, problem.learner.initial()[None].repeat(len(device), 1))
+    found = fedavg.weights_of(method.config, problem, Round(seen, decision, updates, uplink))
+    total = size[seen.available].sum()
+    np.testing.assert_allclose(found, size[device] / (total * twice))
+    assert not np.allclose(twice, once, rtol=1e-3)

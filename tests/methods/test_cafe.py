@@ -77,14 +77,15 @@ def test_failed_round_keeps_the_model_and_ages_everyone(small, scheme):
 
 
 def test_a_deadline_of_the_server_is_that_of_the_world(small):
-    """A shorter one than the world's; a longer one changes nothing."""
+    """A shorter one than the world's; a longer one is refused."""
     ours = small({**HALF, "world.deadline_s": "inf", "world.clock": "slowest"})
     wanted = play(small(HALF), "cafe:quorum=2")
     found = play(ours, "cafe:quorum=2,deadline_s=0.5")
     assert [row for row, _ in found] == [row for row, _ in wanted]
     assert torch.equal(found[-1][1].params, wanted[-1][1].params)
-    longer = play(small(HALF), "cafe:quorum=2,deadline_s=7")
-    assert [row for row, _ in longer] == [row for row, _ in wanted]
+    for text in ("7", "inf"):
+        with pytest.raises(BadInput, match=f"cafe.deadline_s = {text} is above world.deadline_s = 0.5"):
+            play(small(HALF), f"cafe:quorum=2,deadline_s={text}")
 
 
 def test_a_round_lasts_until_the_deadline_and_costs_energy_either_way(small):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from kept_rows import matrix
 
 from fedcell import methods
 from fedcell.coding import Coding, topk
@@ -11,7 +12,6 @@ from fedcell.learn import deferred
 from fedcell.learn.settings import ModelConfig
 from fedcell.methods import fedavg
 from fedcell.methods.parts.coded import coded
-from fedcell.methods.parts.contributions import matrix
 from fedcell.record import checkpoint, tree
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
 

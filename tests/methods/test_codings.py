@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from kept_rows import matrix
 
 from fedcell import coding, methods
-from fedcell.methods.parts.contributions import matrix
 from fedcell.rng import stream
 from fedcell.simulate import simulate
 

@@ -5,10 +5,11 @@ import os
 import numpy as np
 import pytest
 import torch
+from kept_rows import matrix
 
 from fedcell.learn import memory
 from fedcell.methods.parts import contributions
-from fedcell.methods.parts.contributions import MOST_PAGES, matrix, nothing, remember, rows_of, weighted_sum
+from fedcell.methods.parts.contributions import MOST_PAGES, nothing, remember, rows_of, weighted_sum
 
 N, P, HEARD = 1_000_000, 650, 1_000  # of a logistic model on 8 x 8 pixels
 

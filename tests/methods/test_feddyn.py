@@ -2,9 +2,8 @@
 
 import pytest
 import torch
+from kept_rows import matrix
 from plain_training import ENGINES, LOSSY, MLP, cross_entropy, flat, run, trained, who
-
-from fedcell.methods.parts.contributions import matrix
 
 ALPHA = 0.5
 

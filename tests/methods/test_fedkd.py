@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from kept_rows import matrix
 from knowledge_worlds import MIXED, SHARDS, TRAIN
 
 from fedcell import methods
 from fedcell.methods.fedkd import private, public_samples
-from fedcell.methods.parts.contributions import matrix
 from fedcell.simulate import SIMULATED, begin, play_round
 from fedcell.types import Store
 

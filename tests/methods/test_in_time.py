@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedcell import methods, radio, world
+from fedcell.learn.settings import ModelConfig
 from fedcell.methods.parts.in_time import most_on_time
 from fedcell.methods.parts.resources import plan
 from fedcell.methods.parts.schedulers import schedule
@@ -98,3 +99,44 @@ def test_most_jobs_are_on_time(jobs):
     kept = most_on_time(due, length)
     assert on_time([jobs[i] for i in kept])
     assert len(kept) == max(n for n in range(len(jobs) + 1) if any(map(on_time, combinations(jobs, n))))
+
+
+@pytest.mark.parametrize(
+    ("text", "deadline_s"),
+    [
+        ("ditto", 0.1),
+        ("apfl", 0.1),
+        ("fedrep:head_layers=1", 0.1),
+        ("moon", 0.06),
+        ("qfedavg:loss_cost=1", 0.2),
+        ("fedkd:public_per_class=20", 0.8),
+        ("knowledge", 0.8),
+    ],
+)
+def test_methods_that_pay_or_send_otherwise_choose_with_what_they_pay_and_send(small, text, deadline_s):
+    """Nobody is late whom FedCS takes, and it takes as many as could be in time."""
+    problem = small(TIGHT | {"world.deadline_s": str(deadline_s)}, model=ModelConfig(name="mlp", hidden=(8,)), rounds=3)
+    joiner = "," if ":" in text else ":"
+    method, found = methods.parse(f"{text}{joiner}scheduler=fedcs,n_selected=6").build(), []
+    decide = method.decide
+
+    def noted(problem, state, seen):
+        found.append((seen, decision := decide(problem, state, seen)))
+        return decision
+
+    for row, _ in simulate(problem, method._replace(decide=noted)):
+        seen, decision = found[-1]
+        assert 0 < row.n_selected == row.n_delivered
+        assert row.n_selected == most_that_arrive(problem, seen, decision) < 6
+
+
+def most_that_arrive(problem, seen, decision):
+    """The most devices that arrive with equal shares of the band, by trying all subsets."""
+    for n in range(6, 0, -1):
+        for some in combinations(range(6), n):
+            selected = np.isin(np.arange(6), some)
+            band = np.where(selected, problem.world.settings.bandwidth_hz / n, 0.0)
+            tried = decision._replace(selected=selected, bandwidth_hz=band)
+            if radio.transmit(problem.world, seen, tried, problem.seed).delivered.sum() == n:
+                return n
+    return 0

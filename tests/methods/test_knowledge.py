@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from kept_rows import matrix
 from knowledge_worlds import EQUAL, MIXED, SHARDS, TRAIN
 from torch import nn
 
@@ -17,7 +18,6 @@ from fedcell.methods import knowledge
 from fedcell.methods.knowledge import targets
 from fedcell.methods.knowledge.means import class_means, means_of, merged, payload_bit, pull_strength, pulled_loss
 from fedcell.methods.parts.classes import held_classes
-from fedcell.methods.parts.contributions import matrix
 from fedcell.methods.parts.personal import models_of
 from fedcell.options import from_dict, to_dict
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
@@ -268,6 +268,8 @@ def test_epochs_cost_as_much_as_full_batches(small):
 def test_refusals(small):
     with pytest.raises(BadInput, match=r"knowledge\.epochs = 2"):
         begin(small(), methods.parse("knowledge:epochs=2").build())
+    with pytest.raises(BadInput, match=r"train\.epochs = 3 and knowledge\.epochs = 2 both say how long devices train"):
+        begin(small({"train.epochs": "3"}), methods.parse("knowledge:epochs=2,batch_size=8").build())
     video = {"data.name": "video", "data.partition": "dirichlet"}
     recurrent = small({**video, "model.name": "lstm", "model.layers": "1", "model.width": "8"})
     with pytest.raises(BadInput, match="LSTM has no features"):

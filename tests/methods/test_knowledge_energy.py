@@ -25,6 +25,7 @@ from fedcell.methods.knowledge.energy import (
     in_turns,
 )
 from fedcell.methods.knowledge.means import missed_knowledge
+from fedcell.options import Law
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
 from fedcell.solve.energy_bandwidth import least_share, log_marginal
 from fedcell.types import Updates
@@ -406,6 +407,36 @@ def test_printed_share_of_the_rest_is_smaller(cell):
 def test_worlds_without_a_band_to_share_are_refused(cell, changes, word):
     with pytest.raises(BadInput, match=word):
         begin(cell(**changes), methods.parse("knowledge").build())
+
+
+@pytest.mark.parametrize("scheduler", schedule.ENERGY)
+def test_an_endless_deadline_is_refused_by_schedulers_that_use_all_of_it(cell, scheduler):
+    with pytest.raises(BadInput, match=f"knowledge.deadline_s = inf does not go with .* = '{scheduler}'"):
+        begin(cell(), methods.parse(f"knowledge:scheduler={scheduler},deadline_s=inf").build())
+    text = "knowledge:scheduler=random,deadline_s=inf"
+    assert all(row.n_delivered == 6 for row, _ in run(cell(rounds=2, clock="slowest"), text))
+
+
+@pytest.mark.parametrize("scheduler", schedule.ENERGY)
+def test_devices_that_are_charged_again_take_part_again(cell, scheduler):
+    """Without harvest nobody has anything left for the last of twelve rounds."""
+    few = Law((0.1,))
+    text = f"knowledge:trade=1,fade=constant,scheduler={scheduler},n_selected=6"
+    empty, full = (run(cell(battery_joule=few, **more), text) for more in ({}, {"harvest_watt": Law((1.0,))}))
+    assert spent(empty).sum(axis=0).max() <= 0.1 * (1 + 1e-6)
+    assert spent(full).sum() > spent(empty).sum()
+    if scheduler != "myopic":  # which never has a whole battery to spend before the end
+        assert spent(full).sum(axis=0).min() > 0.1, "more than a full battery"
+        assert min(row.n_selected for row, _ in full) >= 5 > empty[-1][0].n_selected == 0
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_fade_that_no_power_beats_costs_an_empty_queue_nothing():
+    offer = random_offer(np.random.default_rng(3), n=4)
+    offer = offer._replace(
+        noise_watt=np.array([*offer.noise_watt[:3], np.inf]), least=np.array([0.1, 0.1, 0.1, np.inf])
+    )
+    assert 3 not in by_queues(offer, np.zeros(4), np.ones(4)).device
 
 
 # ---------------------------------------------------------------- in turn

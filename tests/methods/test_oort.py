@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from fedcell import methods, radio
+from fedcell.errors import BadInput
 from fedcell.methods.oort import Config, State, choose, paced, utility
 from fedcell.methods.parts.resources import plan
 from fedcell.simulate import begin, simulate
@@ -33,8 +34,10 @@ def squared_loss(problem, w, store, k):
 
 
 def expected_s(problem, seen):
-    """Seconds of everyone with a third of the band."""
-    trial = plan(problem, seen, np.ones(11, dtype=np.bool_), problem.train.steps, problem.train.batch_size)
+    """Seconds of everyone with a third of the band, for training, a loss, and one number beside the update."""
+    batch, loss = problem.train.batch_size, seen.store.size / 3
+    trial = plan(problem, seen, np.ones(11, dtype=np.bool_), problem.train.steps, batch + loss / problem.train.steps)
+    trial = trial._replace(payload_bit=trial.payload_bit + 32)
     share = trial._replace(bandwidth_hz=np.full(11, problem.world.settings.bandwidth_hz / 3))
     return np.add(*radio.times(problem.world, seen, share))
 
@@ -82,6 +85,11 @@ def test_slow_devices_lose_and_overlooked_ones_gain(small):
     longer = utility(Config(), state._replace(last=np.array([90, 1, 90, 90, 90, 0])), seen, seconds)
     assert longer[1] == pytest.approx(3.0 + math.sqrt(0.1 * math.log(100)))
     assert longer[1] > longer[0] > longer[5] == 0
+
+
+def test_it_has_no_weights_that_its_choice_of_devices_forbids():
+    with pytest.raises(BadInput, match=r"oort.weights = 'unbiased' is unknown: choose one of samples, equal"):
+        methods.parse("oort:weights=unbiased")
 
 
 def test_who_is_left_over_makes_up_for_who_is_missing(small):

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import torch
+from kept_rows import matrix
 
 from fedcell import methods, radio, world
 from fedcell.learn.work import Work
-from fedcell.methods.parts.contributions import matrix, nothing, remember, rows_of
+from fedcell.methods.parts.contributions import nothing, remember, rows_of
 from fedcell.record import checkpoint
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
 from fedcell.types import Outcome, Round, Start, Store, Updates

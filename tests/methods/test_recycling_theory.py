@@ -35,6 +35,13 @@ def test_a_played_schedule_bears_the_closed_form(n_devices, n_heard):
     assert theory.steps_of(in_turn(600, n_devices, n_heard)) == pytest.approx(most, rel=0.02)
 
 
+@pytest.mark.parametrize("heard", [np.ones((3, 4)), np.zeros((100, 4)), np.ones((0, 4))])
+def test_a_schedule_that_says_nothing_is_refused(heard):
+    with pytest.raises(ValueError, match=f"steps_of.. got {len(heard)} rounds in which {int(heard.sum())} uploads"):
+        theory.steps_of(heard.astype(np.bool_))
+    assert 0 < theory.steps_of(np.ones((4, 4), dtype=np.bool_)) < 100
+
+
 def test_lots_bear_more_than_turns_and_less_than_in_the_mean():
     lots = np.random.default_rng(0).random((600, 100)).argsort(axis=1) < 10
     assert 20 * theory.steps_in_turn(10) < theory.steps_of(lots) < 2 * (2 - 0.1) / 0.1

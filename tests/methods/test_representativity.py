@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 import torch
+from kept_rows import matrix
 
 from fedcell import methods, radio, world
+from fedcell.errors import BadInput
 from fedcell.learn import models
 from fedcell.learn.architecture import Architecture
 from fedcell.methods import representativity
-from fedcell.methods.parts.contributions import matrix, nothing, remember
+from fedcell.methods.parts.contributions import nothing, remember
 from fedcell.methods.parts.resources import plan
 from fedcell.methods.representativity.band import alone, divided, share_of_density
 from fedcell.methods.representativity.memory import blank, distances, heard, shares
@@ -17,7 +19,8 @@ from fedcell.record import checkpoint
 from fedcell.scenarios import get
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
 from fedcell.solve import facility
-from fedcell.solve.equal_finish import equal_finish
+from fedcell.solve.equal_finish import equal_finish, together
+from fedcell.solve.in_series import in_series
 from fedcell.types import Problem, Store
 
 CELL = {  # the chapter's radio: noise does not grow with the band
@@ -119,6 +122,15 @@ def test_first_gradients_in_a_round_of_everyone(small, start):
     assert play_round(SIMULATED, problem, method, after)[0].n_selected == 2
 
 
+def test_a_first_round_of_everyone_needs_a_block_for_everyone(small):
+    for n_blocks, start in (("7", "charged"), ("7", "round")):
+        problem = small({**CELL, "world.access": "block", "world.n_blocks": n_blocks})
+        with pytest.raises(BadInput, match=f"start = '{start}' begins with everyone and world.n_blocks = 7"):
+            begin(problem, build(f"start={start}"))
+    enough = small({**CELL, "world.access": "block", "world.n_blocks": "8"}, rounds=1)
+    assert history(enough, "n_selected=2,start=charged")[0][0].n_selected == 8
+
+
 @pytest.mark.parametrize("weights", ["gamma", "gamma_refreshed", "mean"])
 def test_a_first_round_of_everyone_is_the_mean_of_all(small, weights):
     """Nothing is remembered yet, so that all rows are alike: each device stands for itself."""
@@ -216,6 +228,23 @@ def test_a_set_that_is_late_sheds_devices_until_it_is_in_time():
         assert equal_finish(compute_s[kept], upload_s[kept]).time <= deadline_s
     assert len(within(everyone, compute_s, upload_s, 0.01, 8)) == 0
     assert within(everyone, compute_s, upload_s, 9.0, 8).tolist() == everyone.tolist()
+
+
+@pytest.mark.parametrize("ends", [None, in_series])
+@pytest.mark.parametrize("shared", [True, False])
+def test_those_who_are_shed_are_those_of_a_plain_loop(ends, shared):
+    """Of all that are left each time, also if several are worth the same."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        n, found = int(rng.integers(1, 15)), set()
+        compute_s, upload_s = rng.random(n).round(2 if ends else 9), rng.uniform(0.01, 0.1, n) * shared
+        for deadline_s in (0.1, 0.5, 1.0):
+            left = np.arange(n)
+            while len(left) and (ends or together)(compute_s[left], upload_s[left]) > deadline_s:
+                rest = np.array([np.delete(left, place) for place in range(len(left))], dtype=np.int64)
+                left = rest[np.argmin((ends or together)(compute_s[rest], upload_s[rest]))]
+            found = within(np.arange(n), compute_s, upload_s, deadline_s, n, ends)
+            assert found.tolist() == left.tolist()
 
 
 def test_late_worlds_lose_nobody(small):
@@ -447,6 +476,20 @@ def test_the_gap_is_that_of_the_step_taken(small, text):
     _, full = play_round(SIMULATED, problem, everyone, first._replace(method=None))
     gap = float((full.params - second.params).double().square().sum()) / problem.train.lr**2
     np.testing.assert_allclose(row.metrics["gap_square"], gap, rtol=1e-3)
+
+
+def test_a_watched_device_without_data_takes_only_its_own_columns_along(small):
+    problem = small(CELL, rounds=2)
+    store, memory = problem.world.stream.start(problem.seed)
+    empty = store._replace(size=np.where(np.arange(8) == 0, 0, store.size))
+    stream = problem.world.stream._replace(start=lambda seed: (empty, memory), arrive=lambda *given: given[2:])
+    problem = problem._replace(world=problem.world._replace(stream=stream))
+    for row, _ in history(problem, "n_selected=3,diagnose=all"):
+        assert row.metrics["gap_square"] > 0
+        assert row.metrics["error_mean_true"] > 0
+        assert not {"gradient_norm", "estimate_previous", "estimate_batch4"} & {*row.metrics}
+    for row, _ in history(problem, "n_selected=3,diagnose=estimates"):
+        assert not {"gap_square", "gradient_norm"} & {*row.metrics}
 
 
 def test_nothing_is_missed_when_everyone_is_heard(small):

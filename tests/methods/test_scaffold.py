@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+from kept_rows import matrix
 from plain_training import ENGINES, LOSSY, MLP, cross_entropy, flat, run, trained, who
 
 from fedcell.learn.settings import ModelConfig
-from fedcell.methods.parts.contributions import matrix
 
 NETS = {"mlp": MLP, "cnn": ModelConfig(name="cnn", channels=(3,), kernel=3, padding=1, hidden=())}
 

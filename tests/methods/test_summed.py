@@ -5,7 +5,7 @@ import pytest
 import torch
 from small_config import SMALL
 
-from fedcell import methods
+from fedcell import methods, radio
 from fedcell.coding.accounting import epsilon
 from fedcell.deploy.coded import told
 from fedcell.errors import BadInput
@@ -17,6 +17,7 @@ from fedcell.options import override
 from fedcell.plan.looking import looks_at_updates
 from fedcell.scenarios import build_problem
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
+from fedcell.world import observe, start
 
 QUIET = "clip_norm=1e6,noise_multiplier=0"
 LOSSY = {
@@ -183,6 +184,32 @@ def test_secure_aggregation_is_paid_for_and_told(small):
     extra = problem.world.devices.capacitance * cycles * problem.world.devices.cpu_hz**2
     assert secure.compute_joule - plain.compute_joule == pytest.approx(float(extra.sum()), rel=1e-6)
     assert not any(name.startswith("secure") for name in plain.metrics)
+
+
+def test_steps_that_fit_leave_room_for_the_masks(small):
+    """In a round that ends in time without masks and late with them."""
+    slow = {"world.cycles_per_sample": "1e6..4e6", "world.bandwidth_hz": "5e6", "train.steps": "40"}
+    problem = small(slow | {"world.deadline_s": "0.3"})
+    text = f"fedavg+private:effort=fit,{QUIET},secure=pairwise,mask_cycles=2000"
+    decision = coded_decision(problem, text)
+    most = coded_decision(problem, text.replace("mask_cycles=2000", "mask_cycles=0")).steps
+    assert all(row.n_delivered == row.n_selected == 6 for row, _ in run(problem, text))
+    assert (decision.steps < most).any()
+    seen = observed_first(problem)
+    compute_s, upload_s = radio.times(problem.world, seen, decision)
+    step_s = problem.train.batch_size * seen.devices.cycles_per_sample / seen.devices.cpu_hz
+    room_s = 0.3 - compute_s - upload_s
+    assert (room_s >= 0).all()
+    assert (room_s < step_s)[decision.steps < 40].all(), "one step more does not fit"
+
+
+def coded_decision(problem, text):
+    method = methods.parse(text).build()
+    return method.decide(problem, begin(problem, method).method, observed_first(problem))
+
+
+def observed_first(problem):
+    return observe(problem.world, start(problem.world, problem.seed), problem.seed, 0)[0]
 
 
 # ---------------------------------------------------------------- what is refused

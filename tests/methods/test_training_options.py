@@ -145,10 +145,11 @@ def test_steps_of_a_method_and_epochs_of_the_run_are_refused(small):
         end_of(problem, "fedavg:steps=5")
 
 
-def test_momentum_of_a_method_and_adamw_are_refused(small):
+@pytest.mark.parametrize("method", ["fedavg", "central"])
+def test_momentum_of_a_method_and_adamw_are_refused(small, method):
     problem = small(WORLD | SETTINGS["optimiser"])
-    with pytest.raises(BadInput, match=r"fedavg.momentum = 0.9 does not go with train.optimiser = 'adamw'"):
-        end_of(problem, "fedavg:momentum=0.9")
+    with pytest.raises(BadInput, match=rf"{method}.momentum = 0.9 does not go with train.optimiser = 'adamw'"):
+        end_of(problem, f"{method}:momentum=0.9")
 
 
 # ---------------------------------------------------------------- masks, records

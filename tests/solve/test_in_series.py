@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedcell.solve.equal_finish import Finish, earliest
-from fedcell.solve.in_series import in_series
+from fedcell.solve.in_series import in_series, without_each
 
 JOBS = st.lists(st.tuples(st.floats(0.0, 10.0), st.floats(0.0, 10.0)), min_size=1, max_size=5)
 
@@ -71,3 +71,10 @@ def test_it_is_not_submodular():
 
         grows += any(added(0, large) > added(0, large[:1]) + 1e-9 for large in combinations((1, 2, 3), 2))
     assert grows > 0
+
+
+@given(JOBS)
+def test_without_each_is_each_set_without_one(jobs):
+    fixed, full = np.array(jobs).T
+    expected = [in_series(np.delete(fixed, k), np.delete(full, k)) for k in range(len(fixed))]
+    np.testing.assert_allclose(without_each(fixed, full), expected, rtol=1e-12, atol=1e-12)

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from ..learn.optimiser import Optimiser
 from ..learn.work import Work
 from ..options import option
 from ..types import Decision, Method, Observation, Problem, Round, Start, Store
-from .parts.defaults import LocalConfig, TrainingConfig, default, rate, setting, steps_of
+from .parts.defaults import LocalConfig, TrainingConfig, default, optimiser_of, rate, setting, steps_of
 from .parts.resources import plan
 
 
@@ -56,7 +55,7 @@ def aggregate(config: Config, problem: Problem, params: Tensor, state: Any, play
         batch_size=batch_size,
         round=round,
         momentum=setting(config, problem, "momentum"),
-        optimiser=Optimiser.of(problem.train),
+        optimiser=optimiser_of(config, problem),
         augment=problem.train.augment != "none",
     )
     moved = problem.learner.train(Start(params[None], np.zeros(1, dtype=np.int64)), work)

@@ -7,6 +7,7 @@ probability that the device is picked, see `methods.parts.by_lot`.
 Reference: McMahan et al., Communication-Efficient Learning of Deep Networks from Decentralized Data, 2017.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,7 +19,7 @@ from ..errors import BadInput
 from ..options import option
 from ..types import Floats, Ints, Method, Observation, Problem, Round, of_means
 from .parts.by_lot import COSTS
-from .parts.defaults import LocalConfig, default, mean_update, setting, steps_of
+from .parts.defaults import LocalConfig, default, mean_update, steps_of
 from .parts.resources import Wanted
 from .parts.schedulers import chances
 
@@ -44,8 +45,7 @@ class Config(LocalConfig):
 
 
 def build(config: Config) -> Method:
-    weights = "equal" if config.weights == "equal" else "samples"
-    return default(config)._replace(aggregate=partial(aggregate, config), shares=partial(shares, weights))
+    return default(config)._replace(aggregate=partial(aggregate, config), shares=plain_shares(config))
 
 
 @of_means
@@ -58,10 +58,16 @@ def weights_of(config: Config, problem: Problem, played: Round) -> Floats:
     seen, device = played.observation, played.heard()
     if config.weights != "unbiased":
         return shares(config.weights, seen, device)
-    wanted = Wanted(config.n_selected, steps_of(config, problem, seen.store), setting(config, problem, "batch_size"))
+    steps = steps_of(config, problem, seen.store)
+    wanted = Wanted(config.n_selected, steps, played.decision.samples_per_step)
     chance = chances(config.scheduler, problem, seen, wanted)
     size = np.where(chance > 0, seen.store.size, 0)
     return size[device] / (max(size.sum(), 1) * chance[device])
+
+
+def plain_shares(config: Config) -> Callable[[Observation, Ints], Floats]:
+    """Weights that sum to one, as the mean of running statistics needs them: equal if the settings say so."""
+    return partial(shares, "equal" if config.weights == "equal" else "samples")
 
 
 def shares(weights: str, observation: Observation, device: Ints) -> Floats:

@@ -23,8 +23,9 @@ from ..types import Decision, Ints, Method, Observation, Problem, Round, Start, 
 from .parts import defaults
 from .parts.classes import held_classes, n_classes_of
 from .parts.contributions import Contributions, nothing
-from .parts.defaults import LocalConfig, work_of
+from .parts.defaults import LocalConfig, samples_of, steps_of, work_of
 from .parts.personal import judge_own, own_models, own_starts, remembered, starts
+from .parts.resources import sending
 
 
 @dataclass(frozen=True)
@@ -100,15 +101,16 @@ def decide(config: Config, problem: Problem, state: State, observation: Observat
     """Schedule devices that hold private samples; charge training on the public ones, and the bits of the scores."""
     mine = private(observation.store, state.public)
     seen = observation._replace(store=mine, available=observation.available & (mine.size > 0))
-    decision = defaults.decide(config, problem, state, seen)
-    digested = len(state.public) * _digest_steps(config, decision) / decision.steps if state.agreed else 0.0
-    bit = state.scores.numel() * problem.world.settings.bits_per_parameter
-    bits = np.full(problem.world.n_devices, bit)  # scores go both ways
-    return decision._replace(samples_per_step=decision.samples_per_step + digested, payload_bit=bits, download_bit=bits)
+    samples, bit = samples_of(config, problem, mine), state.scores.numel() * problem.world.settings.bits_per_parameter
+    if state.agreed:
+        steps = np.asarray(steps_of(config, problem, mine))
+        samples = samples + len(state.public) * _digest_steps(config, steps) / steps
+    decision = defaults.decide(config, sending(problem, bit, bit), state, seen, samples)
+    return decision._replace(download_bit=decision.payload_bit)  # scores go both ways
 
 
-def _digest_steps(config: Config, decision: Decision) -> Ints:
-    return decision.steps if config.digest_steps is None else np.full_like(decision.steps, config.digest_steps)
+def _digest_steps(config: Config, steps: Ints) -> Ints:
+    return steps if config.digest_steps is None else np.full_like(steps, config.digest_steps)
 
 
 def broadcast(problem: Problem, params: Tensor, state: State, observation: Observation, decision: Decision) -> Start:
@@ -139,7 +141,7 @@ def _digest(config: Config, state: State, work: Work, decision: Decision) -> Wor
     """Full-batch steps on the public samples towards the agreed scores."""
     n, n_public = len(work.device), len(state.public)
     store = Store(np.tile(state.public, (n, 1)), np.full(n, n_public))
-    steps = _digest_steps(config, decision)[work.device]
+    steps = _digest_steps(config, decision.steps)[work.device]
     return work._replace(
         store=store, steps=steps, batch_size=0, objective=partial(distance, state.scores), augment=False
     )

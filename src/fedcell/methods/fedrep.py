@@ -25,6 +25,7 @@ from .parts.classes import held_classes, n_classes_of
 from .parts.contributions import Contributions, nothing
 from .parts.defaults import mean_update, work_of
 from .parts.personal import dearer, judge, models_of, remembered
+from .parts.resources import sending
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ def build(config: Config) -> Method:
         aggregate=partial(aggregate, config),
         evaluate=partial(evaluate, config),
         sends="the body of a model",
+        shares=fedavg.plain_shares(config),
         personal=partial(personal, config),
         needs_labels=True,
     )
@@ -75,9 +77,15 @@ def _head(config: Config, problem: Problem) -> Tensor:
 
 def decide(config: Config, problem: Problem, state: State, observation: Observation) -> Decision:
     """FedAvg's choice; every step costs `cost` times as much, and the body alone is sent."""
+    decision = dearer(config, _shared(config, problem), state, observation)
+    return decision._replace(download_bit=decision.payload_bit)
+
+
+def _shared(config: Config, problem: Problem) -> Problem:
+    """The problem with the body alone on the air, both ways."""
     n_shared = problem.learner.n_sent - int(_head(config, problem).sum())
-    bits = np.full(problem.world.n_devices, n_shared * problem.world.settings.bits_per_parameter)  # both ways
-    return dearer(config, problem, state, observation)._replace(payload_bit=bits, download_bit=bits)
+    bit = n_shared * problem.world.settings.bits_per_parameter
+    return sending(problem, bit, bit)
 
 
 def personal(config: Config, problem: Problem, params: Tensor, state: State, device: Ints) -> Tensor:
@@ -109,7 +117,7 @@ def local(
 def aggregate(config: Config, problem: Problem, params: Tensor, state: State, played: Round) -> tuple[Tensor, State]:
     """Average the bodies that arrived; heads are kept by their devices, heard or not."""
     body, after = ~_head(config, problem), params.clone()
-    weights = config.server_lr * fedavg.weights_of(config, problem, played)
+    weights = config.server_lr * fedavg.weights_of(config, _shared(config, problem), played)
     after[body] = mean_update(params[body], weights, played)
     labels = held_classes(problem, played.observation.store)
     return after, state._replace(heads=remembered(state.heads, played), labels=labels)

@@ -49,7 +49,7 @@ def aggregate(config: Config, problem: Problem, params: Tensor, state: State, pl
     kept = with_models(state.kept, params, played)
     counts = held_classes(problem, played.observation.store)
     discrepancy = state.discrepancy.copy()
-    heard = played.received()[0]
+    heard = played.heard()
     discrepancy[heard] = from_uniform(counts[heard])
     weights = disco_weights(data_shares(played.observation), discrepancy, config.a, config.b)
     return average(kept, params, weights), State(kept, discrepancy)

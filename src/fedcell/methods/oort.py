@@ -33,7 +33,7 @@ from torch import Tensor
 from ..options import option
 from ..types import Bools, Decision, Floats, Ints, Method, Observation, Problem, Round
 from . import fedavg
-from .parts.defaults import setting, steps_of
+from .parts.defaults import steps_of
 from .parts.losses import LossConfig, heard_losses, with_loss
 from .parts.resources import Wanted, plan
 from .parts.schedulers import fastest, most_at_once
@@ -43,6 +43,7 @@ from .parts.schedulers import fastest, most_at_once
 class Config(LossConfig, fedavg.Config):
     """Settings of Oort-like selection."""
 
+    weights: str = option("samples", "weight of a device in the average", choices=("samples", "equal"))
     scheduler: str = option("utility", "who trains", choices=("utility",))
     n_selected: int = option(10, "devices picked per cell and round", least=1)
     penalty: float = option(2.0, "how much slow devices lose; 0: nothing", least=0)
@@ -80,11 +81,11 @@ def init(problem: Problem, params: Tensor) -> State:
 
 
 def decide(config: Config, problem: Problem, state: State, observation: Observation) -> Decision:
-    steps, batch_size = steps_of(config, problem, observation.store), int(setting(config, problem, "batch_size"))
-    seconds = -fastest(problem, observation, Wanted(config.n_selected, steps, batch_size))
+    steps = steps_of(config, problem, observation.store)
+    longer, samples = with_loss(config, problem, observation.store)
+    seconds = -fastest(longer, observation, Wanted(config.n_selected, steps, samples))
     selected = choose(config, problem, state, observation, seconds)
-    decision = plan(problem, observation, selected, steps, batch_size, config.blocks)
-    return with_loss(config, problem, observation, decision)
+    return plan(longer, observation, selected, steps, samples, config.blocks)
 
 
 def utility(config: Config, state: State, observation: Observation, seconds: Floats) -> Floats:

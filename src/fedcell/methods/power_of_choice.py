@@ -26,7 +26,7 @@ from ..options import option
 from ..rng import stream
 from ..types import Bools, Decision, Floats, Method, Observation, Problem, Round
 from . import fedavg
-from .parts.defaults import setting, steps_of
+from .parts.defaults import steps_of
 from .parts.losses import LossConfig, heard_losses, with_loss
 from .parts.resources import plan
 from .parts.schedulers import pick
@@ -76,9 +76,9 @@ def decide(config: Config, problem: Problem, state: State, observation: Observat
     place = np.empty(len(draw))
     place[np.lexsort((draw, state.loss))] = np.arange(len(draw))
     selected = pick(problem, drawn, place, config.n_selected)
-    steps, batch_size = steps_of(config, problem, observation.store), int(setting(config, problem, "batch_size"))
-    decision = plan(problem, observation, selected, steps, batch_size, config.blocks)
-    return with_loss(config, problem, observation, decision)
+    steps = steps_of(config, problem, observation.store)
+    longer, samples = with_loss(config, problem, observation.store)
+    return plan(longer, observation, selected, steps, samples, config.blocks)
 
 
 def lots(problem: Problem, observation: Observation) -> Floats:

@@ -44,7 +44,8 @@ def build(config: Config) -> Method:
 
 def decide(config: Config, problem: Problem, state: Any, observation: Observation) -> Decision:
     """FedAvg's choice, with the cost of a loss."""
-    return with_loss(config, problem, observation, defaults.decide(config, problem, state, observation))
+    longer, samples = with_loss(config, problem, observation.store)
+    return defaults.decide(config, longer, state, observation, samples)
 
 
 def aggregate(config: Config, problem: Problem, params: Tensor, state: Any, played: Round) -> tuple[Tensor, Any]:

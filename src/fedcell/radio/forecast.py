@@ -120,7 +120,7 @@ def room(world: World, observation: Observation, decision: Decision) -> Room:
     return Room(deadline_s, np.maximum(budget - down.joule, 0.0))
 
 
-def most_steps(world: World, observation: Observation, decision: Decision) -> Ints:
+def most_steps(world: World, observation: Observation, decision: Decision, cycles: float = 0.0) -> Ints:
     """The most local steps with which a device still meets the deadline and its energy budget.
 
     `min((T - t_up) / t_step, (E - e_up) / e_step)`, rounded down, with the clocks, powers and bands of
@@ -132,6 +132,7 @@ def most_steps(world: World, observation: Observation, decision: Decision) -> In
         world: noise, access, kind of answers.
         observation: this round's channels, hardware and batteries.
         decision: `steps` are ignored; `deadline_s` is `T`.
+        cycles: of the CPU beside those of the steps; devices whose samples cost no cycles do not count them.
 
     Returns: `[n_devices]`, 0 if not even one step fits and 10**9 if nothing limits.
     """
@@ -140,8 +141,11 @@ def most_steps(world: World, observation: Observation, decision: Decision) -> In
     power, sendable = decision.power_watt, np.isfinite(upload_s)
     radio_joule = cost.upload_joule(power, np.where(sendable, upload_s, 0.0))
     left = room(world, observation, decision)
-    by_energy = _fit(left.budget_joule - radio_joule, compute_joule(observation, one))
-    time_left_s = left.deadline_s - _on_air_s(world, observation, decision, np.where(sendable, upload_s, 0.0))
+    beside, clock = np.where(observation.devices.cycles_per_sample > 0, cycles, 0.0), _clock_hz(decision)
+    joule_left = left.budget_joule - radio_joule - cost.compute_joule(beside, clock, observation.devices.capacitance)
+    by_energy = _fit(joule_left, compute_joule(observation, one))
+    on_air_s = _on_air_s(world, observation, decision, np.where(sendable, upload_s, 0.0))
+    time_left_s = left.deadline_s - on_air_s - cost.compute_s(beside, clock)
     by_time = _fit(time_left_s, step_s) if observation.response_s is None else np.full_like(step_s, MOST_STEPS)
     return np.where(sendable, np.minimum(by_energy, by_time), 0.0).astype(np.int64)
 

@@ -160,14 +160,14 @@ def earliest(fixed: Floats, full: Floats, n: int, ends: Ends = together) -> Ints
     """
     left, chosen = np.arange(len(fixed)), np.zeros(0, dtype=np.int64)
     while len(left) and len(chosen) < n:
-        tried = left[_front(fixed[left], full[left])]
+        tried = left[front(fixed[left], full[left])]
         sets = np.concatenate([np.broadcast_to(chosen, (len(tried), len(chosen))), tried[:, None]], axis=1)
         best = tried[int(np.argmin(ends(fixed[sets], full[sets])))]
         chosen, left = np.append(chosen, best), left[left != best]
     return chosen
 
 
-def _front(fixed: Floats, full: Floats) -> Ints:
+def front(fixed: Floats, full: Floats) -> Ints:
     """The jobs that no other undercuts in both parts, ascending; of equal ones the first."""
     order = np.lexsort((np.arange(len(fixed)), full, fixed))
     least = np.minimum.accumulate(full[order])

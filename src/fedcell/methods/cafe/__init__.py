@@ -16,7 +16,7 @@ their time and energy are spent all the same.
 Reference: Liyanaarachchi, Thilakarathna, Ulukus, CAFe: Cost and Age aware Federated Learning, 2024.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from math import isfinite
 from typing import NamedTuple
@@ -32,6 +32,7 @@ from ...types import Bools, Decision, Floats, Ints, Method, Observation, Problem
 from ...world.devices import hardware
 from ..parts import defaults
 from ..parts.defaults import LocalConfig, default, mean_update, needs_sgd, rate
+from ..parts.resources import waiting
 from . import theory
 
 
@@ -95,6 +96,7 @@ def build(config: Config) -> Method:
 
 
 def init(config: Config, problem: Problem, params: Tensor) -> State:
+    _check_deadline(config, problem)
     n, deadline_s = problem.world.n_devices, _deadline_s(config, problem)
     if config.quorum > n:
         raise BadInput(f"cafe.quorum = {config.quorum} but there are {n} devices: lower it to at most {n}")
@@ -109,16 +111,17 @@ def init(config: Config, problem: Problem, params: Tensor) -> State:
     )
 
 
-def _waiting(config: Config, problem: Problem) -> Problem:
-    """The problem with this server's deadline, if that is shorter than the world's."""
-    settings = problem.world.settings
-    if config.deadline_s is None or config.deadline_s >= settings.deadline_s:
-        return problem
-    return problem._replace(world=problem.world._replace(settings=replace(settings, deadline_s=config.deadline_s)))
-
-
 def _deadline_s(config: Config, problem: Problem) -> float:
-    return _waiting(config, problem).world.settings.deadline_s
+    return waiting(problem, config.deadline_s).world.settings.deadline_s
+
+
+def _check_deadline(config: Config, problem: Problem) -> None:
+    world_s = problem.world.settings.deadline_s
+    if config.deadline_s is not None and config.deadline_s > world_s:
+        raise BadInput(
+            f"cafe.deadline_s = {config.deadline_s:g} is above world.deadline_s = {world_s:g}, at which every round "
+            "ends: lower the first, or raise the second"
+        )
 
 
 def _check_edges(config: Config, problem: Problem) -> None:
@@ -138,7 +141,7 @@ def _check_edges(config: Config, problem: Problem) -> None:
 
 def decide(config: Config, problem: Problem, state: State, observation: Observation) -> Decision:
     """Everyone who is there gets the model; the round lasts as long as the deadline."""
-    decision = defaults.decide(config, _waiting(config, problem), state, observation)
+    decision = defaults.decide(config, waiting(problem, config.deadline_s), state, observation)
     if isfinite(decision.deadline_s):
         decision = decision._replace(round_s=decision.deadline_s)
     uplink = radio.transmit(problem.world, observation, decision, problem.seed)

@@ -19,6 +19,7 @@ Reference: chen-ch4 (Chen, Efficient Federated Learning over Wireless Networks, 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -150,6 +151,16 @@ def _refuse(config: Config, problem: Problem) -> None:
         raise BadInput(
             f"knowledge.scheduler = {config.scheduler!r} needs noise that grows with the band and world.noise_watt = "
             f"{settings.noise_watt:g} is fixed: set world.noise_watt=none"
+        )
+    if config.scheduler in ENERGY and config.deadline_s == inf:
+        raise BadInput(
+            f"knowledge.deadline_s = inf does not go with knowledge.scheduler = {config.scheduler!r}, whose devices "
+            "send until the deadline: give seconds, or none for world.deadline_s"
+        )
+    if config.epochs and problem.train.epochs:
+        raise BadInput(
+            f"train.epochs = {problem.train.epochs} and knowledge.epochs = {config.epochs} both say how long devices "
+            "train: set one of them to 0"
         )
     if config.epochs and setting(config, problem, "batch_size") == 0:
         raise BadInput(

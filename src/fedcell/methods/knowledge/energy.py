@@ -197,7 +197,7 @@ def by_queues(offer: Offer, queue: Floats, reward: Floats, zero: str = "shared")
     """
     estimate = cost_joule(offer, 1.0 / len(queue) if offer.shared else 1.0)
     payable = feasible(offer) & (cost_joule(offer, 1.0) <= offer.limit_joule)
-    worth = -reward + np.where(queue > 0, queue * estimate, 0.0)
+    worth = -reward + np.multiply(queue, estimate, out=np.zeros_like(queue), where=queue > 0)
     order = np.argsort(worth, kind="stable")
     order = order[payable[order]]
     best = order[: best_prefix(offer, queue, reward, order, zero)]

@@ -15,7 +15,7 @@ from ... import radio
 from ...types import Decision, Floats, Ints, Observation, Problem
 from ..parts.classes import held_classes
 from ..parts.defaults import setting, steps_of
-from ..parts.resources import plan
+from ..parts.resources import plan, sending, waiting
 from ..parts.schedulers import schedule
 from . import energy
 from .means import missed_knowledge, payload_bit
@@ -51,7 +51,7 @@ def _decided(config: "Config", problem: Problem, state: "State", observation: Ob
     if config.scheduler not in ENERGY:
         return _unlimited(config, problem, state, observation, draft, budget)
     settings, cell = problem.world.settings, observation.topology.cell
-    left = np.maximum(budget - state.spent_joule, 0.0) if config.hard_budget else np.full(len(cell), inf)
+    left = left_joule(config, problem, state, observation) if config.hard_budget else np.full(len(cell), inf)
     share, power, joule = np.zeros(len(cell)), np.zeros(len(cell)), np.zeros(len(cell))
     n_feasible = 0
     for number in np.unique(cell):  # every cell has a band of its own
@@ -128,7 +128,7 @@ def _chosen(
         return energy.by_queues(offer, state.queue_joule[at], reward, config.zero_queue)
     if config.scheduler == "rotation":
         return energy.in_turns(offer, state.times[at], COUNTS[config.pattern](t, n_rounds, config.n_selected))
-    left = np.maximum(budget_joule(config, problem) - state.spent_joule, 0.0)[at]
+    left = left_joule(config, problem, state, observation)[at]
     # Deviation: printed as T - t + 1 with t from 0, which leaves a part of the budget unused
     return energy.by_allowance(offer, left / (n_rounds - t + (config.myopic_rounds == "printed")))
 
@@ -137,14 +137,11 @@ def _unlimited(
     config: "Config", problem: Problem, state: "State", observation: Observation, draft: Decision, budget: Floats
 ) -> Decision:
     """Decide by a simple scheduler, with equal shares and full power, regardless of energy budgets."""
-    n = COUNTS[config.pattern](observation.round, problem.n_rounds, config.n_selected)
-    selected = schedule(config.scheduler, n, problem, observation)
-    full = plan(problem, observation, selected, draft.steps, draft.samples_per_step, config.blocks)
-    decision = full._replace(
-        payload_bit=draft.payload_bit,
-        download_bit=draft.download_bit,
-        deadline_s=config.deadline_s or full.deadline_s,
-    )
+    n, bit = COUNTS[config.pattern](observation.round, problem.n_rounds, config.n_selected), payload_bit(problem)
+    mine = waiting(sending(problem, bit, bit), config.deadline_s)
+    selected = schedule(config.scheduler, n, mine, observation, draft.steps, draft.samples_per_step)
+    full = plan(mine, observation, selected, draft.steps, draft.samples_per_step, config.blocks)
+    decision = full._replace(download_bit=draft.download_bit)
     uplink = radio.transmit(problem.world, observation, decision, problem.seed)  # no draw changes what is spent
     return decision._replace(info=_columns(state, budget, uplink.spent_joule))
 
@@ -154,6 +151,13 @@ def budget_joule(config: "Config", problem: Problem) -> Floats:
     if config.mean_energy_joule is None:
         return problem.world.devices.battery_joule
     return np.full(problem.world.n_devices, config.mean_energy_joule * problem.n_rounds)
+
+
+def left_joule(config: "Config", problem: Problem, state: "State", observation: Observation) -> Floats:
+    """What is left of every device's budget, `[n_devices]`: its charge, with what it gained, if that is the budget."""
+    if config.mean_energy_joule is None:
+        return observation.battery_joule
+    return np.maximum(budget_joule(config, problem) - state.spent_joule, 0.0)
 
 
 def _columns(state: "State", budget: Floats, joule: Floats) -> dict[str, float]:

@@ -147,11 +147,6 @@ def cosines(kept: Contributions, vector: Tensor) -> Floats:
     return np.clip(np.divide(dots, size, out=np.zeros_like(dots), where=size > 0), -1.0, 1.0)
 
 
-def matrix(kept: Contributions, like: Tensor) -> Tensor:
-    """All rows together, `[n_devices, n_params]`: for small models."""
-    return rows_of(kept, np.arange(len(kept.seen)), like)
-
-
 def _written(kept: Contributions) -> list[tuple[int, Tensor]]:
     """Number and content of every page that has any."""
     return [(number, page) for number, page in enumerate(kept.pages) if page is not None]

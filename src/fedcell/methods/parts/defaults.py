@@ -29,6 +29,7 @@ from ...types import (
 )
 from .resources import BLOCKS, epoch_steps, plan
 from .schedulers import SCHEDULERS, schedule
+from .surcharge import as_samples
 
 
 @dataclass(frozen=True)
@@ -114,17 +115,38 @@ def name_of(config: Any) -> str:
 # ---------------------------------------------------------------- decide
 
 
-def decide(config: LocalConfig, problem: Problem, state: Any, observation: Observation) -> Decision:
-    """Pick devices, share the band equally, compute and send at full speed."""
-    steps, batch_size = steps_of(config, problem, observation.store), _batch(config, problem)
-    selected = schedule(config.scheduler, config.n_selected, problem, observation, steps, batch_size)
-    decision = plan(problem, observation, selected, steps, batch_size, config.blocks)
+def decide(
+    config: LocalConfig,
+    problem: Problem,
+    state: Any,
+    observation: Observation,
+    samples_per_step: Floats | None = None,
+    cycles: float = 0.0,
+) -> Decision:
+    """Pick devices, share the band equally, compute and send at full speed.
+
+    Args:
+        config, problem, state, observation: as of every `decide`.
+        samples_per_step: `[n_devices]`, what a local step is charged; None: what it trains on.
+        cycles: of the CPU beside the local steps, which the decision leaves room for and does not charge.
+    """
+    steps = steps_of(config, problem, observation.store)
+    samples = samples_of(config, problem, observation.store) if samples_per_step is None else samples_per_step
+    expected = samples + as_samples(observation, cycles, steps)
+    selected = schedule(config.scheduler, config.n_selected, problem, observation, steps, expected)
+    decision = plan(problem, observation, selected, steps, samples, config.blocks)
     if config.effort == "fixed":
         return decision
-    most = np.minimum(decision.steps, radio.most_steps(problem.world, observation, decision))
+    most = np.minimum(decision.steps, radio.most_steps(problem.world, observation, decision, cycles))
     able = selected & (most >= 1)
     decision = plan(problem, observation, able, decision.steps, decision.samples_per_step, config.blocks)
     return decision._replace(steps=np.maximum(most, 1))
+
+
+def samples_of(config: TrainingConfig, problem: Problem, store: Store) -> Floats:
+    """Samples that a local step trains on, `[n_devices]`: the mini-batch, or the whole store."""
+    batch_size = _batch(config, problem)
+    return np.where(batch_size > 0, batch_size, store.size).astype(np.float64)
 
 
 def _batch(config: TrainingConfig, problem: Problem) -> int:
@@ -167,12 +189,6 @@ def work_of(
 ) -> Work:
     """The work of the selected devices: samples, steps, rate and objective."""
     device, held = np.flatnonzero(decision.selected), observation.store
-    optimiser = Optimiser.of(problem.train)
-    if optimiser.adam and config.momentum:
-        raise BadInput(
-            f"{name_of(config)}.momentum = {config.momentum:g} does not go with train.optimiser = 'adamw', which has "
-            "averages of its own: leave it at none"
-        )
     return Work(
         device=device,
         store=held.of(device),
@@ -184,9 +200,20 @@ def work_of(
         prox=prox,
         mask=decision.mask,
         objective=objective,
-        optimiser=optimiser,
+        optimiser=optimiser_of(config, problem),
         augment=problem.train.augment != "none",
     )
+
+
+def optimiser_of(config: TrainingConfig, problem: Problem) -> Optimiser:
+    """The optimiser of the `train` section; refuses AdamW for a method with a momentum of its own."""
+    optimiser = Optimiser.of(problem.train)
+    if optimiser.adam and config.momentum:
+        raise BadInput(
+            f"{name_of(config)}.momentum = {config.momentum:g} does not go with train.optimiser = 'adamw', which has "
+            "averages of its own: leave it at none"
+        )
+    return optimiser
 
 
 # ---------------------------------------------------------------- aggregate, evaluate

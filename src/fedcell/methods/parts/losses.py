@@ -5,12 +5,15 @@ more. The server knows the losses of the devices heard only. Not a method itself
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
 from ...options import Checked, option
-from ...types import Decision, Floats, Observation, Problem, Round
+from ...types import Floats, Problem, Round, Store
+from .defaults import samples_of, steps_of
 from .gradients import client_losses
+from .resources import sending
 
 
 @dataclass(frozen=True)
@@ -21,13 +24,15 @@ class LossConfig(Checked):
     loss_cost: float = option(1 / 3, "computing of a loss per sample, in units of training on the sample", least=0)
 
 
-def with_loss(config: LossConfig, problem: Problem, observation: Observation, decision: Decision) -> Decision:
-    """Charge a decision for losses: computing each on all samples of the device, and sending one number more."""
-    samples = config.loss_cost * observation.store.size / decision.steps
-    return decision._replace(
-        samples_per_step=decision.samples_per_step + samples,
-        payload_bit=decision.payload_bit + problem.world.settings.bits_per_parameter,
-    )
+def with_loss(config: Any, problem: Problem, store: Store) -> tuple[Problem, Floats]:
+    """What plans of rounds with losses need: the problem with one number more to send, and `samples_per_step`.
+
+    A loss is computed on all samples of the device, `[n_devices]`.
+    """
+    world = problem.world
+    samples = config.loss_cost * store.size / steps_of(config, problem, store)
+    longer = sending(problem, world.payload_bit + world.settings.bits_per_parameter, world.model_bit)
+    return longer, samples_of(config, problem, store) + samples
 
 
 def heard_losses(problem: Problem, params: Tensor, played: Round, power: float = 1.0) -> Floats:

@@ -51,8 +51,8 @@ def own_starts(problem: Problem, own: Contributions, origin: Tensor, decision: D
 
 def dearer(config: Any, problem: Problem, state: Any, observation: Observation) -> Decision:
     """FedAvg's choice of devices, with every step at `config.cost` times the computing."""
-    decision = defaults.decide(config, problem, state, observation)
-    return decision._replace(samples_per_step=decision.samples_per_step * config.cost)
+    samples = config.cost * defaults.samples_of(config, problem, observation.store)
+    return defaults.decide(config, problem, state, observation, samples)
 
 
 def remembered(own: Contributions, played: Round, rows: Tensor | None = None) -> Contributions:

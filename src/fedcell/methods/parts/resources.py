@@ -3,7 +3,8 @@
 Not a method itself: it has no `build`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ class Wanted(NamedTuple):
 
     n_selected: int  # per cell
     steps: int | Ints
-    batch_size: int  # 0: the whole store
+    samples_per_step: float | Floats  # 0: the whole store
 
 
 def plan(
@@ -42,16 +43,29 @@ def plan(
         cpu_hz=observation.devices.cpu_hz,
         power_watt=observation.devices.power_watt,
         bandwidth_hz=equal_share(problem, observation, selected),
-        block=_blocks(problem, observation, selected, blocks),
+        block=blocks_of(problem, observation, selected, blocks),
         payload_bit=np.full(n, world.payload_bit),
         deadline_s=world.settings.deadline_s,
     )
 
 
+def sending(problem: Problem, up_bit: float, down_bit: float) -> Problem:
+    """The problem as a planner sees it whose devices send and get so many bits, instead of the whole model."""
+    return problem._replace(world=problem.world._replace(payload_bit=up_bit, model_bit=down_bit))
+
+
+def waiting(problem: Problem, deadline_s: float | None) -> Problem:
+    """The problem with a deadline of the method's own; None: that of the world."""
+    if deadline_s is None:
+        return problem
+    settings = replace(problem.world.settings, deadline_s=deadline_s)
+    return problem._replace(world=problem.world._replace(settings=settings))
+
+
 def foreseen(problem: Problem, observation: Observation, wanted: Wanted) -> Decision:
     """All devices at full speed, each with a `1 / n_selected` share of the band: what schedulers look ahead with."""
     everyone_on = np.ones(problem.world.n_devices, dtype=bool)
-    trial = plan(problem, observation, everyone_on, wanted.steps, wanted.batch_size)
+    trial = plan(problem, observation, everyone_on, wanted.steps, wanted.samples_per_step)
     if problem.world.settings.access == "fdma":
         share = problem.world.settings.bandwidth_hz / wanted.n_selected
         trial = trial._replace(bandwidth_hz=np.full(problem.world.n_devices, share))
@@ -108,14 +122,29 @@ def _usable(rate_bps: Floats) -> Floats:
     return np.maximum(rate_bps, WORST * rate_bps.max(initial=0.0) or 1.0)
 
 
-def _blocks(problem: Problem, observation: Observation, selected: Bools, rule: str) -> Ints:
-    """A resource block of its cell for every selected device, -1 for the others."""
+def blocks_of(
+    problem: Problem, observation: Observation, selected: Bools, rule: str, held: Sequence[Ints] | None = None
+) -> Ints:
+    """A resource block of its cell for every selected device, -1 for the others.
+
+    Args:
+        problem: has the blocks.
+        observation: of the round.
+        selected: `[n_devices]`.
+        rule: one of `BLOCKS`.
+        held: for every cell, the blocks that are taken; None: all are free.
+    """
     block = np.full(len(selected), -1)
-    if problem.world.settings.access == "block":
-        nothing = np.empty((len(selected), 0))  # no rates: the rule `first` looks at none
-        known = rule != "first"
-        rate_bps = bands.rate_bps(problem.world, observation, observation.devices.power_watt) if known else nothing
-        for cell in range(problem.world.n_cells):
-            here = np.flatnonzero(selected & (observation.topology.cell == cell))
+    if problem.world.settings.access != "block":
+        return block
+    nothing = np.empty((len(selected), 0))  # no rates: the rule `first` looks at none
+    known = rule != "first"
+    rate_bps = bands.rate_bps(problem.world, observation, observation.devices.power_watt) if known else nothing
+    for cell in range(problem.world.n_cells):
+        here = np.flatnonzero(selected & (observation.topology.cell == cell))
+        if held is None:
             block[here] = BLOCKS[rule](rate_bps[here])
+        else:
+            free = np.setdiff1d(np.arange(problem.world.settings.n_blocks), held[cell])
+            block[here] = free[BLOCKS[rule](rate_bps[here][:, free] if known else rate_bps[here])]
     return block

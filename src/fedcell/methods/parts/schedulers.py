@@ -23,20 +23,19 @@ def schedule(
     problem: Problem,
     observation: Observation,
     steps: int | Ints | None = None,
-    batch_size: int | None = None,
+    samples_per_step: float | Floats | None = None,
 ) -> Bools:
     """Who trains, `[n_devices]`: at most `n_selected` per cell, never more than there are blocks.
 
     `all` takes everyone, `poisson` `n_selected` on average.
 
-    `steps` and `batch_size` are the local work to expect; None: that of the `train` section.
+    `steps` and `samples_per_step` are the local work that devices pay for; None: that of the `train` section.
     """
     train = problem.train
-    batch_size = train.batch_size if batch_size is None else batch_size
     if steps is None:
         epochs = train.epochs
-        steps = epoch_steps(epochs, observation.store.size, batch_size) if epochs else train.steps
-    wanted = Wanted(n_selected, steps, batch_size)
+        steps = epoch_steps(epochs, observation.store.size, train.batch_size) if epochs else train.steps
+    wanted = Wanted(n_selected, steps, train.batch_size if samples_per_step is None else samples_per_step)
     most = problem.world.n_devices if name in ("all", "poisson") else n_selected
     if name not in LEAVE_OUT and most_at_once(problem, most) >= problem.world.n_devices:
         return observation.available.copy()
@@ -135,7 +134,7 @@ def most_in_time(problem: Problem, observation: Observation, wanted: Wanted) -> 
     2019 (FedCS).
     """
     everyone_on = np.ones(problem.world.n_devices, dtype=bool)
-    trial = plan(problem, observation, everyone_on, wanted.steps, wanted.batch_size)
+    trial = plan(problem, observation, everyone_on, wanted.steps, wanted.samples_per_step)
     return np.where(in_time(problem, observation, trial, most_at_once(problem, wanted.n_selected)), 1.0, -np.inf)
 
 

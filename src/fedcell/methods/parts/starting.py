@@ -6,11 +6,10 @@ Not a method itself: it has no `build`.
 import numpy as np
 
 from ... import radio
-from ...radio import bands
 from ...types import Bools, Decision, Floats, Ints, Observation, Problem
 from .defaults import setting, steps_of
 from .flights import Flights, OverTimeConfig
-from .resources import BLOCKS, Wanted, equal_share, plan
+from .resources import Wanted, blocks_of, equal_share, plan
 from .schedulers import SCHEDULERS, most_at_once
 
 ROUNDING = 1e-9  # relative: a share that is free up to rounding is free
@@ -85,12 +84,5 @@ def _free_hz(problem: Problem, state: Flights) -> Floats:
 
 def free_blocks(problem: Problem, state: Flights, observation: Observation, selected: Bools, rule: str) -> Ints:
     """A resource block of its cell that nobody holds for every device that starts, -1 for the others."""
-    settings, block = problem.world.settings, np.full(len(selected), -1)
-    if settings.access != "block":
-        return block
-    rate_bps = bands.rate_bps(problem.world, observation, observation.devices.power_watt)
-    for number in range(problem.world.n_cells):
-        here = np.flatnonzero(selected & (observation.topology.cell == number))
-        free = np.setdiff1d(np.arange(settings.n_blocks), state.block[(state.fate != 0) & (state.cell == number)])
-        block[here] = free[BLOCKS[rule](rate_bps[here][:, free])]
-    return block
+    held = [state.block[(state.fate != 0) & (state.cell == number)] for number in range(problem.world.n_cells)]
+    return blocks_of(problem, observation, selected, rule, held)

@@ -30,7 +30,9 @@ from ...types import (
     stateless,
     takes_means,
 )
+from . import defaults
 from .one_row import as_one
+from .resources import sending
 from .sampling import draws, sampling
 from .surcharge import charged
 from .turns import CODED, refuse_air
@@ -57,7 +59,7 @@ def summed(method: Method, coding: Coding, name: str = "this method") -> Method:
     given = (method, coding.at_sum, config)
     return method._replace(
         init=partial(init, coding.name, *given),
-        decide=partial(decide, *given),
+        decide=partial(decide, coding.at_sum, config),
         broadcast=inside(method.broadcast),
         local=inside(method.local),
         encode=partial(encode, coding.at_sum),
@@ -99,15 +101,13 @@ def drawn(config: Any, problem: Problem, observation: Observation) -> Sampling:
     return sampling(config, problem, observation.topology.cell, observation.available)
 
 
-def decide(
-    method: Method, at_sum: AtSum, config: Any, problem: Problem, state: SummedState, observation: Observation
-) -> Decision:
-    """The method's decision, with what the coding adds to the bits, cycles and columns of a round."""
+def decide(at_sum: AtSum, config: Any, problem: Problem, state: SummedState, observation: Observation) -> Decision:
+    """FedAvg's decision, planned and charged with what the coding adds to the bits, cycles and columns of a round."""
     n = problem.learner.n_params
     bit = at_sum.now(state.memory).most_bit(n, problem.world.settings.bits_per_parameter)
-    most = bit + at_sum.extra(problem.world.n_devices, n).up_bit
-    planned = problem._replace(world=problem.world._replace(payload_bit=most))
-    decision: Decision = method.decide(planned, state.own, observation)
+    most = at_sum.extra(problem.world.n_devices, n)  # as if everyone took part
+    planned = sending(problem, bit + most.up_bit, problem.world.model_bit + most.down_bit)
+    decision = defaults.decide(config, planned, state.own, observation, cycles=most.cycles)  # `draws` lets no other in
     memory = at_sum.noted(state.memory, drawn(config, problem, observation), decision.selected)
     decision = decision._replace(info={**decision.info, **at_sum.columns(memory)})
     return charged(problem, observation, decision, bit, at_sum.extra(int(np.count_nonzero(decision.selected)), n))

@@ -12,6 +12,7 @@ import numpy as np
 
 from ...types import Bools, Floats, Ints
 
+LEAST_ROUNDS = 4  # of a schedule, so that its second half has a rise
 GROWS = 1e-3  # a recursion whose logarithm rises by more per round is unstable; smaller rises are those of settling
 
 
@@ -53,12 +54,17 @@ def steps_of(heard: Bools) -> float:
     Return the largest `a` with which `w` and the `G_k` do not grow over the second half of the rounds.
 
     Args:
-        heard: `[n_rounds, n_devices]`, who was heard; long enough that most are heard again in the second half.
+        heard: `[n_rounds, n_devices]`, at least 4 rounds, so many that most are heard again in the second half.
 
     >>> everyone = np.ones((100, 4), dtype=np.bool_)
     >>> round(steps_of(everyone), 2)
     2.0
     """
+    if len(heard) < LEAST_ROUNDS or not heard.any():
+        raise ValueError(
+            f"steps_of() got {len(heard)} rounds in which {int(heard.sum())} uploads were heard: give a schedule of "
+            f"{LEAST_ROUNDS} rounds at least in which somebody is heard"
+        )
     low, high = 1e-3, 1e3
     while high > low * (1 + 1e-3):
         step = np.sqrt(low * high)

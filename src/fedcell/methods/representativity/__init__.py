@@ -25,6 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor
 
+from ...errors import BadInput
 from ...options import option
 from ...rng import SETUP, stream
 from ...solve import facility
@@ -139,6 +140,7 @@ def build(config: Config) -> Method:
 def init(config: Config, problem: Problem, params: Tensor) -> State:
     """Make the state before the first round; with `start=free` this takes the first gradient of every device."""
     refuse_air(problem, "the band rule of representativity")
+    _refuse_part_of_everyone(config, problem)
     if config.remembers or config.asks:
         needs_sgd(config, problem)
     memory = blank(problem.world.n_devices, len(params)) if config.remembers else None
@@ -148,6 +150,17 @@ def init(config: Config, problem: Problem, params: Tensor) -> State:
         steps = diagnostics.local_steps(config, problem, store, first.device)
         memory = heard(memory, first.device, first.delta, steps, rate(config, problem, 0))
     return State(memory, params if config.asks else None, Errors() if config.diagnose != "no" else None)
+
+
+def _refuse_part_of_everyone(config: Config, problem: Problem) -> None:
+    """Refuse a first round of everyone in a world that has no blocks for everyone."""
+    world = problem.world
+    most = int(np.bincount(world.topology.cell).max())
+    if config.start != "free" and world.settings.access == "block" and world.settings.n_blocks < most:
+        raise BadInput(
+            f"representativity.start = {config.start!r} begins with everyone and world.n_blocks = "
+            f"{world.settings.n_blocks} is less than the {most} devices of a cell: set start=free, or n_blocks={most}"
+        )
 
 
 # ---------------------------------------------------------------- decide

@@ -32,10 +32,12 @@ class Errors(NamedTuple):
     gap_ideal_square: float = 0.0  # the same with the weights of present gradients, at most error_mean_true^2
     error_mean_true: float = 0.0  # H(S) / K of present gradients
     everyone: bool = False  # whether the last three were looked up
+    watched: bool = True  # whether the others were: the watched device held data
 
     def columns(self) -> dict[str, float]:
         found = {"estimate_previous": self.previous, "gradient_norm": self.size}
         found |= {f"estimate_batch{batch}": value for batch, value in zip(BATCHES, self.batches, strict=True)}
+        found = found if self.watched else {}
         more = {name: getattr(self, name) for name in ("gap_square", "gap_ideal_square", "error_mean_true")}
         return found | more if self.everyone else found
 
@@ -85,18 +87,26 @@ def measure(config: Any, problem: Problem, memory: Memory, params: Tensor, playe
     Reference: chen-ch3, Fig. 3.2 and section 4.2
     """
     seen, lr = played.observation, rate(config, problem, played.observation.round)
-    watched = np.array([WATCHED])
-    whom = None if config.diagnose == "all" else watched
+    whom = None if config.diagnose == "all" else np.array([WATCHED])
     present = everyone(config, problem, params, seen.store, seen.round, whom)
-    if not len(present.device) or present.device[0] != WATCHED:
-        return Errors()
-    true = present.delta[0] / -lr
+    errors = Errors(watched=False)
+    if len(present.device) and present.device[0] == WATCHED:
+        errors = _of_estimates(config, problem, memory, params, seen, present.delta[0] / -lr)
+    if whom is not None or not len(present.device):
+        return errors
+    return _of_the_step(errors, lr, len(memory.norm), present, played, share)
+
+
+def _of_estimates(
+    config: Any, problem: Problem, memory: Memory, params: Tensor, seen: Observation, true: Tensor
+) -> Errors:
+    """Errors of the estimates of the watched device, whose present gradient is `true`."""
+    watched, lr = np.array([WATCHED]), rate(config, problem, seen.round)
     rough = [estimates(config, problem, params, seen, batch, watched).delta[0] / -lr for batch in BATCHES]
     last = rows_of(memory.kept, watched, params)[0]
     apart = torch.stack([true, true - last, *(true - one for one in rough)])
     size, previous, *batches = torch.linalg.vector_norm(apart, dim=1).tolist()
-    errors = Errors(previous, tuple(batches), size)
-    return errors if whom is not None else _of_the_step(errors, lr, len(memory.norm), present, played, share)
+    return Errors(previous, tuple(batches), size)
 
 
 def _of_the_step(errors: Errors, lr: float, n_devices: int, present: Updates, played: Round, share: Floats) -> Errors:

@@ -14,8 +14,11 @@ import numpy as np
 from ...rng import stream
 from ...solve import facility
 from ...solve.double_greedy import Sum, double_greedy
-from ...solve.equal_finish import Ends, Finish, earliest, together
+from ...solve.equal_finish import Ends, Finish, earliest, front, together
+from ...solve.in_series import in_series, without_each
 from ...types import Bools, Floats, Ints
+
+ROUNDING = 1e-9  # relative: times that lie nearer may be the same
 
 
 class Candidates(NamedTuple):
@@ -96,9 +99,20 @@ def within(
     """
     chosen, ends = np.sort(chosen), ends or together
     while len(chosen) and (len(chosen) > most or float(ends(compute_s[chosen], upload_s[chosen])) > deadline_s):
-        rest = np.array([np.delete(chosen, place) for place in range(len(chosen))], dtype=np.int64)
-        chosen = rest[int(np.argmin(ends(compute_s[rest], upload_s[rest])))]
+        chosen = np.delete(chosen, _last(compute_s[chosen], upload_s[chosen], ends))
     return chosen
+
+
+def _last(compute_s: Floats, upload_s: Floats, ends: Ends) -> int:
+    """The place of the device without which a set ends soonest, of equal ones the first; only some are tried."""
+    if ends is in_series or not upload_s.any():  # several may be worth the same
+        times = without_each(compute_s, upload_s)
+        tried = np.flatnonzero(times <= times.min() * (1 + ROUNDING))
+    else:
+        tried = front(-compute_s, -upload_s)
+    others = np.arange(len(compute_s) - 1)
+    rest = others + (others >= tried[:, None])  # a row for each that is tried: all the others
+    return int(tried[np.argmin(ends(compute_s[rest], upload_s[rest]))])
 
 
 def points_and_sites(cell: Ints, number: int, holds: Bools, usable: Bools) -> tuple[Ints, Ints]:
