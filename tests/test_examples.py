@@ -2,6 +2,7 @@
 
 import re
 import runpy
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,12 @@ import torch
 
 from fedcell import methods, options, record, scenarios
 from fedcell.cli import main
+from fedcell.errors import BadInput
 from fedcell.simulate import simulate
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 MOMENTUM = f"{EXAMPLES / 'server_momentum.py'}:beta=0.9"
+LATER = "from __future__ import annotations\n"  # types are texts
 TURNS = str(EXAMPLES / "taking_turns.py")
 SMALL = {"world.n_devices": "4", "model.name": "logistic", "train.steps": "1"}
 
@@ -278,3 +281,15 @@ def test_everybody_has_a_turn_before_anybody_has_two(small):
     list(simulate(problem, method._replace(decide=spy)))
     for start in (0, 3):
         assert sum(asked[start : start + 3]).tolist() == [1] * 6
+
+
+def test_a_method_file_may_have_its_types_as_texts(tmp_path):
+    file = tmp_path / "copy.py"  # a name that another module has
+    head, line, rest = (EXAMPLES / "server_momentum.py").read_text().partition("from dataclasses import")
+    file.write_text(head + LATER + "from copy import copy\n" + line + rest)
+    module = methods.load(str(file))
+    assert methods.parse(f"{file}:beta=0.25").config.beta == 0.25
+    assert [kind for _, kind, *_ in options.describe(module.Config())][-1] == "a number"
+    with pytest.raises(BadInput, match=r"copy\.beta = 'much' is not a number"):
+        methods.parse(f"{file}:beta=much")
+    assert not [name for name in sys.modules if name.endswith(".copy") and name.startswith("file.")]

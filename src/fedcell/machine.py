@@ -192,7 +192,7 @@ def check_answers(address: str | None) -> None:
         host = host.removeprefix("[").removesuffix("]")  # of an IPv6 address
         try:  # Ray itself would wait for a minute
             socket.create_connection((host, int(port)), ANSWER_S).close()
-        except (OSError, UnicodeError, OverflowError, ValueError) as error:  # no answer, no such host, no such port
+        except (OSError, OverflowError, ValueError) as error:  # no answer, no such port, no such host
             raise BadInput(f"no Ray cluster at {address} ({error}): {FIX}") from None
 
 

@@ -7,11 +7,14 @@ fields, and `build(config)`.
 import ast
 import importlib
 import importlib.util
+import sys
 from collections.abc import Iterable
+from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
+from typing import get_type_hints
 
 from .errors import BadInput, did_you_mean
 
@@ -43,21 +46,33 @@ def load(kind: str, package: str, folder: Iterable[str], name: str) -> ModuleTyp
 
 
 def from_file(kind: str, path: Path) -> ModuleType:
-    """Load a Python file as a fresh module, which is not added to `sys.modules`."""
+    """Load a Python file as a fresh module, which is in `sys.modules` only while it is loaded."""
     if not path.is_file():
         raise BadInput(
             f"{kind} file {str(path)!r} does not exist: give the path of a .py file or a name of fedcell list"
         )
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    spec = importlib.util.spec_from_file_location(f"file.{path.stem}", path)  # a name that no other module has
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where a dataclass looks up the types that it has as texts
     try:
         spec.loader.exec_module(module)
+        _resolve(getattr(module, "Config", None))
     except Exception as error:
         what = f"{kind} file {str(path)!r} cannot be loaded ({type(error).__name__}: {error})"
         raise BadInput(f"{what}: correct it (`python {path}` shows the line)") from error
+    finally:
+        sys.modules.pop(spec.name, None)
     return module
+
+
+def _resolve(config: object) -> None:
+    """Put types in place of the texts that a dataclass has after `from __future__ import annotations`."""
+    if isinstance(config, type) and is_dataclass(config) and any(isinstance(one.type, str) for one in fields(config)):
+        hints = get_type_hints(config)
+        for entry in fields(config):
+            entry.type = hints[entry.name]
 
 
 def summary(module: ModuleType) -> str:

@@ -7,10 +7,12 @@ from flwr.app import Context, RecordDict
 from hypothesis import given
 from hypothesis import strategies as st
 from inside import run_config
+from safetensors.numpy import save, save_file
 from test_wire import task
 
 from fedcell.deploy import client, settings
 from fedcell.deploy.cache import DiskCache
+from fedcell.deploy.kept import Kept, keep, kept_in
 from fedcell.errors import BadInput, FedcellError
 from fedcell.scenarios import build_problem
 from fedcell.world import StreamingCache
@@ -46,6 +48,38 @@ def test_a_damaged_cache_is_told(tmp_path):
     (tmp_path / "c").write_bytes(data[: len(data) // 2])
     with pytest.raises(FedcellError, match="is damaged"):
         DiskCache(tmp_path / "c", 4)
+    save_file({"next_round": np.array([3]), "run": np.zeros(0, np.uint8)}, tmp_path / "c")
+    with pytest.raises(FedcellError, match=r"/c .*remove it, and the cache starts empty"):
+        DiskCache(tmp_path / "c", 4)
+
+
+def test_a_cache_of_another_run_starts_empty(tmp_path):
+    first = DiskCache(tmp_path / "c", 4, run="one")
+    first.offer(7, *arrivals(7))
+    assert DiskCache(tmp_path / "c", 4, run="one").next_round == 8
+    assert DiskCache(tmp_path / "c", 4).next_round == 8, "any run"
+    other = DiskCache(tmp_path / "c", 9, run="other")
+    assert (other.next_round, len(other.contents()[1])) == (0, 0)
+    assert other.offer(0, *arrivals(0))
+
+
+def test_what_another_run_left_is_not_used(tmp_path):
+    first, after = np.zeros(3, np.float32), np.ones(3, np.float32)
+    keep(tmp_path, "model", Kept(4, first, after, "one"))
+    assert kept_in(tmp_path, "model", first, "it", "one").start(5).tolist() == [1, 1, 1]
+    assert kept_in(tmp_path, "model", first, "it").start(5).tolist() == [1, 1, 1], "any run"
+    assert kept_in(tmp_path, "model", first, "it", "other").start(5).tolist() == [0, 0, 0]
+    with pytest.raises(BadInput, match="has 3 parameters, not 2"):
+        kept_in(tmp_path, "model", first[:2], "it", "one")
+
+
+def test_a_damaged_vector_is_told(tmp_path):
+    vector = np.zeros(3, np.float32)
+    keep(tmp_path, "model", Kept(4, vector, vector))
+    for data in (b"", (tmp_path / "model").read_bytes()[:-4], save({"round": np.array([1])})):
+        (tmp_path / "model").write_bytes(data)
+        with pytest.raises(FedcellError, match=r"is damaged .*remove it, and this device starts anew"):
+            kept_in(tmp_path, "model", vector, "it")
 
 
 def test_rounds_that_a_device_slept_through_are_offered_in_order(tmp_path):

@@ -39,6 +39,7 @@ def test_the_app_reads_its_own_settings(tmp_path, monkeypatch, capsys):
         (["--method", "representativity"], "representativity cannot be deployed"),
         (["--method", "./mine.py"], "does not exist"),
         (["full"], "is not empty: choose another folder"),
+        (["full/file"], "is a file: choose another folder"),
     ],
 )
 def test_bad_input_writes_nothing(arguments, reason, tmp_path, monkeypatch, capsys):
@@ -57,11 +58,22 @@ def test_the_example_needs_no_flower(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"), [("rounds", "settings .rounds. has no value"), ("round=3", "did you mean 'rounds'")]
+    ("text", "reason"),
+    [
+        ("rounds", "settings .rounds. has no value"),
+        ("round=3", "did you mean 'rounds'"),
+        ("data.name='digits", "cannot be split .no closing quotation.: close the quote"),
+    ],
 )
 def test_settings_of_a_run_configuration(text, reason):
     with pytest.raises(BadInput, match=reason):
         settings.read({"settings": text})
+
+
+def test_a_setting_of_the_federation_is_given_once():
+    assert settings.read({"settings": "deploy.strikes=3"}).federation.strikes == 3
+    with pytest.raises(BadInput, match=r"strikes = 5 in the run configuration and deploy.strikes = 3 .* drop one"):
+        settings.read({"settings": "deploy.strikes=3", "strikes": 5})
 
 
 def test_a_run_configuration_takes_the_keys_of_its_method():

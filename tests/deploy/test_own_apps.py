@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from flwr.app import ArrayRecord, Context, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, Context, MetricRecord, RecordDict
 from inside import InsideGrid, federation, play, run_config, share
 from stock import client, main, network
 from test_rounds import last_state
@@ -13,6 +13,7 @@ from test_rounds import last_state
 import fedcell.deploy
 from fedcell.cli import main as cli
 from fedcell.deploy import Strategy, client_app, flower, server_data, settings
+from fedcell.deploy.flat import arrays_of
 from fedcell.errors import BadInput
 from fedcell.record import read
 
@@ -143,6 +144,81 @@ def test_a_stock_client_that_sends_nonsense_is_left_out(tmp_path):
     assert found["accuracy"][-1] > 0.3
 
 
+@pytest.mark.parametrize("data", [b"", b"PK\x03\x04" + bytes(40)])
+def test_bytes_of_a_stock_client_that_are_no_array_end_no_run(data, tmp_path):
+    def spoil(node, message, reply):
+        if node == 101:
+            old = reply.content["arrays"]
+            reply.content["arrays"] = ArrayRecord(
+                {name: Array(one.dtype, one.shape, one.stype, data) for name, one in old.items()}
+            )
+        return reply
+
+    found, _ = started(tmp_path, spoil=spoil)
+    assert [(one["heard"], one["refused"]) for one in found] == [(4, 1)] * 2
+
+
+def test_an_update_that_breaks_the_memory_of_a_method_is_refused(tmp_path):
+    """Its square is not finite."""
+
+    def spoil(node, message, reply):
+        if node == 101:
+            state = reply.content["arrays"].to_torch_state_dict()
+            reply.content["arrays"] = ArrayRecord({name: value * 0 + 1e30 for name, value in state.items()})
+        return reply
+
+    unbound = {f"deploy.{name}": "inf" for name in ("max_norm", "max_rise", "max_stretch")}
+    found, strategy = started(tmp_path, "fedopt", spoil, **unbound, **{"deploy.max_against": 1})
+    assert [(one["heard"], one["refused"]) for one in found] == [(4, 1)] * 2
+    assert torch.isfinite(strategy.before.params).all()
+
+
+def test_a_round_that_most_stock_clients_break_is_refused_whole(tmp_path, capsys):
+    def spoil(node, message, reply):
+        state = reply.content["arrays"].to_torch_state_dict()
+        reply.content["arrays"] = ArrayRecord({name: value * 0 + 1e30 for name, value in state.items()})
+        return reply
+
+    found, strategy = started(tmp_path, "fedopt", spoil, rounds=1)
+    assert found == [{"heard": 0, "refused": 0}]
+    assert torch.isfinite(strategy.before.params).all()
+    assert "round 0 is not accepted" in capsys.readouterr().out
+
+
+def test_new_nodes_take_the_places_of_nodes_that_are_gone(tmp_path, capsys):
+    """The last two of five; the first of them was left out, and the node that follows it is not."""
+
+    def round_of(message):
+        return message.content.config_records["config"]["server-round"]
+
+    def spoil(node, message, reply):
+        if node == 104 and round_of(message) == 2:
+            grid.nodes = {100 + k + 100 * (k > 2): {"partition-id": k} for k in range(5)}
+        return reply
+
+    grid = InsideGrid(client, {100 + k: {"partition-id": k, "wrong": k == 3} for k in range(5)}, {}, spoil)
+    found, strategy = started(tmp_path, grid=grid, rounds=4, **{"deploy.strikes": 1})
+    assert {node for node, message in grid.sent if round_of(message) > 2} == {100, 101, 102, 203, 204}
+    assert [one["heard"] for one in found] == [4, 4, 5, 5]
+    assert strategy.device_of == {100: 0, 101: 1, 102: 2, 203: 3, 204: 4}
+    assert "device 3 is node 203 from now on (node 103 is gone)" in capsys.readouterr().out
+
+
+def started(tmp_path, method="fedavg", spoil=lambda node, message, reply: reply, grid=None, rounds=2, **own):
+    """The metrics of rounds with five nodes, and the strategy."""
+    grid = grid or InsideGrid(client, {100 + k: {"partition-id": k} for k in range(5)}, {}, spoil)
+    strategy = Strategy(method, 5, settings={"train.steps": 2, **own}, fraction_evaluate=0.0)
+    found = strategy.start(grid, ArrayRecord(network().state_dict()), rounds)
+    return [dict(metrics) for metrics in found.train_metrics_clientapp.values()], strategy
+
+
+def test_whole_numbers_of_a_model_are_rounded():
+    template = {"n": np.zeros(3, np.int64), "x": np.zeros(1, np.float32)}
+    found = arrays_of(np.array([9.999, -9.999, 2.4, 0.7], np.float32), template)
+    assert found["n"].numpy().tolist() == [10, -10, 2]
+    assert found["x"].numpy().tolist() == [pytest.approx(0.7)]
+
+
 def test_a_stock_client_may_not_grow_at_will_and_is_named_in_the_record(tmp_path, capsys):
     def boast(node, message, reply):
         if node == 101 and message.content.config_records["config"]["server-round"] > 1:
@@ -171,6 +247,44 @@ def test_what_a_stock_client_cannot_do_is_refused(tmp_path):
         Strategy("fedbuff")
     with pytest.raises(BadInput, match=r"unknown key 'deploy.nonsense'"):
         Strategy("fedavg", settings={"deploy.nonsense": 1})
+
+
+@pytest.mark.parametrize(
+    ("method", "reason"),
+    [
+        ("fedkd", "fedkd cannot be deployed: "),
+        ("oort", "samples that only devices have"),
+        ("power_of_choice", "samples that only devices have"),
+        ("qfedavg", "samples that only devices have"),
+        ("top_popular", "no device train"),
+        ("m_feddisco", "a stock ClientApp does not report"),
+        ("streaming", "a stock ClientApp does not report"),
+    ],
+)
+def test_what_needs_more_than_models_is_refused_at_once(method, reason):
+    with pytest.raises(BadInput, match=reason):
+        Strategy(method, 5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"world.n_devices": 9}, "world.n_devices = 9 in settings and n_devices = 5: give n_devices alone"),
+        ({"world.attack": "sign_flip"}, "attackers are simulated"),
+        ({"world.outage_threshold_db": 5}, "real channels"),
+        ({"world.topology": "cells", "world.n_cells": 2, "world.edge_rounds": 2}, "a strategy keeps one model"),
+        ({"deploy.max_loss": 2}, "deploy.max_loss has no effect on a strategy"),
+        ({"deploy.known_nodes": "nodes"}, "deploy.known_nodes has no effect on a strategy"),
+        ({"fedprox.mu": 0.5}, "method 'fedprox' is not part of this run"),
+    ],
+)
+def test_settings_that_a_strategy_does_not_follow_are_refused(settings, reason):
+    with pytest.raises(BadInput, match=reason):
+        Strategy("fedavg", 5, settings=settings)
+
+
+def test_settings_of_a_strategy_may_be_those_of_its_method():
+    assert Strategy("fedprox", 5, settings={"fedprox.mu": 0.5}).choice.config.mu == 0.5
 
 
 def test_nodes_beyond_those_asked_for_are_left_aside(tmp_path):

@@ -1,5 +1,7 @@
 """Methods on devices behind a Flower grid: the numbers of the simulation, and nothing that devices do ends a run."""
 
+import time
+
 import numpy as np
 import pytest
 import torch
@@ -160,6 +162,22 @@ def test_a_folder_and_a_method_that_devices_know_are_needed(tmp_path):
         play(run_config("./mine.py", tmp_path / "run"))
 
 
+def test_a_folder_that_exists_may_be_empty_and_what_is_in_it_stays(tmp_path):
+    (tmp_path / "run").mkdir()
+    config = run_config(out=tmp_path / "run", rounds="1")
+    assert play(config).status.state == "finished"
+    assert notices(config).startswith("settings: ")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "letter").touch()
+    with pytest.raises(BadInput, match="is not empty"):
+        play(run_config(out=tmp_path / "other"))
+    assert [path.name for path in (tmp_path / "other").iterdir()] == ["letter"]
+    before = notices(config)
+    with pytest.raises(BadInput, match="began with another method"):
+        play(run_config("fedprox", tmp_path / "run", rounds="1"))
+    assert notices(config) == before
+
+
 def test_rows_hold_what_was_measured(tmp_path):
     config = run_config(out=tmp_path / "run")
     found = play(config)
@@ -302,6 +320,68 @@ def test_a_device_that_says_it_holds_far_too_much_is_refused_alone(tmp_path):
     config = run_config(out=tmp_path / "run") | {"min-devices": 3}
     assert play(config, federation(config, boast)).columns["outcome"] == ["DD.D"] * 3
     assert "node 102 is refused: the answer counts 8.59e+10 samples" in notices(config)
+
+
+class Refusing:
+    """A grid that takes no tasks: None for each, or an empty list for a payload that is too large."""
+
+    def __init__(self, grid, take):
+        self.grid, self.take = grid, take
+
+    def __getattr__(self, name):
+        return getattr(self.grid, name)
+
+    def push_messages(self, messages):
+        return self.take(self.grid, list(messages))
+
+
+def plain_exchange(take, told, clock=time.monotonic, **settings):
+    """An exchange with one node, device 2, whose app answers everything at once."""
+
+    def app(message, context):
+        facts = Facts(2, 7, np.array([1, 0, 4]), 0.0, "")
+        update = wire.unpack_task(message.content).start if is_train(message) else None
+        return Message(wire.pack_facts(facts, update), reply_to=message)
+
+    grid = Refusing(federation({}, app=app, nodes={102: {}}), take)
+    bounds = FederationConfig(**{"poll_s": 0.001, **settings})
+    return Exchange(grid, Roster(4, 3, told.append), bounds, told.append, clock)
+
+
+@pytest.mark.parametrize("answer", [[None], []])
+def test_a_task_that_flower_does_not_take_is_an_outage_at_once(answer):
+    def take(grid, messages):
+        return answer if any(map(is_train, messages)) else grid.push_messages(messages)
+
+    told = []
+    exchange = plain_exchange(take, told)
+    exchange.gather(7, 1, 5.0)
+    begun_s = time.monotonic()
+    (found,) = exchange.ask([task()], 30.0, None)
+    assert time.monotonic() - begun_s < 10
+    assert (found.outcome, found.update, found.down_bit) == (Outcome.OUTAGE, None, 0.0)
+    assert told[-1] == "round 7: Flower took no message for node 102"
+    assert exchange.roster.refresh([102]) == [102], "asked again who it is"
+
+
+def test_a_question_that_flower_does_not_take_is_asked_again():
+    tries = []
+
+    def take(grid, messages):
+        tries.append(messages)
+        return [None] if len(tries) == 1 else grid.push_messages(messages)
+
+    plain_exchange(take, []).gather(7, 1, 5.0)
+    assert len(tries) == 2
+
+
+def test_nobody_sleeps_after_the_last_answer(monkeypatch):
+    exchange = plain_exchange(lambda grid, messages: grid.push_messages(messages), [])
+    exchange.gather(7, 1, 5.0)
+    slept = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    assert exchange.ask([task()], 30.0, None)[0].outcome == Outcome.DELIVERED
+    assert not slept
 
 
 def test_a_late_answer_to_another_task_of_the_round_is_no_update():
@@ -524,6 +604,18 @@ def test_knowledge_is_shared_and_models_stay_on_devices(restart, tmp_path):
         score = problem.learner.evaluate(torch.from_numpy(model), Samples(x, y, torch.device("cpu")))["accuracy"]
         right, tested = right + score * len(y), tested + len(y)
     assert found.columns["accuracy"][-1] == pytest.approx(right / tested), "each on the samples it has trained on"
+
+
+def test_a_second_run_starts_from_fresh_models(tmp_path):
+    """In the same folders of devices; the first run still resumes from what they kept for it."""
+    names = []
+    for out in ("one", "two"):
+        config = run_config("knowledge:scheduler=all", tmp_path / out, **{"rounds": "2", "train.lr": "0.05"})
+        play(config, federation(config, app=client_app(share, test=share), nodes=own_nodes(tmp_path)))
+        names.append(load_file(tmp_path / "device0" / "model.safetensors")["run"].tobytes())
+    first, second = (record.read(tmp_path / out).columns for out in ("one", "two"))
+    assert first["accuracy"].tolist() == second["accuracy"].tolist()
+    assert names[0] != names[1]
 
 
 def test_a_model_of_ones_own_needs_a_folder(tmp_path):

@@ -96,12 +96,21 @@ def test_what_cannot_be_opened_is_turned_away(content, own, about, sentence):
         b"\0\0\0\x05nojson",
         (20).to_bytes(4, "big") + json.dumps({"facts": {}}).encode(),
         (41).to_bytes(4, "big") + json.dumps({"facts": {}, "arrays": [["update", 1, 2]]}).encode(),
+        (28).to_bytes(4, "big") + b'{"facts": [1], "arrays": []}',
+        (200_000).to_bytes(4, "big") + b"[" * 200_000,
     ],
 )
 def test_what_a_device_sealed_wrongly_is_turned_away(text):
     box = np.frombuffer(seal(KEY.public, text, b"x"), dtype=np.uint8)
     with pytest.raises(MessageError, match="cannot be read"):
         sealed.opened(RecordDict({"sealed": ArrayRecord({"sealed": Array(box)})}), KEY, b"x")
+
+
+def test_a_box_that_is_no_array_is_turned_away():
+    for data in (b"", b"PK\x03\x04"):
+        box = ArrayRecord({"sealed": Array("uint8", (3,), "numpy.ndarray", data)})
+        with pytest.raises(MessageError, match="cannot be read"):
+            sealed.opened(RecordDict({"sealed": box}), KEY, b"x")
 
 
 # ---------------------------------------------------------------- a federation

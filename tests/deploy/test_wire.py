@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from functools import partial
+from io import BytesIO
 
 import numpy as np
 import pytest
@@ -109,11 +110,50 @@ def test_updates_that_cannot_be_used(update, reason):
         wire.unpack_update(answer(update), task())
 
 
-def test_bytes_that_are_no_array():
+def npy(header, data=b""):
+    """Bytes in NumPy's format with any header."""
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + data
+
+
+def zipped():
+    file = BytesIO()
+    np.savez(file, np.zeros(6, np.float32))
+    return file.getvalue()
+
+
+HOSTILE = {  # bytes in place of an array, each of which NumPy answers with another exception, or with much memory
+    "pickle": b"\x80\x04cos\nsystem\n",
+    "nothing": b"",
+    "broken zip": b"PK\x03\x04" + bytes(40),
+    "zip": zipped(),
+    "huge": npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000,)}\n"),
+    "negative": npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (-2, -3)}\n", bytes(24)),
+    "no size": npy(b"{'descr': '<V0', 'fortran_order': False, 'shape': (1000000000000,)}\n"),
+    "token": npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (6,)\n"),
+    "deep": npy(b"(" * 9000),
+    "overflow": npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (" + b"9" * 400 + b",)}\n"),
+    "objects": npy(b"{'descr': '|O', 'fortran_order': False, 'shape': (6,)}\n", bytes(48)),
+}
+
+
+@pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE)
+def test_bytes_that_are_no_array(data):
+    array = Array("float32", (6,), "numpy.ndarray", data)
     content = answer()
-    content["arrays"] = ArrayRecord({"update": Array("float32", (6,), "numpy.ndarray", b"\x80\x04cos\nsystem\n")})
-    with pytest.raises(MessageError, match="cannot be read"):
-        wire.unpack_update(content, task())
+    content["arrays"] = ArrayRecord({"update": array, "tail": array})
+    coding = {"name": "topk", "settings": {"fraction": 0.25, "feedback": False, "lost": "dropped"}}
+    for read, asked in (
+        (wire.unpack_update, task()),
+        (wire.unpack_update, task()._replace(coding=coding)),
+        (wire.unpack_tail, task()._replace(tail=np.zeros(6, np.float32))),
+    ):
+        with pytest.raises(MessageError, match="cannot be read"):
+            read(content, asked)
+
+
+def test_all_that_numpy_writes_is_read():
+    for values in (np.arange(6, dtype=np.float32).reshape(2, 3).T, np.zeros((0, 3)), np.array(2), np.array([True])):
+        assert np.array_equal(wire.read_array(Array(values), "x"), values)
 
 
 @pytest.mark.parametrize(

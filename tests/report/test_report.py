@@ -81,6 +81,8 @@ def test_text_table_is_aligned():
     [
         (0.0, table.TIMES, "0"),
         (59.96, table.TIMES, "60.0 s"),
+        (99.94, table.JOULES, "99.9 J"),
+        (99.96, table.JOULES, "100 J"),
         (3600.0, table.TIMES, "1.00 h"),
         (0.0125, table.JOULES, "12.5 mJ"),
         (999.7e3, table.BITS, "1000 kbit"),

@@ -204,6 +204,9 @@ def test_a_cluster_of_its_own_goes_and_one_that_is_joined_stays(single):
     ("address", "words"),
     [
         ("127.0.0.1:1", "no Ray cluster at 127.0.0.1:1 .*refused.*: start one with `ray start --head`"),
+        ("[::1]:1", r"no Ray cluster at \[::1\]:1 .*(refused|unavailable|not supported|assign).*: start one"),
+        ("127.0.0.1:99999999999999999999", "no Ray cluster at 127.0.0.1:99999999999999999999 .*: start one"),
+        (f"{'a' * 70}.org:1", "no Ray cluster at a{70}.org:1 .*: start one"),
         ("ray://127.0.0.1:1", "is for Ray's remote client: run on a machine of the cluster"),
     ],
 )

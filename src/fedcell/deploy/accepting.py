@@ -41,6 +41,10 @@ class Trial(NamedTuple):
             return inf
         return self.tested(params, state)
 
+    def accepts(self, loss: float) -> bool:
+        """Whether a round with this `loss` is sound; never if something is not finite, also if nothing is tested."""
+        return loss <= self.most and loss < inf
+
     def tested(self, params: Tensor, state: Any) -> float:
         """The test loss of a model; of the worst edge model if cells have their own."""
         if self.most == inf:
@@ -84,7 +88,7 @@ class Accepting:
 def judge(made: Trial, sent: Round) -> Judged:
     """Leave the devices that break the model out of a round, or all devices if these are more than half."""
     heard, named = sent.heard(), dict[int, float]()
-    while (found := made.loss(sent)) > made.most and len(sent.heard()):
+    while not made.accepts(found := made.loss(sent)) and len(sent.heard()):
         if 2 * (len(named) + 1) > len(heard) > 1:
             nobody = without(sent, sent.heard())
             return Judged(nobody, {}, made.loss(nobody), whole=True)

@@ -17,6 +17,7 @@ from .tasks import Answer, MessageError, Task, Vector
 
 ROUNDS = 10  # that the running bound looks back on
 FEW = 3  # devices; the median of fewer says little
+SLACK = 1e-9  # of a sample, for rounding errors
 AGREED = 0.2  # median cosine of devices with each other, below which they have no common direction
 
 
@@ -149,8 +150,8 @@ def refuse_growth(settings: FederationConfig, counts: Ints, device: int, claimed
 def capped(store: Store, devices: Ints, most: float) -> Store:
     """Scale down what some devices hold, so that none has more than the share `most` of their samples.
 
-    With `L` the size such that `L = most * sum_k min(size_k, L)`, larger stores count as `L`, with the
-    samples of each label rounded down. Fewer than three devices stay unchanged.
+    With `L` the size such that `L = most * sum_k min(size_k, L)`, larger stores count as `floor(L)`, at least 1, with
+    the samples of each label rounded by largest remainders. Fewer than three devices stay unchanged.
 
     >>> capped(Tally(np.array([[90, 0], [3, 2], [0, 5]]), np.array([90, 5, 5])), np.arange(3), 0.5).size.tolist()
     [10, 5, 5]
@@ -159,12 +160,25 @@ def capped(store: Store, devices: Ints, most: float) -> Store:
     size = store.size[devices].astype(np.float64)
     if len(devices) < FEW or size.max() <= most * size.sum():
         return store
-    limit = level(size, most)
+    limit = max(level(size, most), 1.0)
     items, sizes = store.items.copy(), store.size.copy()
     for device in devices[size > limit]:
-        items[device] = np.floor(items[device] * (limit / sizes[device]) + 1e-9)
+        items[device] = scaled_to(items[device], limit)
         sizes[device] = items[device].sum()
     return Tally(items, sizes)
+
+
+def scaled_to(counts: Ints, limit: float) -> Ints:
+    """Counts in the same proportions that add up to `floor(limit)`: rounded down, and up for the largest remainders.
+
+    >>> scaled_to(np.array([5, 3, 0, 1]), 4.5).tolist()
+    [3, 1, 0, 0]
+    """
+    share = counts * (limit / counts.sum())
+    found = np.floor(share + SLACK).astype(np.int64)
+    lacking = max(int(limit + SLACK) - int(found.sum()), 0)
+    found[np.argsort(found - share, kind="stable")[:lacking]] += 1
+    return found
 
 
 def shortened(sent: Round, most: float) -> Round:

@@ -5,7 +5,7 @@ from pathlib import Path
 from ..errors import BadInput
 from ..learn.model_files import split
 from ..learn.settings import in_file
-from ..record.files import explained
+from ..record.files import explained, refuse_file
 from .refusals import deployable
 from .settings import read, with_model
 
@@ -103,6 +103,7 @@ def write(folder: Path, method: str, n_devices: int, port: int, model: str | Non
     text = " ".join(f"{key}={value}" for key, value in settings.items())
     asked = read({"method": method, "settings": text})
     deployable(with_model(asked, model) if model and own else asked)
+    refuse_file(folder)
     if folder.exists() and any(folder.iterdir()):
         raise BadInput(f"{folder} is not empty: choose another folder")
     files = {

@@ -60,6 +60,7 @@ class Exchange:
         self.key, self.note, self.poll_s = key, note, settings.poll_s
         self.watched: Watched = nothing_seen(roster.n_devices)
         self.learned = CLASSIFICATION  # the task
+        self.run = ""  # the name of the run, by which devices know what they kept for it
         self.begun_s = clock()  # of the present round
         self._open: dict[str, OpenMessage] = {}
 
@@ -92,8 +93,9 @@ class Exchange:
     def ask(self, tasks: Sequence[Task], deadline_s: float, enough: int | None) -> list[Answer]:
         """Send every device its task; wait until all answered, `enough` updates arrived, or the deadline is over."""
         begun_s = self.clock()
-        self._send([(self.roster.node_of(task.device), task) for task in tasks], deadline_s)
-        of_device, answers = {task.device: task for task in tasks}, dict[int, Answer]()
+        not_taken = self._send([(self.roster.node_of(task.device), task) for task in tasks], deadline_s)
+        of_device = {task.device: task for task in tasks}
+        answers = {one.device: Answer(one.device, Outcome.OUTAGE, None, 0.0, 0.0, 0.0, 0.0) for one in not_taken}
         while len(answers) < len(tasks):
             for sent, reply, seen_s in self._replies():
                 if sent.task is not None and sent.task is of_device.get(sent.task.device):
@@ -102,7 +104,8 @@ class Exchange:
                     self._late(sent, reply, seen_s)
             delivered = sum(one.outcome == Outcome.DELIVERED for one in answers.values())
             waited_s = self.clock() - begun_s
-            if waited_s >= deadline_s or (enough is not None and delivered >= enough):
+            done = len(answers) == len(tasks) or (enough is not None and delivered >= enough)
+            if done or waited_s >= deadline_s:
                 break
             time.sleep(min(self.poll_s, max(deadline_s - waited_s, 0.0)))
         waited_s = self.clock() - begun_s
@@ -120,11 +123,12 @@ class Exchange:
 
     def _meet(self, round: int) -> None:
         for node in self.roster.refresh(self.grid.get_node_ids()):
-            content = wire.pack_hello(round, self.roster.n_classes, self.learned)
+            content = wire.pack_hello(round, self.roster.n_classes, self.learned, self.run)
             message = Message(content, node, wire.HELLO, ttl=10 * SPARE_S, group_id=str(round))
             self._push([message], [OpenMessage(node, round, self.clock(), 0.0, 0.0, None)])
 
-    def _send(self, tasks: Iterable[tuple[int, Task]], deadline_s: float) -> None:
+    def _send(self, tasks: Iterable[tuple[int, Task]], deadline_s: float) -> list[Task]:
+        """Send tasks to nodes; return those that Flower did not take."""
         messages, sent = [], []
         for node, task in tasks:
             content = wire.pack_task(task)
@@ -133,14 +137,21 @@ class Exchange:
             messages.append(message)
             bits = wire.bits(content), wire.message_bits(message)
             sent.append(OpenMessage(node, task.round, self.clock(), *bits, task))
-        self._push(messages, sent)
+        return [about.task for about in self._push(messages, sent) if about.task is not None]
 
-    def _push(self, messages: list[Message], sent: list[OpenMessage]) -> None:
-        for name, about in zip(self.grid.push_messages(messages), sent, strict=True):
+    def _push(self, messages: list[Message], sent: list[OpenMessage]) -> list[OpenMessage]:
+        """Hand messages to Flower; return those that it did not take, and have their nodes asked who they are again."""
+        names: list[str | None] = list(self.grid.push_messages(messages))
+        names += [None] * (len(sent) - len(names))  # too large a payload: Flower returns an empty list
+        not_taken = []
+        for name, about in zip(names, sent, strict=True):
             if name:
                 self._open[name] = about
             else:
                 self.say(f"round {about.round}: Flower took no message for node {about.node}")
+                self.roster.forget(about.node)
+                not_taken.append(about)
+        return not_taken
 
     # ---------------------------------------------------------------- receiving
 

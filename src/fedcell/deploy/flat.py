@@ -13,6 +13,7 @@ from ..scenarios import Config
 from ..types import Problem
 from .remote import federated_problem
 from .tasks import MessageError, Vector
+from .wire import read_array
 
 
 class Flat(nn.Module):
@@ -40,7 +41,7 @@ def vector_of(arrays: ArrayRecord, template: Mapping[str, Any]) -> Vector:
     """All numbers of a model as one vector, in the order of `template`; raises MessageError if shapes differ."""
     parts = []
     for name, like in template.items():
-        part = arrays[name].numpy()
+        part = read_array(arrays[name], name)
         if part.shape != like.shape:
             raise MessageError(f"{name} has shape {list(part.shape)}, not {list(like.shape)}")
         parts.append(part.astype(np.float32).reshape(-1))
@@ -52,6 +53,7 @@ def arrays_of(vector: Vector, template: Mapping[str, Any]) -> ArrayRecord:
     made, start = {}, 0
     for name, like in template.items():
         part = vector[start : start + like.size].reshape(like.shape)
+        part = part.round() if like.dtype.kind in "iu" else part
         made[name] = Array(np.ascontiguousarray(part.astype(like.dtype)))
         start += like.size
     return ArrayRecord(made)

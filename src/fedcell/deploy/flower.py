@@ -6,6 +6,8 @@ inside a ServerApp of your own. The record is that of a simulated run, so `fedce
 """
 
 import json
+import secrets
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -20,8 +22,9 @@ from ..methods.parts.robust import robust
 from ..metrics import TASKS
 from ..record import read as read_record
 from ..record.drive import run_real
-from ..record.files import plain
+from ..record.files import plain, write_atomic
 from ..record.playing import Progress, Watch
+from ..types import Method, Problem, Row, Snapshot
 from .accepting import Accepting
 from .exchange import Exchange
 from .refusals import deployable
@@ -33,6 +36,7 @@ from .tasks import Refusal
 
 NOTICES = "federation.log"  # in the run folder: who came, went, was late or was turned away
 REFUSED = "refused.jsonl"  # beside it: round, device, kind and value of every answer that was refused
+NAME = "federation.name"  # beside it: a random name, by which devices know what they kept for this run
 
 
 def server_app(dataset: Dataset | None = None, model: nn.Module | str | None = None) -> ServerApp:
@@ -99,36 +103,61 @@ def run(
         choice,
         asked.out,
         problem,
-        partial(play, federation),
+        partial(_play, notices, federation),
         watch=partial(_watch, notices, watch or printed),
     )
 
 
 class Notices:
-    """Notices of a federation: printed, and written to a file in the run folder once that exists."""
+    """Notices of a federation: printed, and written to a file in the run folder once that is known to be this run's."""
 
     def __init__(self, folder: Path | None) -> None:
-        self.folder, self._early = folder, list[str]()
+        self.folder, self._early, self._claimed = folder, list[str](), False
+
+    def claimed(self) -> None:
+        """Write to the folder from now on, beginning with what was said before the run had it."""
+        self._claimed = self.folder is not None
+        self._write()
 
     def say(self, text: str) -> None:
         """Print a sentence and append it to the file."""
         print(f"fedcell: {text}", flush=True)
-        if self.folder is None:
-            return
         self._early.append(text)
-        if self.folder.is_dir():
+        self._write()
+
+    def note(self, refusal: Refusal) -> None:
+        """Record an answer that was refused: one JSON line each."""
+        if self.folder is not None and self._claimed:
+            with (self.folder / REFUSED).open("a", encoding="utf-8") as file:
+                file.write(json.dumps(plain(refusal._asdict())) + "\n")
+
+    def _write(self) -> None:
+        if self.folder is not None and self._claimed and self._early:
             with (self.folder / NOTICES).open("a", encoding="utf-8") as file:
                 file.writelines(f"{line}\n" for line in self._early)
             self._early.clear()
 
-    def note(self, refusal: Refusal) -> None:
-        """Record an answer that was refused: one JSON line each."""
-        if self.folder is not None and self.folder.is_dir():
-            with (self.folder / REFUSED).open("a", encoding="utf-8") as file:
-                file.write(json.dumps(plain(refusal._asdict())) + "\n")
+
+def _play(
+    notices: Notices, federation: Federation, problem: Problem, method: Method, snapshot: Snapshot
+) -> Iterator[tuple[Row, Snapshot]]:
+    """Play the rounds of a run whose folder is claimed by now."""
+    notices.claimed()
+    if notices.folder is not None:
+        federation.exchange.run = remote(problem).run = _name_of(notices.folder, new=snapshot.round == 0)
+    return play(federation, problem, method, snapshot)
+
+
+def _name_of(folder: Path, new: bool) -> str:
+    """The name of a run, made up when it begins; empty for one that an earlier fedcell began."""
+    path = folder / NAME
+    if new and not path.exists():
+        write_atomic(path, secrets.token_hex(16).encode())
+    return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
 def _watch(notices: Notices, watch: Watch, progress: Progress) -> None:
+    notices.claimed()
     if progress.note:
         notices.say(progress.note)
     watch(progress)

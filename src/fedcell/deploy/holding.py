@@ -31,9 +31,17 @@ class CacheSettings(NamedTuple):
 
 
 def held(
-    data: Data, cache: CacheSettings | None, context: Context, round: int, learned: str = CLASSIFICATION
+    data: Data,
+    cache: CacheSettings | None,
+    context: Context,
+    round: int,
+    learned: str = CLASSIFICATION,
+    run: str = "",
 ) -> tuple[np.ndarray, Targets]:
-    """The samples to train on in a round; a cache is first offered all rounds since the last one, in order."""
+    """The samples to train on in a round; a cache is first offered all rounds since the last one, in order.
+
+    A cache of another `run` starts empty.
+    """
     if cache is None:
         samples, y = data(context, round)
         whole = learned == CLASSIFICATION
@@ -43,7 +51,8 @@ def held(
     folder = state_folder(context)
     if folder is None:
         raise BadInput("a cache needs state-dir in the node configuration: name a folder that survives a restart")
-    kept = DiskCache(folder / "cache.safetensors", cache.capacity, cache.rule, cache.theta, seed=device_of(context))
+    path, seed = folder / "cache.safetensors", device_of(context)
+    kept = DiskCache(path, cache.capacity, cache.rule, cache.theta, seed, run)
     for passed in range(kept.next_round, round + 1):
         samples, labels = data(context, passed)
         kept.offer(passed, np.asarray(samples, dtype=np.float32), np.asarray(labels, dtype=np.int64))

@@ -52,12 +52,16 @@ def own_flag(arguments: Sequence[str]) -> tuple[float, list[str]]:
 
     >>> own_flag(["--insecure", "--poll-s", "0.5"])
     (0.5, ['--insecure'])
+    >>> own_flag(["--poll-s=0.5", "--insecure"])
+    (0.5, ['--insecure'])
     """
-    rest, text = list(arguments), str(POLL_S)
-    if FLAG in rest:
-        at = rest.index(FLAG)
-        text = rest[at + 1] if at + 1 < len(rest) else ""
-        del rest[at : at + 2]
+    rest, text, following = list[str](), str(POLL_S), iter(arguments)
+    for one in following:
+        flag, equals, value = one.partition("=")
+        if flag == FLAG:
+            text = value if equals else next(following, "")
+        else:
+            rest.append(one)
     try:
         seconds = float(text)
     except ValueError:

@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from types import SimpleNamespace
@@ -63,7 +64,11 @@ def forked(args: Sequence[str], **streams: Any) -> object:
             command()
             code = 0
         except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else 1
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+            if isinstance(end.code, str):
+                print(end.code, file=sys.stderr)
+        except BaseException:
+            traceback.print_exc()
         finally:
             sys.stdout.flush()
             sys.stderr.flush()

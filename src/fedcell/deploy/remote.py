@@ -68,6 +68,7 @@ class Remote(Learner):
     """A learner that has no training samples of its own."""
 
     coding: Mapping[str, Any] = {}  # in which devices send updates
+    run = ""  # the name of the run
     n_classes: int
     sections: Mapping[str, Mapping[str, Any]]  # settings that devices need
     scaling: Scaling  # of the test samples, and of the samples of every device
@@ -184,6 +185,7 @@ class Remote(Learner):
                 scaling=self.scaling,
                 coding=self.coding,
                 tail=None if tails is None else tails[row].cpu().numpy().copy(),
+                run=self.run,
             )
             for row, device in enumerate(work.device)
         ]

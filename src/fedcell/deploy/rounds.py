@@ -160,7 +160,7 @@ def accepted(federation: Federation, problem: Problem, method: Method, before: S
         exchange.say(f"round {round} is not accepted: any half of its updates breaks the model, which stays as it was")
         for device in sent.heard():
             learner.answers[whose[device]] = learner.answers[whose[device]]._replace(outcome=Outcome.INVALID)
-    if federation.accepting.settle(found) >= PATIENCE or found.loss > made.most:
+    if federation.accepting.settle(found) >= PATIENCE or not made.accepts(found.loss):
         raise Diverged(f"round {round}: every update breaks the model: lower the learning rate")
     return found.sent
 

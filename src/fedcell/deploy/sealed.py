@@ -20,6 +20,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from ..errors import BadInput
 from ..sealing import KEY_BYTES, KeyPair, Refused, key_pair, pair_of, seal, unseal
 from .tasks import MessageError
+from .wire import read_array
 
 SEALED, HEAD_BYTES = "sealed", 4
 
@@ -55,9 +56,11 @@ def opened(content: RecordDict, own: KeyPair | None, about: bytes) -> RecordDict
         raise MessageError("the answer is not sealed: give the node server-key, or the server no seal-key")
     if own is None:
         raise MessageError("the answer is sealed and this server has no seal-key: name the file of its key")
+    if SEALED not in record:
+        raise MessageError("the sealed answer holds no box")
     try:
-        text = unseal(own, record[SEALED].numpy().tobytes(), about)
-    except (Refused, KeyError, ValueError, TypeError, OSError, EOFError) as error:
+        text = unseal(own, read_array(record[SEALED], "sealed answer").tobytes(), about)
+    except Refused as error:
         raise MessageError(str(error)) from None
     return _content(text)
 
@@ -71,10 +74,10 @@ def _content(text: bytes) -> RecordDict:
             arrays[str(name)] = Array(dtype=dtype, shape=tuple(shape), stype=stype, data=text[place : place + size])
             place += size
         content = RecordDict({"facts": ConfigRecord(head["facts"])})
-    except (ValueError, KeyError, TypeError) as error:
+        if arrays:
+            content["arrays"] = ArrayRecord(arrays)
+    except Exception as error:  # the sender may have sealed anything
         raise MessageError(f"the sealed answer cannot be read ({type(error).__name__}: {error})") from None
-    if arrays:
-        content["arrays"] = ArrayRecord(arrays)
     return content
 
 

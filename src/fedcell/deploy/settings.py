@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple, cast
 
 from .. import options, scenarios
+from ..errors import BadInput
 from ..learn.model_files import pinned
 from ..methods import pairs
 from ..methods.parts.robust import RobustConfig
@@ -119,13 +120,10 @@ def read(run_config: Mapping[str, Any]) -> FederationRequest:
     """
     preset = scenarios.get(str(run_config.get("scenario", "cell")))
     method = str(run_config.get("method", "fedavg"))
-    texts = read_pairs(shlex.split(str(run_config.get("settings", ""))), "settings")
-    own = {key.removeprefix(SECTION): texts.pop(key) for key in list(texts) if key.startswith(SECTION)}
+    own, texts = split_own(read_pairs(_words(str(run_config.get("settings", ""))), "settings"))
     keys = sort_keys(texts, [method], preset)
     config = configure(preset, keys.config)
-    names = {entry.name.replace("_", "-"): entry.name for entry in fields(FederationConfig)}
-    given = {name: run_config[key] for key, name in names.items() if key in run_config}
-    federation: FederationConfig = options.override(FederationConfig(), given | own, SECTION)
+    federation: FederationConfig = options.override(FederationConfig(), _told(run_config, own), SECTION)
     return FederationRequest(
         config=config,
         method=method,
@@ -134,6 +132,36 @@ def read(run_config: Mapping[str, Any]) -> FederationRequest:
         federation=federation,
         out=str(run_config.get("out", "")),
     )
+
+
+def _words(text: str) -> list[str]:
+    """The texts of `settings`, split as a shell does; raises BadInput for an open quote."""
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        reason = str(error).lower()
+        raise BadInput(f"settings {text!r} cannot be split ({reason}): close the quote, or escape it as \\'") from None
+
+
+def _told(run_config: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of `FederationConfig` in a run configuration and in its `settings`; raises BadInput for one in both."""
+    names = {entry.name.replace("_", "-"): entry.name for entry in fields(FederationConfig)}
+    given = {name: run_config[key] for key, name in names.items() if key in run_config}
+    for key, name in names.items():
+        if name in given and name in own:
+            both = f"{key} = {given[name]} in the run configuration and {SECTION}{name} = {own[name]} in its settings"
+            raise BadInput(f"{both}: drop one of them")
+    return {**given, **own}
+
+
+def split_own(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Split settings by dotted key into those of the federation, without `deploy.`, and all others.
+
+    >>> split_own({"deploy.strikes": 3, "rounds": 5})
+    ({'strikes': 3}, {'rounds': 5})
+    """
+    own = {key.removeprefix(SECTION): value for key, value in settings.items() if key.startswith(SECTION)}
+    return own, {key: value for key, value in settings.items() if not key.startswith(SECTION)}
 
 
 def with_model(asked: FederationRequest, name: str) -> FederationRequest:

@@ -19,9 +19,9 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result
 
 from .. import options, radio, scenarios
-from ..errors import BadInput
+from ..errors import BadInput, Diverged
 from ..methods.parts.robust import robust
-from ..resolve import choose
+from ..resolve import choose, configure, sort_keys
 from ..screening import aggregate
 from ..simulate import SIMULATED, begin
 from ..types import Decision, Observation, Outcome, Round, Snapshot, WorldState
@@ -43,9 +43,10 @@ from .bounds import (
 from .flat import arrays_of, flat_problem, vector_of
 from .flower import Notices
 from .remote import reported_stream, tally
-from .rounds import asked_of, refuse_asynchronous, unforeseen
-from .settings import FederationConfig, robust_rule
+from .rounds import asked_of, unforeseen
+from .settings import SECTION, FederationConfig, robust_rule, split_own
 from .strategy_record import StrategyRecord, recording, row_of
+from .strategy_refusals import refuse_unused, refuse_what_nodes_lack
 from .tasks import Answer, MessageError, Refusal, Task
 
 UNFORESEEN = {"world.response": "exponential"}  # nobody knows how long nodes take
@@ -77,7 +78,8 @@ class Strategy(FedAvg):
         method: text `NAME[:key=value,...]`, or the path of a method file.
         n_devices: most nodes that take part; later ones are ignored.
         scenario: the preset that settings start from.
-        settings: values by dotted key, as after `--set`; `deploy.max_share` and the like bound what nodes send.
+        settings: values by dotted key, as after `--set`, of the config and of the method; `deploy.max_share` and the
+            like bound what nodes send.
         out: new folder for a record, which `fedcell show`, `compare` and `report` read; None: there is none. Its rows
             have the numbers that `evaluate_fn` and the evaluation of nodes return, by their names: `accuracy` and
             `loss` are those that readers look for.
@@ -95,16 +97,17 @@ class Strategy(FedAvg):
         **flower: Any,
     ) -> None:
         super().__init__(**{"min_train_nodes": 1, "min_available_nodes": 1, "min_evaluate_nodes": 1, **flower})
-        given = dict(settings or {})
-        own = {key.removeprefix("deploy."): given.pop(key) for key in list(given) if key.startswith("deploy.")}
+        own, given = split_own(settings or {})
         preset = scenarios.get(scenario)
-        self.bounds: FederationConfig = options.override(FederationConfig(), own, "deploy.")
-        self.config = options.override(preset.config, {"world.n_devices": n_devices, **UNFORESEEN, **given})
-        self.choice = choose(method, preset, {})
+        self.bounds: FederationConfig = options.override(FederationConfig(), own, SECTION)
+        keys = sort_keys(given, [method], preset)
+        self.config = configure(preset, {"world.n_devices": n_devices, **UNFORESEEN, **keys.config})
+        refuse_unused(self.config, n_devices, own)
+        self.choice = choose(method, preset, keys.methods.get(method.partition(":")[0], {}))
         if getattr(self.choice.module, "coding", None):
             raise BadInput(f"{method} codes updates, which a stock ClientApp does not: name the method alone")
         self.method = self.choice.build()
-        refuse_asynchronous(self.method, method)
+        refuse_what_nodes_lack(self.config, self.method, method)
         if rule := robust_rule(self.bounds.robust):
             self.method = robust(self.method, rule, method)
         self.device_of: dict[int, int] = {}  # by node
@@ -134,6 +137,7 @@ class Strategy(FedAvg):
         first = self._begin(initial_arrays)
         config = options.override(self.config, {"rounds": num_rounds})
         with recording(self.out, config, self.choice, self.problem, first) as self.record:
+            self.notices.claimed()
             found = run(evaluate_fn and partial(self._evaluated, evaluate_fn))
         self.record = None
         return found
@@ -217,7 +221,7 @@ class Strategy(FedAvg):
         self.clock_s += lasted_s
         self.before = Snapshot(before.round + 1, params, state, world._replace(clock_s=self.clock_s))
         if self.record:
-            there = {"n_connected": len(self.device_of), "n_left_out": int(left_out(self.bounds, self.watched).sum())}
+            there = {"n_connected": self.n_connected, "n_left_out": int(left_out(self.bounds, self.watched).sum())}
             self.record.put(row_of(self.before, lasted_s, uplink, answers, there), self.before)
         said: dict[str, Any] = {"heard": int(uplink.delivered.sum()), "refused": sum(one.strike for one in answers)}
         return arrays_of(params.cpu().numpy(), self.template), MetricRecord(said)
@@ -244,9 +248,21 @@ class Strategy(FedAvg):
         """Number new nodes; wait until as many are there as Flower's FedAvg would wait for."""
         while len(list(grid.get_node_ids())) < self.min_available_nodes:
             time.sleep(1)
-        for node in sorted(set(grid.get_node_ids()) - set(self.device_of)):
+        connected = set(grid.get_node_ids())
+        for node in sorted(connected - set(self.device_of)):
+            gone = sorted(set(self.device_of) - connected, key=lambda one: self.device_of[one])
             if len(self.device_of) < self.config.world.n_devices:
                 self.device_of[node] = len(self.device_of)
+            elif gone:
+                self._replace(gone[0], node)
+        self.n_connected = len(connected & set(self.device_of))
+
+    def _replace(self, gone: int, node: int) -> None:
+        """Give a new node the place of one that is gone, and forget what that one said and why it was refused."""
+        device = self.device_of[node] = self.device_of.pop(gone)
+        self.counts[device], self.claimed[device] = (1, 0), 0
+        self.watched.strikes[device] = 0
+        self.notices.say(f"device {device} is node {node} from now on (node {gone} is gone)")
 
     def _here(self, grid: Grid) -> Any:
         here = np.zeros(self.config.world.n_devices, dtype=np.bool_)
@@ -313,8 +329,15 @@ class Strategy(FedAvg):
 
     def _sound(self, before: Snapshot, sent: Round, answers: list[Answer]) -> Round:
         """The round without those that make the model anything but finite."""
-        found = judge(self.accepting.trial(self.problem, self.method, before, inf, 0.0), sent)
+        made = self.accepting.trial(self.problem, self.method, before, inf, 0.0)
+        found = judge(made, sent)
         for row, one in enumerate(answers):
             if one.device in found.named:
                 answers[row] = self._refused(one, MessageError("it breaks the model", "breaks the model"))
+            elif found.whole and one.outcome == Outcome.DELIVERED:
+                answers[row] = one._replace(outcome=Outcome.INVALID)
+        if found.whole:
+            self.notices.say(f"round {before.round} is not accepted: any half of its updates breaks the model")
+        if not made.accepts(found.loss):
+            raise Diverged(f"round {before.round}: the model breaks without any update: lower the learning rate")
         return found.sent

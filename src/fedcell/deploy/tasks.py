@@ -54,6 +54,7 @@ class Task(NamedTuple):
     coding: Mapping[str, Any] = {}  # name and settings of the coding of the update; empty: none
     tail: Vector | None = None  # running statistics of the network; None: it has none, or the device keeps its own
     learned: str = CLASSIFICATION  # the task: what targets are, and the loss without an objective
+    run: str = ""  # name of the run, which what a device keeps belongs to; empty: not known
 
     @property
     def n_values(self) -> int:

@@ -6,10 +6,13 @@ these if all others are zero, as in a pruned model. With a coding, it sends the 
 """
 
 import json
+from io import BytesIO
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from ..data.scaling import SCALINGS, UNIT, Scaling
@@ -26,6 +29,7 @@ RATIOS = ("lr", "momentum", "prox")
 CALLS = ("objective", "report")
 SECTIONS = ("model", "train", "coding")
 MOST_SAMPLES = 2**32  # that a device may claim, so that sums stay exact
+HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}  # by version of NumPy's format
 
 
 class Facts(NamedTuple):
@@ -62,7 +66,7 @@ def pack_task(task: Task) -> RecordDict:
     values |= {name: float(getattr(task, name)) for name in RATIOS}
     values |= {name: json.dumps(dict(getattr(task, name))) for name in SECTIONS}
     values |= {name: json.dumps(_told(getattr(task, name))) for name in CALLS}
-    values |= {"scaling": task.scaling.kind, "learned": task.learned}
+    values |= {"scaling": task.scaling.kind, "learned": task.learned, "run": task.run}
     return RecordDict({"arrays": ArrayRecord(arrays), "task": ConfigRecord(values)})
 
 
@@ -83,7 +87,8 @@ def unpack_task(content: RecordDict) -> Task:
     if known["report"] is None:
         pruned = mask if len(start) != int(values["n_params"]) else None
         start = _whole(start, pruned, int(values["n_params"]), "start")
-    known |= {"learned": str(values.get("learned", CLASSIFICATION)), "start": start, "mask": mask}
+    known |= {"learned": str(values.get("learned", CLASSIFICATION)), "run": str(values.get("run", ""))}
+    known |= {"start": start, "mask": mask}
     return Task(**known, scaling=_scaling(str(values.get("scaling", "unit")), arrays))
 
 
@@ -93,17 +98,19 @@ class Hello(NamedTuple):
     round: int
     n_classes: int  # labels that it counts; 1 for tasks without labels
     learned: str = CLASSIFICATION
+    run: str = ""  # name of the run
 
 
-def pack_hello(round: int, n_classes: int, learned: str = CLASSIFICATION) -> RecordDict:
+def pack_hello(round: int, n_classes: int, learned: str = CLASSIFICATION, run: str = "") -> RecordDict:
     """The content of a message that asks a node who it is."""
-    return RecordDict({"hello": ConfigRecord(Hello(round, n_classes, learned)._asdict())})
+    return RecordDict({"hello": ConfigRecord(Hello(round, n_classes, learned, run)._asdict())})
 
 
 def unpack_hello(content: RecordDict) -> Hello:
     """Read the question of a hello message."""
     values = _record(content, "hello")
-    return Hello(int(values["round"]), int(values["n_classes"]), str(values.get("learned", CLASSIFICATION)))
+    learned, run = str(values.get("learned", CLASSIFICATION)), str(values.get("run", ""))
+    return Hello(int(values["round"]), int(values["n_classes"]), learned, run)
 
 
 # ---------------------------------------------------------------- to the server
@@ -173,11 +180,14 @@ def unpack_update(content: RecordDict, task: Task) -> Vector:
     record = content.array_records.get("arrays")
     if record is None or not (task.coding or "update" in record):
         raise MessageError("the answer holds no update")
-    try:
-        arrays = {name: array.numpy() for name, array in record.items() if name != "tail"}
-        values = decoded(task, arrays) if task.coding else arrays["update"]
-    except (TypeError, ValueError, OSError, EOFError) as error:
-        raise MessageError(f"the update cannot be read ({error})") from None
+    if task.coding:
+        arrays = {name: read_array(array, "update") for name, array in record.items() if name != "tail"}
+        try:
+            values = decoded(task, arrays)
+        except Exception as error:  # whatever a hostile payload leads to
+            raise MessageError(f"the update cannot be read ({error})") from None
+    else:
+        values = read_array(record["update"], "update")
     return _finite(_whole(values, task.mask, task.n_values, "update"), "update")
 
 
@@ -188,11 +198,26 @@ def unpack_tail(content: RecordDict, task: Task) -> Vector | None:
     record = content.array_records.get("arrays")
     if record is None or "tail" not in record:
         raise MessageError("the answer holds no running statistics")
-    try:
-        values = record["tail"].numpy()
-    except (TypeError, ValueError, OSError, EOFError) as error:
-        raise MessageError(f"the running statistics cannot be read ({error})") from None
+    values = read_array(record["tail"], "tail")
     return _finite(_whole(values, None, len(task.tail), "tail"), "tail")
+
+
+def read_array(array: Array, name: str) -> NDArray[Any]:
+    """The numbers of an array that a device sent; raises MessageError if its bytes are not what `np.save` writes.
+
+    The header is checked first: it may announce plain numbers only, and exactly as many bytes as follow it, so that
+    nobody makes the server load another format or reserve more memory than was sent.
+    """
+    try:
+        data = BytesIO(array.data)
+        shape, _, dtype = HEADERS[npy.read_magic(data)](data)
+        n_bytes = len(array.data) - data.tell()
+        if dtype.kind not in "biuf" or prod(shape) * dtype.itemsize != n_bytes:
+            raise ValueError(f"its header says {dtype} {list(shape)} and {n_bytes} bytes follow")
+        return array.numpy()
+    except Exception as error:  # NumPy and Python raise many kinds for bytes that are no array
+        what = f"{type(error).__name__}: {error}"[:200]
+        raise MessageError(f"the {name} cannot be read ({what})") from None
 
 
 def _finite(values: Vector, name: str) -> Vector:
