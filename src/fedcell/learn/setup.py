@@ -19,6 +19,7 @@ from .tasks import LEARNED
 
 EMBEDDINGS = nn.Embedding, nn.EmbeddingBag
 
+
 def pick_device(wanted: str) -> torch.device:
     """The training device of a `train.device` setting."""
     present = torch.cuda.is_available()
