@@ -79,7 +79,11 @@ def test_questions_of_ours_come_behind_the_figures_of_the_paper():
     rows = [row("x", "reproduced", "beyond", experiment="ablation"), row("y", "reproduced", experiment="fig2")]
     result = ROOT / "cafe" / "results" / "fig3.json"
     page = pages.paper_page(PAPER, [one._replace(result=result) for one in rows], "..")
-    assert page.index("### Figure of fig2") < page.index("### Figure of ablation")
+    assert page.index("### Figure of fig2") < page.index(
+        "### Figure of ablation\n\nQuestions of ours, which do not count."
+    )
+    assert "| claim x | printed |" in page
+    assert "## Beyond the paper" not in page, "they stand with their figure"
 
 
 def test_many_comparisons_are_counted():
@@ -148,6 +152,7 @@ def test_the_page_of_changes_names_what_got_worse():
     assert "- 1 claims that had a verdict have none yet" in page
     assert "| cafe | 4 | 3 | 1 | 0 | 0 | 3 | 1 |" in page
     assert "got worse" not in front.changes_page([PAPER], [row("x", "reproduced")], earlier)
+    assert "No earlier verdicts are on file." in front.changes_page([PAPER], rows, {})
 
 
 @given(st.lists(st.sampled_from(VERDICTS), max_size=30))

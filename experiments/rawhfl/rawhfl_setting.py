@@ -185,7 +185,7 @@ def not_behind(rows: Sequence[Row], stay: str, high: str, low: str) -> Part:
 
 def far(rows: Sequence[Row], stay: str, high: str, low: str, value: Measure = final) -> Part:
     """One entry is `FAR` times as accurate as another."""
-    return judging.times(rows, key(stay, high), key(stay, low), FAR, value, named(high, ">>", low))
+    return judging.times(rows, key(stay, high), key(stay, low), FAR, value, named(high, f"> {FAR:g} x", low))
 
 
 # ---------------------------------------------------------------- ceilings

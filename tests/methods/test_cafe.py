@@ -84,7 +84,7 @@ def test_a_deadline_of_the_server_is_that_of_the_world(small):
     assert [row for row, _ in found] == [row for row, _ in wanted]
     assert torch.equal(found[-1][1].params, wanted[-1][1].params)
     for text in ("7", "inf"):
-        with pytest.raises(BadInput, match=f"cafe.deadline_s = {text} is above world.deadline_s = 0.5"):
+        with pytest.raises(BadInput, match=f"cafe.deadline_s = {text} is longer than world.deadline_s = 0.5"):
             play(small(HALF), f"cafe:quorum=2,deadline_s={text}")
 
 

@@ -8,7 +8,6 @@ from osafl_rounds import SAME, build, made_up, moved, rounds
 from fedcell.labels import histogram
 from fedcell.methods.m_feddisco import disco_weights, from_uniform
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
-from fedcell.types import Round
 
 UNEQUAL = {"data.partition": "counts", "data.counts": "10,20,30,40,50,60"}
 HALF_EMPTY = {"data.partition": "counts", "data.counts": "40,0,40,40,0,40"}
@@ -36,14 +35,6 @@ def test_fresh_averages_are_those_of_the_plain_methods(small):
 def test_feddisco_without_discrepancy_weighs_by_data(small):
     problem = small(UNEQUAL)
     close(moved(problem, f"m_feddisco:a=0,b=0,{SAME}"), moved(problem, "fedavg"))
-
-
-def test_feddisco_asks_for_the_updates_once(small, monkeypatch):
-    """If an upload is lost, each time that they are asked for copies them all."""
-    problem, (start, deltas, heard, steps) = small(UNEQUAL), made_up(2, n_rounds=2)
-    heard[:], asked, received = True, [], Round.received
-    monkeypatch.setattr(Round, "received", lambda self: asked.append(1) or received(self))
-    assert len(list(rounds(problem, "m_feddisco", start, deltas, heard, steps))) == len(asked) == 2
 
 
 @pytest.mark.parametrize("rule", ["printed", "proper"])

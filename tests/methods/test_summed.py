@@ -203,6 +203,18 @@ def test_steps_that_fit_leave_room_for_the_masks(small):
     assert (room_s < step_s)[decision.steps < 40].all(), "one step more does not fit"
 
 
+def test_masks_are_planned_for_those_who_are_asked(small):
+    """Masks for pairs cost each device by how many take part, not by how many there are."""
+    text = f"fedavg+private:effort=fit,scheduler=random,n_selected=2,{QUIET},secure=pairwise,mask_cycles=3e4"
+    slow = {"world.cycles_per_sample": "1e6", "train.steps": "40", "world.deadline_s": "0.3"}
+    few, many = (small({**slow, "world.n_devices": n}) for n in ("4", "40"))
+    for problem in (few, many):
+        decision = coded_decision(problem, text)
+        others = coded_decision(problem, text.replace("mask_cycles=3e4", "mask_cycles=0"))
+        assert decision.selected.sum() == 2
+        assert (decision.steps[decision.selected] >= 0.8 * others.steps[decision.selected]).all()
+
+
 def coded_decision(problem, text):
     method = methods.parse(text).build()
     return method.decide(problem, begin(problem, method).method, observed_first(problem))

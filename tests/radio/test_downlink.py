@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from scenes import scene
 
 import fedcell
+from fedcell import methods, world
 from fedcell.radio import most_steps, transmit
 from fedcell.radio.downlink import download
 from fedcell.radio.rate import rate_bps
+from fedcell.simulate import begin
 from fedcell.types import Outcome, WorldState
 from fedcell.world import settle
 
@@ -155,3 +157,18 @@ def test_drawn_answers_of_a_device_that_nothing_reaches(link: str, deadline_s: f
     assert waits or uplink.spent_joule[2] == 0
     state = WorldState(observation.store, None, np.full(3, 1e6), 0.0)
     assert np.isfinite(settle(world, state, uplink).battery_joule).all()
+
+
+@pytest.mark.parametrize("text", ["fedavg:effort=fit", "pruning", "recycling"])
+@pytest.mark.parametrize("downlink", ["unicast", "broadcast"])
+def test_plans_without_a_deadline_leave_out_whom_the_way_down_does_not_reach(small, text, downlink):
+    """Nothing is left of an endless deadline after an endless way down, rather than no number."""
+    changes = {"world.downlink": downlink, "world.link": "nr", "world.deadline_s": "inf", "world.access": "block"}
+    problem = small({**changes, "world.n_blocks": "6"})
+    method = methods.parse(text).build()
+    snapshot = begin(problem, method)
+    seen, _ = world.observe(problem.world, world.start(problem.world, problem.seed), problem.seed, 0)
+    gain = np.where(np.arange(problem.world.n_devices) == 0, 1e-25, seen.gain)
+    with np.errstate(all="raise", under="ignore"):
+        decision = method.decide(problem, snapshot.method, seen._replace(gain=gain))
+    assert decision.selected.any()

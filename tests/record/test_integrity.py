@@ -133,6 +133,14 @@ def test_what_cannot_be_repaired_is_said_and_left(runs, capsys):
     assert {path: path.read_bytes() for path in before} == before
 
 
+def test_an_infinite_number_of_rounds_is_damage_of_one_run(runs):
+    path = runs / "fedavg" / "run.json"
+    path.write_text(path.read_text().replace('"rounds": ', '"rounds": 1e999, "was": ', 1))
+    states = {info.folder.name: info.state for info in record.find(runs)}
+    assert states.pop("fedavg") == "damaged"
+    assert set(states.values()) == {"finished"}
+
+
 @pytest.mark.parametrize("name", ["rounds", "seed", "scenario"])
 def test_settings_that_lack_what_every_run_has_are_damage(runs, capsys, name):
     values = json.loads((runs / "fedavg" / "run.json").read_text())

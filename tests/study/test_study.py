@@ -170,6 +170,9 @@ def test_files_in_settings_and_grids_lie_beside_the_study():
     }
     moved = tomllib.loads(FILES.replace("elsewhere.csv", "../elsewhere.csv"))
     assert tomllib.loads(write(found, "st/new.toml")) == moved
+    given_file("data = 'ntc.npz'\nmodel = 'net.py:a'", "st/cached.toml")  # of the folder of data sets
+    assert read("st/cached.toml").data == "ntc.npz"
+    assert tomllib.loads(write(read("st/cached.toml"), "st/new.toml"))["data"] == "ntc.npz"
     given_file("[grid]\nmodel.name = ['net.py:a', 'mlp']\ndata.name = ['wine.npz', 'digits']", "st/grid.toml")
     assert read("st/grid.toml").grid == {
         "model.name": ("st/net.py:a", "mlp"),

@@ -93,7 +93,9 @@ def test_without_a_gpu_nobody_waits_and_nothing_is_estimated(fake, monkeypatch):
 def test_a_run_whose_problem_cannot_be_built_is_begun_and_reports_it_itself(fake, monkeypatch):
     monkeypatch.setattr(local, "gpu_bytes", lambda: [(10 * GIB, 16 * GIB)])
     tasks = [task(1, **{"data.name": "gone.npz"}), task(2, 4.0), task(3, **{"data.name": "gone.npz"})]
-    assert need(tasks[0]) == 0
+    known = {}
+    assert placement.needed_bytes(tasks[0], known) == 0
+    assert list(known.values()) == [0], "which is not found out again"
     ended = []
     sweep = Thread(target=lambda: ended.extend(local.run(tasks, Orders("."), 2, lambda *_: None)), daemon=True)
     sweep.start()

@@ -211,10 +211,12 @@ def test_osafl_scores_clients_among_those_of_their_cell(small):
 
 @pytest.mark.parametrize("text", ["fedavg", "ditto:mu=1", "apfl", "fedrep", "cafe"])
 def test_devices_foretell_with_the_models_they_have(small, text):
+    """A device that is away has one, too."""
     problem = small({**UNEVEN, "world.edge_rounds": "3"}, rounds=3, model=ModelConfig(name="mlp", hidden=(8,)))
     plain = build(text)
     method = over_edges(problem, plain)
     (_, after), seen = list(simulate(problem, method))[1], observation(problem)
+    seen = seen._replace(available=np.arange(7) != 2)
     x = problem.learner.test_samples.take(np.arange(7))[0]
     found = foretold_by(problem, method, after.params, after.method, seen)(x)
     net = problem.learner.architectures[0].replica(torch.device("cpu"))

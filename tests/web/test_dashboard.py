@@ -118,6 +118,10 @@ def test_waiting_runs_of_a_sweep_are_listed(tmp_path):
     listed = board.listing()["runs"]
     assert {run["id"] for run in listed} == {info.folder.relative_to(tmp_path).as_posix() for info in infos}
     assert [(run["state"], run["rounds"]) for run in listed] == [("finished", 2)] * 2
+    with pytest.raises(KeyboardInterrupt):
+        sweep("fedavg", seeds=[1, 2, 3], settings=small, out=tmp_path / "s", workers=1, watch=stop)
+    board._scan_due_s = 0.0
+    assert [run["state"] for run in board.listing()["runs"]] == ["finished", "finished", "waiting"], "the sweep grew"
     shutil.rmtree(tmp_path / "s")
     assert board.listing()["ids"] == []
 

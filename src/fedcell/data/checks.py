@@ -96,7 +96,7 @@ def owners(values: Any, n_samples: int, what: str) -> Ints:
     few = np.minimum(given, np.int64(n_samples)).astype(np.int64)  # a larger number leaves a gap below
     if n_samples and (missing := np.flatnonzero(np.bincount(few) == 0)).size:
         raise BadInput(
-            f"{what} goes up to {int(given.max())} and owner {missing[0]} has no samples: number owners 0, 1, 2, ... "
+            f"{what} goes up to {given.max():.15g} and owner {missing[0]} has no samples: number owners 0, 1, 2, ... "
             "without gaps, or give their names as texts"
         )
     return few

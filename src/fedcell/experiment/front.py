@@ -66,9 +66,9 @@ def first_sentence(text: str) -> str:
 
 def changes_page(papers: Sequence[Paper], rows: Sequence[LedgerRow], earlier: Earlier) -> str:
     """Counts by paper before and after, and every verdict that got worse."""
-    return "\n".join(
-        part for part in (_CHANGED, _before_and_after(papers, rows, earlier), _worse(rows, earlier)) if part
-    )
+    if not earlier:
+        return f"{_CHANGED}\nNo earlier verdicts are on file.\n"
+    return "\n".join(filter(None, (_CHANGED, _before_and_after(papers, rows, earlier), _worse(rows, earlier))))
 
 
 def _table(papers: Sequence[Paper], rows: Sequence[LedgerRow]) -> str:

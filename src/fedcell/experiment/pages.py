@@ -39,10 +39,11 @@ def paper_page(paper: Paper, rows: Sequence[LedgerRow], figures: str) -> str:
     )
     parts.append("## Figures and tables\n")
     groups = [list(group) for _, group in groupby(rows, lambda row: row.experiment)]
-    groups.sort(key=lambda group: not any(row.counted for row in group))  # questions of ours behind the paper's
+    of_paper = {row.experiment for row in counted}
+    groups.sort(key=lambda group: group[0].experiment not in of_paper)  # questions of ours behind the paper's
     parts += [_figure(group, figures) for group in groups]
     parts.append(_list("Readings taken", paper.readings))
-    parts.append(_beyond([row for row in rows if not row.counted]))
+    parts.append(_beyond([row for row in rows if not row.counted and row.experiment in of_paper]))
     parts.append(_list("Thresholds that changed", paper.changed))
     parts.append(f"All claims with all numbers: [the ledger](../claims.md#{paper.name}).\n")
     return "\n".join(part for part in parts if part)
@@ -61,20 +62,18 @@ def counts_line(rows: Sequence[LedgerRow]) -> str:
 
 
 def _figure(rows: list[LedgerRow], figures: str) -> str:
-    first, own = rows[0], [row for row in rows if row.counted]
-    if not own and not first.result:
-        return ""
-    lines = [f"### {first.title}\n"]
-    if own and all(row.verdict == "not run" and not row.ours for row in own):
+    """A figure of the paper with its claims, or one of ours with all its questions."""
+    first, own = rows[0], [row for row in rows if row.counted] or rows
+    lines = [f"### {first.title}\n", *(() if own[0].counted else ("Questions of ours, which do not count.\n",))]
+    if all(row.verdict == "not run" and not row.ours for row in own):
         return "\n".join([*lines, *_not_run(own), ""])
     if first.result and first.result.with_suffix(".png").is_file():
         lines.append(f"![{first.title}]({figures}/{first.paper}/results/{first.experiment}.png)\n")
     table = _table(first)
     if table:
         lines += [line(*table.head), "|---" * len(table.head) + "|", *(line(*row) for row in table.rows), ""]
-    if own:
-        lines += ["| claim | paper | here | seeds | verdict |", "|---|---|---|---|---|"]
-        lines += [_claim(row, table is not None) for row in own]
+    lines += ["| claim | paper | here | seeds | verdict |", "|---|---|---|---|---|"]
+    lines += [_claim(row, table is not None) for row in own]
     return "\n".join([*lines, "", *_whys(own)])
 
 

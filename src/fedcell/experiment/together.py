@@ -1,4 +1,4 @@
-"""Do the missing runs of several experiments in one pool of processes, those of experiments named first first.
+"""Do the missing runs of several experiments in one pool of processes, in the order in which the experiments are named.
 
 Papers have helper modules of the same names, so that a process finds a run by the name of its experiment, case and
 seed, with that paper alone opened.

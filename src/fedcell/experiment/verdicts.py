@@ -79,7 +79,7 @@ class Part(NamedTuple):
         '8.4'
         """
         factor, sign, word = UNITS[self.unit]
-        few = factor == 1 or max(abs(self.mean), self.high - self.low) * factor < 1
+        few = max(abs(self.mean), self.high - self.low) * factor < 1
         digits = ".3g" if factor == 1 else ".2f" if few else ".1f"
         mean, low, high = (f"{factor * value:{sign}{digits}}" for value in (self.mean, self.low, self.high))
         return f"{mean}{word}" + (f" [{low}, {high}]" if (self.n or 0) >= LEAST_SEEDS else "")

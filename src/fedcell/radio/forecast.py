@@ -116,7 +116,10 @@ def room(world: World, observation: Observation, decision: Decision) -> Room:
         budget = np.minimum(budget, np.maximum(observation.battery_joule - idle * decision.deadline_s, 0.0))
     if down is None:
         return Room(decision.deadline_s, budget)
-    deadline_s = decision.deadline_s - down.seconds if observation.response_s is None else decision.deadline_s
+    deadline_s: float | Floats = decision.deadline_s
+    if observation.response_s is None:  # nothing is left for a device that the way down does not reach
+        reached = np.isfinite(down.seconds)
+        deadline_s = np.subtract(deadline_s, down.seconds, out=np.full_like(down.seconds, -np.inf), where=reached)
     return Room(deadline_s, np.maximum(budget - down.joule, 0.0))
 
 

@@ -188,7 +188,7 @@ def spec_of(values: Any, path: Path) -> Spec:
         for name, kind in (("scenario", str), ("seed", int), ("rounds", int)):
             kind(known["config"][name])
         return Spec(**known | {"own": tuple(known["own"])})
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise FedcellError(
             f"{path} is damaged ({type(error).__name__}: {error}): restore it from a copy or start a new run"
         ) from None

@@ -38,7 +38,9 @@ def _side(column: int) -> str:
 
 def _score(value: float, metric: Metric, named: bool) -> str:
     """A score for people, such as `91.4 %` or `53.2`; with the name of its metric if that differs between runs."""
-    return metric.shown(value) + (" %" * metric.share + f" {metric.title}" * named) * isfinite(value)
+    if not isfinite(value):
+        return metric.shown(value)
+    return metric.shown(value) + (" %" if metric.share else "") + (f" {metric.title}" if named else "")
 
 
 def _cells(info: RunInfo, named: bool) -> list[str]:

@@ -74,7 +74,7 @@ def look(folder: str | Path, asked: Mapping[str, Any] | None = None) -> RunInfo:
         return _look(folder, asked if not begun(folder) and asked else versioned(folder / RUN))
     except FedcellError as error:
         return _damaged(folder, str(error))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         return _damaged(folder, f"{folder} is damaged ({type(error).__name__}: {error})")
 
 

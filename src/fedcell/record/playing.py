@@ -2,7 +2,7 @@
 
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -68,15 +68,16 @@ def run_alone(
 ) -> None:
     """Run one method to its end, from the newest checkpoint in its folder or from the start."""
     spec, total, again = job.spec, problem.n_rounds, how_to_resume(top, job.spec.own)
+    fix = f"then resume with `{again}`"
 
     def say(note: str) -> None:
         watch(Progress(spec.label, 0, total, note=note, again=again, folder=job.folder))
 
-    with explained(job.folder, f"then resume with `{again}`"):
+    with explained(job.folder, fix):
         job.folder.mkdir(exist_ok=True)
-    with locked(job.folder):
-        with explained(job.folder, f"then resume with `{again}`"):
-            requests = StopRequests(job.folder)  # at once: from here on requests are accepted
+    with locked(job.folder), ExitStack() as ended:
+        with explained(job.folder, fix):
+            requests = ended.enter_context(closing(StopRequests(job.folder)))  # at once: from here on they are accepted
         first, job = job.first or begin(problem, job.method), job._replace(first=None)
         if fingerprint(problem, first) != spec.start:
             raise FedcellError(
@@ -84,10 +85,10 @@ def run_alone(
                 "changed, so start a new run"
             )
         template = checkpoint.Template.of(first)
-        with explained(job.folder, f"then resume with `{again}`"):
+        with explained(job.folder, fix):
             _tidy(job, str(template.home), say)
             journal = Journal(job.folder, say)
-        with closing(journal), closing(requests):
+        with closing(journal):
             recorder = Recorder(job.folder, journal, template, period, total, again, spec.scaling, spec.task)
             start = checkpoint.newest(job.folder, template, len(journal.lines), say) or first
             if FEDERATION in spec.own and (dropped := journal.cut(start.round)):

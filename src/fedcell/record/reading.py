@@ -154,7 +154,10 @@ def read_all(folder: str | Path, left_out: Callable[[str], None] | None = None) 
         if len(damage) == len(infos) and not left_out:
             raise FedcellError(damage[0])
         for message in damage:
-            left_out(message) if left_out else warn(f"{message}; it is left out", Notice, stacklevel=2)
+            if left_out:
+                left_out(message)
+            else:
+                warn(f"{message}; it is left out", Notice, stacklevel=2)
         paths: list[tuple[Path, Spec | None]] = [(info.folder, None) for info in infos if info.state != "damaged"]
     else:
         paths = list(specs(folder))

@@ -230,7 +230,7 @@ def _draw_band(ax: "Axes", label: str, found: Band, style: dict[str, Any], free:
         if found.n >= FEW:
             ax.axhspan(float(found.low[-1]), float(found.high[-1]), **faint)
         return
-    ax.plot(found.cost, found.mean, label=label, **style)
+    ax.plot(found.cost, found.mean, label=label if len(found.cost) else f"{label} (seeds share no range)", **style)
     ax.fill_between(found.cost, found.low, found.high, **faint)
 
 

@@ -113,7 +113,7 @@ def write(study: Study, path: str | Path) -> str:
         "scenario": study.scenario[0] if len(study.scenario) == 1 else list(study.scenario),
         "seeds": [int(seed) if seed.isdecimal() else seed for seed in study.seeds],
         "model": placed(study.model, place, back=True),
-        "data": placed(study.data, place, back=True),
+        "data": _found(study.data, place, back=True),
         "out": _relative(study.out, place) if study.out else "",
         "latex": _relative(study.latex, place) if study.latex else "",
         "figures": [_relative_figure(one, place) for one in study.figures],

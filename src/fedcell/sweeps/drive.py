@@ -339,7 +339,7 @@ def _on_file(folder: Path) -> dict[str, SweepRun]:
         tasks = {run_name(path, one["name"]): SweepRun(**one) for one in versioned(path)["runs"]}
         for task in tasks.values():
             _ = task.source, task.rounds  # which every run needs
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise _damaged(path, f"{type(error).__name__}: {error}") from None
     return tasks
 

@@ -40,13 +40,6 @@ def needed_bytes(task: SweepRun, known: dict[str, int]) -> int:
 
     A run whose problem cannot be built needs none: it begins, meets the same error, and reports it.
     """
-    try:
-        return _needed_bytes(task, known)
-    except Exception:
-        return 0
-
-
-def _needed_bytes(task: SweepRun, known: dict[str, int]) -> int:
     config: Config = options.from_dict(Config(), task.config)
     if config.train.device == "cpu":
         return 0
@@ -55,7 +48,10 @@ def _needed_bytes(task: SweepRun, known: dict[str, int]) -> int:
     rows = _rows(config, task.settings)
     key = repr((options.to_dict(replace(config, seed=0)), rows))
     if key not in known:
-        known[key] = estimated_bytes(config, rows)
+        try:
+            known[key] = estimated_bytes(config, rows)
+        except Exception:  # the run itself says why
+            known[key] = 0
     return known[key]
 
 

@@ -3,7 +3,7 @@
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +77,7 @@ class Board:
             fix = "type `fedcell run fedavg fedprox --rounds 30` to make a first run, or name the folder of your runs"
             raise BadInput(f"{root} is no folder, so there is nothing to show: {fix}")
         self._runs: dict[str, Followed] = {}
-        self._known: set[Path] = set()  # folders that were searched
+        self._known: dict[Path, float] = {}  # folders that were searched, and when the file of their sweep changed
         self._version = 0
         self._lock = threading.Lock()
         self._scan_due_s = self._look_due_s = 0.0
@@ -153,13 +153,13 @@ class Board:
             self._look_due_s = time.monotonic() + LOOK_EVERY_S
 
     def _scan(self) -> None:
-        """Add runs of folders that are new, and forget those of folders that are gone."""
-        folders = set(_folders(self.root))
-        for folder in sorted(folders - self._known):
+        """Add runs of folders that are new and of sweeps that grew, and forget those of folders that are gone."""
+        folders = {folder: _changed(folder / SWEEP) for folder in _folders(self.root)}
+        for folder in sorted(one for one, changed in folders.items() if self._known.get(one) != changed):
             if folder.relative_to(self.root).as_posix() not in self._runs:  # or its comparison has named it
                 for info in find(folder):
                     self._add(info)
-        for identity in [key for key, run in self._runs.items() if not _there(run.info.folder, folders)]:
+        for identity in [key for key, run in self._runs.items() if not _there(run.info.folder, folders.keys())]:
             del self._runs[identity]
             self._version += 1
         self._known = folders
@@ -168,6 +168,8 @@ class Board:
         if not _inside(info.folder, self.root):
             return
         run = Followed(info._replace(folder=info.folder.resolve()), self.root)
+        if run.facts["id"] in self._runs:  # of a sweep that grew
+            return
         run.facts |= {"rounds": info.rounds, "score": number(info.totals.final)}
         if info.state in ENDED:  # its totals are on file, so that its rows are read when somebody looks at them
             run.changed = _changed(info.folder / STATUS)
@@ -188,8 +190,8 @@ def _folders(root: Path) -> Iterator[Path]:
             below.clear()
 
 
-def _there(folder: Path, found: set[Path]) -> bool:
-    return not {folder, *list(folder.parents)[: DEPTH[SWEEP]]}.isdisjoint(found)
+def _there(folder: Path, found: Set[Path]) -> bool:
+    return not {folder, *folder.parents[: DEPTH[SWEEP]]}.isdisjoint(found)
 
 
 def _inside(folder: Path, root: Path) -> bool:

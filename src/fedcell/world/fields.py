@@ -122,7 +122,7 @@ class _Amplitudes:
         return self.value
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=2)
 def _amplitudes(n_devices: int, memory: float, seed: int) -> dict[str, _Amplitudes]:
     """Amplitudes of the channels asked for so far; a run asks for those towards every base station in each round."""
     return {}

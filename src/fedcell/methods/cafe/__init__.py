@@ -119,8 +119,8 @@ def _check_deadline(config: Config, problem: Problem) -> None:
     world_s = problem.world.settings.deadline_s
     if config.deadline_s is not None and config.deadline_s > world_s:
         raise BadInput(
-            f"cafe.deadline_s = {config.deadline_s:g} is above world.deadline_s = {world_s:g}, at which every round "
-            "ends: lower the first, or raise the second"
+            f"cafe.deadline_s = {config.deadline_s:g} is longer than world.deadline_s = {world_s:g}: lower the first, "
+            "or raise the second"
         )
 
 
@@ -152,7 +152,7 @@ def broadcast(
     config: Config, problem: Problem, params: Tensor, state: State, observation: Observation, decision: Decision
 ) -> Start:
     """The global model, and local models for those that answered in failed rounds before."""
-    device = np.flatnonzero(_needed(config, problem, observation, decision))
+    device = np.flatnonzero(decision.selected)
     if state.rows is None:
         return Start(params[None], np.zeros(len(device), dtype=np.int64))
     has_own = state.gathered[device] > 0
@@ -165,6 +165,7 @@ def local(
 ) -> Updates:
     """Train the devices whose gradients will be used."""
     needed = _needed(config, problem, observation, decision)
+    start = start._replace(of_row=start.of_row[needed[decision.selected]])
     return defaults.local(config, problem, state, start, observation, decision._replace(selected=needed))
 
 

@@ -16,6 +16,7 @@ from ...learn.memory import numbers
 from ...rng import stream
 from ...types import Decision, Floats, Ints, Observation, Problem, Rows, Updates
 from .contributions import Contributions, row_of
+from .resources import sending
 
 
 class CodedState(NamedTuple):
@@ -36,7 +37,7 @@ class CodedKept(NamedTuple):
 def planned(coding: Coding, problem: Problem) -> Problem:
     """The problem as the method sees it: an update takes the most bits that a payload can take."""
     bit = fitted(coding, problem).most_bit(problem.learner.n_params, problem.world.settings.bits_per_parameter)
-    return problem._replace(world=problem.world._replace(payload_bit=bit + beside_bit(problem)))
+    return sending(problem, bit + beside_bit(problem), problem.world.model_bit)
 
 
 def fitted(coding: Coding, problem: Problem) -> Coding:

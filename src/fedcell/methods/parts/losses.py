@@ -25,9 +25,14 @@ class LossConfig(Checked):
 
 
 def with_loss(config: Any, problem: Problem, store: Store) -> tuple[Problem, Floats]:
-    """What plans of rounds with losses need: the problem with one number more to send, and `samples_per_step`.
+    """Return what to plan a round with losses by: the problem with one more number to send, and `samples_per_step`.
 
-    A loss is computed on all samples of the device, `[n_devices]`.
+    Args:
+        config: settings of training and of losses.
+        problem: the world.
+        store: a loss is computed on all samples that a device holds.
+
+    Returns: the problem, and samples `[n_devices]` whose training costs as much as a step and its share of the loss.
     """
     world = problem.world
     samples = config.loss_cost * store.size / steps_of(config, problem, store)

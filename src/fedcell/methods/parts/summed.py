@@ -105,7 +105,8 @@ def decide(at_sum: AtSum, config: Any, problem: Problem, state: SummedState, obs
     """FedAvg's decision, planned and charged with what the coding adds to the bits, cycles and columns of a round."""
     n = problem.learner.n_params
     bit = at_sum.now(state.memory).most_bit(n, problem.world.settings.bits_per_parameter)
-    most = at_sum.extra(problem.world.n_devices, n)  # as if everyone took part
+    everyone, few = problem.world.n_devices, config.n_selected * problem.world.n_cells
+    most = at_sum.extra(everyone if config.scheduler in ("all", "poisson") else min(few, everyone), n)
     planned = sending(problem, bit + most.up_bit, problem.world.model_bit + most.down_bit)
     decision = defaults.decide(config, planned, state.own, observation, cycles=most.cycles)  # `draws` lets no other in
     memory = at_sum.noted(state.memory, drawn(config, problem, observation), decision.selected)

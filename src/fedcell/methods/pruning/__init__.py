@@ -27,12 +27,15 @@ from torch import Tensor
 
 from ...errors import BadInput
 from ...options import option
+from ...radio.downlink import download
+from ...radio.forecast import times
 from ...rng import uniforms
 from ...types import Bools, Decision, Floats, Ints, Method, Observation, Problem, Round, Start, Updates
 from ..parts import defaults
 from ..parts.contributions import Contributions, nothing, remember, rows_of, weighted_sum
 from ..parts.defaults import TrainingConfig, mean_update, needs_sgd, rate, setting, steps_of, work_of
 from ..parts.matching import draft
+from ..parts.resources import waiting
 from ..parts.turns import MATCHED, refuse_turns
 from . import submodels
 from .schedule import ROUNDING, SCHEDULERS, BandOffers, Bands, offers, omega, unit_masks, unit_order
@@ -192,20 +195,18 @@ def decide(config: Config, problem: Problem, state: State, observation: Observat
         mask=None if keep.all() else entry_masks(units, keep, problem.learner.device),
         info=columns(units, found, plan, counts, share[device]),
     )
-    return in_time(config, decision, found, band)
+    return in_time(config, problem, observation, decision)
 
 
 def full_model(config: Config, problem: Problem, observation: Observation) -> Decision:
     """Draft a decision in which everyone trains the full model at full clock and power."""
     plan = draft(
-        problem,
+        waiting(problem, config.deadline_s),
         observation,
         steps_of(config, problem, observation.store),
         setting(config, problem, "batch_size"),
         config.n_selected,
     )
-    if config.deadline_s is not None:
-        plan = plan._replace(deadline_s=config.deadline_s)
     return plan._replace(round_s=plan.deadline_s) if config.clock == "deadline" else plan
 
 
@@ -221,12 +222,13 @@ def priority(config: Config, problem: Problem, state: State, observation: Observ
     return state.age + (lots if config.ties == "random" else np.zeros_like(lots))  # chen-ch6 A-4, A-11
 
 
-def in_time(config: Config, decision: Decision, found: BandOffers, band: Ints) -> Decision:
+def in_time(config: Config, problem: Problem, observation: Observation, decision: Decision) -> Decision:
     """Extend the deadline for devices that are late because they keep a unit in every layer (`min_one_unit`)."""
-    if not waits(config) or not decision.selected.any():
+    if not waits(config) or not decision.selected.any() or observation.response_s is not None:
         return decision
-    device = np.flatnonzero(decision.selected)
-    last_s = float(found.ends_s[device, band[device]].max())
+    down = download(problem.world, observation, decision)
+    ends_s = sum(times(problem.world, observation, decision)) + (0.0 if down is None else down.seconds)
+    last_s = float(ends_s[decision.selected].max())
     if last_s <= decision.deadline_s * (1 + ROUNDING):
         return decision
     late_s = last_s * (1 + ROUNDING)

@@ -31,7 +31,6 @@ class BandOffers(NamedTuple):
     share: Floats  # kept units over all units; its square is the share of the load
     rate_bps: Floats
     feasible: Bools  # available, in time, and with a unit in every layer
-    ends_s: Floats  # when the upload ends, from the start of the round; 0 if the work does not count against a deadline
 
 
 # ---------------------------------------------------------------- keep ratios
@@ -61,7 +60,8 @@ def offers(
     full_s = compute_s[:, None] + cost.upload_s(draft.payload_bit[:, None], rate_bps)
     # if answer times are drawn, the work does not count against the deadline
     drawn = observation.response_s is not None
-    deadline_s = np.inf if drawn else np.maximum(draft.deadline_s - before_s, 0.0)[:, None]
+    left_s = np.subtract(draft.deadline_s, before_s, out=np.zeros_like(before_s), where=np.isfinite(before_s))
+    deadline_s = np.inf if drawn else np.maximum(left_s, 0.0)[:, None]
     psi = keep_ratio(full_s, deadline_s) if keep is None else np.full(full_s.shape, keep)
     counts = kept_counts(psi, sizes)
     waits = (counts.min(axis=-1) < 1) & (min_one_unit and keep is None)
@@ -69,10 +69,8 @@ def offers(
         counts = np.maximum(counts, 1)
     share = counts.sum(axis=-1) / sum(sizes)
     reachable = observation.available[:, None] & (full_s < NEVER_S) & np.isfinite(before_s)[:, None]
-    lasts_s = share**2 * np.where(reachable, full_s, 0.0)
-    in_time = waits | (lasts_s <= deadline_s * (1 + ROUNDING))
-    ends_s = np.zeros_like(lasts_s) if drawn else np.where(reachable, before_s[:, None] + lasts_s, 0.0)
-    return BandOffers(psi, counts, share, rate_bps, reachable & in_time & (counts.min(axis=-1) > 0), ends_s)
+    in_time = waits | (share**2 * np.where(reachable, full_s, 0.0) <= deadline_s * (1 + ROUNDING))
+    return BandOffers(psi, counts, share, rate_bps, reachable & in_time & (counts.min(axis=-1) > 0))
 
 
 def _way_down(problem: Problem, observation: Observation, draft: Decision) -> tuple[Floats, Floats]:

@@ -105,7 +105,7 @@ def within(
 
 def _last(compute_s: Floats, upload_s: Floats, ends: Ends) -> int:
     """The place of the device without which a set ends soonest, of equal ones the first; only some are tried."""
-    if ends is in_series or not upload_s.any():  # several may be worth the same
+    if ends is in_series or not upload_s.any():  # without uploads both rules give the largest `compute_s`
         times = without_each(compute_s, upload_s)
         tried = np.flatnonzero(times <= times.min() * (1 + ROUNDING))
     else:
