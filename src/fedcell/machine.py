@@ -96,8 +96,8 @@ def _single() -> None:
     """Make kernels of a new thread single-threaded for good.
 
     PyTorch settles the number of a thread at its first parallel kernel, by what any thread has set last. So it is
-    settled here, before it is set: else a worker takes as many threads as the main thread has by then, which costs time
-    and rounds otherwise.
+    settled here, before it is set: else a worker takes as many threads as the main thread has by then, which takes
+    longer and changes rounding.
     """
     torch.get_num_threads()
     torch.set_num_threads(1)

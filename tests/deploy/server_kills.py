@@ -56,7 +56,6 @@ def begin(made, method, out):
 
 def play(made, method, out):
     """A run that nobody kills; returns its seconds from the start of the server to its end."""
-    forget(made)
     begin(made, method, out)
     begun_s = time.monotonic()
     until(lambda: ended(out), PATIENCE_S)
@@ -67,7 +66,6 @@ def play(made, method, out):
 
 def killed(made, method, out, longest_s, n, rng):
     """A run whose server is killed `n` times; returns how many rounds were finished at each kill."""
-    forget(made)
     found = []
     while True:
         server = begin(made, method, out)
@@ -81,13 +79,6 @@ def killed(made, method, out, longest_s, n, rng):
         until(lambda: not children(made.processes["link-exec"]), PATIENCE_S)
         if ended(out):
             return found
-
-
-def forget(made):
-    """Devices begin anew: what they kept of an earlier run is no part of this one."""
-    for folder in made.folder.glob("device*"):
-        for path in folder.glob("*.safetensors"):
-            path.unlink()
 
 
 def main():

@@ -12,6 +12,7 @@ from test_wire import task
 
 from fedcell.deploy import client, settings
 from fedcell.deploy.cache import DiskCache
+from fedcell.deploy.holding import state_folder
 from fedcell.deploy.kept import Kept, keep, kept_in
 from fedcell.errors import BadInput, FedcellError
 from fedcell.scenarios import build_problem
@@ -48,29 +49,43 @@ def test_a_damaged_cache_is_told(tmp_path):
     (tmp_path / "c").write_bytes(data[: len(data) // 2])
     with pytest.raises(FedcellError, match="is damaged"):
         DiskCache(tmp_path / "c", 4)
-    save_file({"next_round": np.array([3]), "run": np.zeros(0, np.uint8)}, tmp_path / "c")
+    save_file({"next_round": np.array([3])}, tmp_path / "c")
     with pytest.raises(FedcellError, match=r"/c .*remove it, and the cache starts empty"):
         DiskCache(tmp_path / "c", 4)
 
 
-def test_a_cache_of_another_run_starts_empty(tmp_path):
-    first = DiskCache(tmp_path / "c", 4, run="one")
-    first.offer(7, *arrivals(7))
-    assert DiskCache(tmp_path / "c", 4, run="one").next_round == 8
-    assert DiskCache(tmp_path / "c", 4).next_round == 8, "any run"
-    other = DiskCache(tmp_path / "c", 9, run="other")
-    assert (other.next_round, len(other.contents()[1])) == (0, 0)
-    assert other.offer(0, *arrivals(0))
+def test_a_cache_of_another_capacity_does_not_fit(tmp_path):
+    DiskCache(tmp_path / "c", 4).offer(0, *arrivals(0))
+    with pytest.raises(BadInput, match=r"/c does not fit \(.*\): remove it, and the cache starts empty$"):
+        DiskCache(tmp_path / "c", 9)
 
 
-def test_what_another_run_left_is_not_used(tmp_path):
+def test_every_run_has_a_cache_of_its_own(tmp_path):
+    here, asked = context({"partition-id": 0, "state-dir": str(tmp_path)}), []
+
+    def data(_, round):
+        asked.append(round)
+        return arrivals(round)
+
+    for run in ("", "1" * 32, "2" * 32, "1" * 32):
+        client.held(data, client.CacheSettings(4), here, 1, run=run)
+    assert asked == [0, 1] * 3
+    assert (tmp_path / "cache.safetensors").exists()
+
+
+@pytest.mark.parametrize("run", ["../" + "a" * 29, "/" + "a" * 31, "a" * 32 + "\n", "A" * 32, "one"])
+def test_names_of_runs_that_are_none_are_refused(run, tmp_path):
+    here = context({"partition-id": 0, "state-dir": str(tmp_path)})
+    with pytest.raises(BadInput, match=r"^run = .* is no name of a run: give 32 hexadecimal digits, or none$"):
+        state_folder(here, run)
+
+
+def test_a_kept_vector_has_the_length_of_the_model(tmp_path):
     first, after = np.zeros(3, np.float32), np.ones(3, np.float32)
-    keep(tmp_path, "model", Kept(4, first, after, "one"))
-    assert kept_in(tmp_path, "model", first, "it", "one").start(5).tolist() == [1, 1, 1]
-    assert kept_in(tmp_path, "model", first, "it").start(5).tolist() == [1, 1, 1], "any run"
-    assert kept_in(tmp_path, "model", first, "it", "other").start(5).tolist() == [0, 0, 0]
+    keep(tmp_path, "model", Kept(4, first, after))
+    assert kept_in(tmp_path, "model", first, "it").start(5).tolist() == [1, 1, 1]
     with pytest.raises(BadInput, match="has 3 parameters, not 2"):
-        kept_in(tmp_path, "model", first[:2], "it", "one")
+        kept_in(tmp_path, "model", first[:2], "it")
 
 
 def test_a_damaged_vector_is_told(tmp_path):

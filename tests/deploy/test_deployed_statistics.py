@@ -5,6 +5,7 @@ import pytest
 import torch
 from inside import federation, run_config, share
 from safetensors.numpy import load_file
+from test_rounds import kept_by
 from test_wire import facts, task
 from torch import nn
 
@@ -82,7 +83,7 @@ def test_local_stays_in_the_folders_of_devices(tmp_path):
     after = history[-1][1]
     torch.testing.assert_close(last(config).params, after.params, rtol=1e-4, atol=1e-5)
     for device in range(4):
-        kept = load_file(tmp_path / f"device{device}" / "statistics.safetensors")
+        kept = load_file(kept_by(tmp_path, device) / "statistics.safetensors")
         wanted = after.method.kept.pages[0][device]
         np.testing.assert_allclose(kept["after"], wanted.numpy(), rtol=1e-4, atol=1e-5)
     layout, before = problem.learner.architectures[0], history[-2][1]

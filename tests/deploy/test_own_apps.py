@@ -14,7 +14,7 @@ import fedcell.deploy
 from fedcell.cli import main as cli
 from fedcell.deploy import Strategy, client_app, flower, server_data, settings
 from fedcell.deploy.flat import arrays_of
-from fedcell.errors import BadInput
+from fedcell.errors import BadInput, Diverged
 from fedcell.record import read
 
 MINE = '''"""Mine: the mean, by half."""
@@ -179,10 +179,14 @@ def test_a_round_that_most_stock_clients_break_is_refused_whole(tmp_path, capsys
         reply.content["arrays"] = ArrayRecord({name: value * 0 + 1e30 for name, value in state.items()})
         return reply
 
-    found, strategy = started(tmp_path, "fedopt", spoil, rounds=1)
-    assert found == [{"heard": 0, "refused": 0}]
+    found, strategy = started(tmp_path, "fedopt", spoil, rounds=2)
+    assert found == [{"heard": 0, "refused": 0}] * 2
     assert torch.isfinite(strategy.before.params).all()
     assert "round 0 is not accepted" in capsys.readouterr().out
+    with pytest.raises(Diverged, match="round 2: every update breaks the model: lower the learning rate"):
+        started(tmp_path, "fedopt", spoil, rounds=4, out=tmp_path / "run")
+    message = "round 2: every update breaks the model: lower the learning rate"
+    assert read(tmp_path / "run").status == ("diverged", 2, 4, message)
 
 
 def test_new_nodes_take_the_places_of_nodes_that_are_gone(tmp_path, capsys):
@@ -204,10 +208,10 @@ def test_new_nodes_take_the_places_of_nodes_that_are_gone(tmp_path, capsys):
     assert "device 3 is node 203 from now on (node 103 is gone)" in capsys.readouterr().out
 
 
-def started(tmp_path, method="fedavg", spoil=lambda node, message, reply: reply, grid=None, rounds=2, **own):
+def started(tmp_path, method="fedavg", spoil=lambda node, message, reply: reply, grid=None, rounds=2, out=None, **own):
     """The metrics of rounds with five nodes, and the strategy."""
     grid = grid or InsideGrid(client, {100 + k: {"partition-id": k} for k in range(5)}, {}, spoil)
-    strategy = Strategy(method, 5, settings={"train.steps": 2, **own}, fraction_evaluate=0.0)
+    strategy = Strategy(method, 5, settings={"train.steps": 2, **own}, out=out, fraction_evaluate=0.0)
     found = strategy.start(grid, ArrayRecord(network().state_dict()), rounds)
     return [dict(metrics) for metrics in found.train_metrics_clientapp.values()], strategy
 
@@ -281,6 +285,15 @@ def test_what_needs_more_than_models_is_refused_at_once(method, reason):
 def test_settings_that_a_strategy_does_not_follow_are_refused(settings, reason):
     with pytest.raises(BadInput, match=reason):
         Strategy("fedavg", 5, settings=settings)
+
+
+@pytest.mark.parametrize("scenario", ["mnist", "streaming", "tags", "diabetes", "pruning"])
+def test_a_strategy_starts_from_presets_that_scale_samples(scenario, tmp_path):
+    """It has no samples that it could scale."""
+    strategy = Strategy("fedavg", 5, scenario=scenario, out=tmp_path / "run", fraction_evaluate=0.0)
+    grid = InsideGrid(client, {100 + k: {"partition-id": k} for k in range(5)}, {})
+    strategy.start(grid, ArrayRecord(network().state_dict()), 1)
+    assert read(tmp_path / "run").columns["outcome"] == ["DDDDD"]
 
 
 def test_settings_of_a_strategy_may_be_those_of_its_method():

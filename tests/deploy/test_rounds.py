@@ -13,7 +13,7 @@ from test_wire import task
 
 from fedcell import methods, record, report
 from fedcell.cli import main
-from fedcell.deploy import settings, wire
+from fedcell.deploy import flower, settings, wire
 from fedcell.deploy.client import CacheSettings, client_app
 from fedcell.deploy.exchange import Exchange
 from fedcell.deploy.remote import federated_problem
@@ -84,6 +84,12 @@ def last_state(config):
 def own_nodes(tmp_path):
     """Four devices, each with a folder of its own."""
     return {100 + k: {"partition-id": k, "state-dir": str(tmp_path / f"device{k}")} for k in range(4)}
+
+
+def kept_by(tmp_path, device):
+    """The folder of the run in that of such a device, if there has been one run."""
+    (folder,) = (path for path in (tmp_path / f"device{device}").iterdir() if path.is_dir())
+    return folder
 
 
 def is_train(message):
@@ -348,10 +354,9 @@ def plain_exchange(take, told, clock=time.monotonic, **settings):
     return Exchange(grid, Roster(4, 3, told.append), bounds, told.append, clock)
 
 
-@pytest.mark.parametrize("answer", [[None], []])
-def test_a_task_that_flower_does_not_take_is_an_outage_at_once(answer):
+def test_a_task_that_flower_does_not_take_is_an_outage_at_once():
     def take(grid, messages):
-        return answer if any(map(is_train, messages)) else grid.push_messages(messages)
+        return [None] if any(map(is_train, messages)) else grid.push_messages(messages)
 
     told = []
     exchange = plain_exchange(take, told)
@@ -360,19 +365,37 @@ def test_a_task_that_flower_does_not_take_is_an_outage_at_once(answer):
     (found,) = exchange.ask([task()], 30.0, None)
     assert time.monotonic() - begun_s < 10
     assert (found.outcome, found.update, found.down_bit) == (Outcome.OUTAGE, None, 0.0)
-    assert told[-1] == "round 7: Flower took no message for node 102"
+    assert told[-1] == "round 7: Flower took no message for node 102: it is asked again"
     assert exchange.roster.refresh([102]) == [102], "asked again who it is"
 
 
-def test_a_question_that_flower_does_not_take_is_asked_again():
-    tries = []
+def test_a_model_over_the_payload_limit_of_flower_ends_the_run(tmp_path):
+    def take(grid, messages):
+        return [] if any(map(is_train, messages)) else grid.push_messages(messages)
+
+    config = run_config(out=tmp_path / "run")
+    with pytest.raises(
+        FedcellError, match=r"round 0: Flower took none of 4 messages, the largest of 6\.8\d?e\+03 bytes: raise"
+    ):
+        play(config, Refusing(federation(config), take))
+    assert record.read(tmp_path / "run").status.state == "failed"
+
+
+def test_a_question_that_flower_does_not_take_is_asked_again_and_reported_once_per_round():
+    tries, told = [], []
 
     def take(grid, messages):
         tries.append(messages)
-        return [None] if len(tries) == 1 else grid.push_messages(messages)
+        return [None] if len(tries) in (1, 2, 3, 4, 6) else grid.push_messages(messages)
 
-    plain_exchange(take, []).gather(7, 1, 5.0)
-    assert len(tries) == 2
+    exchange = plain_exchange(take, told)
+    for round, n_tries in ((7, 5), (8, 7)):
+        exchange.gather(round, 1, 5.0)
+        assert len(tries) == n_tries
+        exchange.roster.forget(102)
+        exchange.roster.members.clear()
+    said = [text for text in told if "took no message" in text]
+    assert said == [f"round {round}: Flower took no message for node 102: it is asked again" for round in (7, 8)]
 
 
 def test_nobody_sleeps_after_the_last_answer(monkeypatch):
@@ -599,23 +622,32 @@ def test_knowledge_is_shared_and_models_stay_on_devices(restart, tmp_path):
     assert problem.learner.n_params * 4 > 2 * means, "a model would weigh more"
     right = tested = 0
     for device in range(4):
-        model = load_file(tmp_path / f"device{device}" / "model.safetensors")["after"]
+        model = load_file(kept_by(tmp_path, device) / "model.safetensors")["after"]
         x, y = share(context({"partition-id": device}, config), 0)
         score = problem.learner.evaluate(torch.from_numpy(model), Samples(x, y, torch.device("cpu")))["accuracy"]
         right, tested = right + score * len(y), tested + len(y)
     assert found.columns["accuracy"][-1] == pytest.approx(right / tested), "each on the samples it has trained on"
 
 
-def test_a_second_run_starts_from_fresh_models(tmp_path):
-    """In the same folders of devices; the first run still resumes from what they kept for it."""
-    names = []
-    for out in ("one", "two"):
-        config = run_config("knowledge:scheduler=all", tmp_path / out, **{"rounds": "2", "train.lr": "0.05"})
-        play(config, federation(config, app=client_app(share, test=share), nodes=own_nodes(tmp_path)))
-        names.append(load_file(tmp_path / "device0" / "model.safetensors")["run"].tobytes())
-    first, second = (record.read(tmp_path / out).columns for out in ("one", "two"))
-    assert first["accuracy"].tolist() == second["accuracy"].tolist()
-    assert names[0] != names[1]
+def test_runs_in_the_same_folders_of_devices_leave_each_other_alone(tmp_path):
+    """A second run starts from fresh models, and the first one resumes after it from what devices kept for it."""
+
+    def begun(out, spoil=lambda node, message, reply: reply):
+        config = run_config("knowledge:scheduler=all", tmp_path / out, **{"rounds": "3", "train.lr": "0.05"})
+        return config, federation(config, spoil, client_app(share, test=share), own_nodes(tmp_path))
+
+    def die(node, message, reply):
+        if is_train(message) and round_of(message) == 2:
+            raise KilledError
+        return reply
+
+    with pytest.raises(KilledError):
+        play(*begun("one", die))
+    whole, resumed = play(*begun("two")), play(*begun("one"))
+    assert resumed.status.state == whole.status.state == "finished"
+    assert resumed.columns["accuracy"].tolist() == whole.columns["accuracy"].tolist()
+    names = {(tmp_path / out / flower.NAME).read_text() for out in ("one", "two")}
+    assert {path.name for path in (tmp_path / "device0").iterdir()} == {"identity", *names}
 
 
 def test_a_model_of_ones_own_needs_a_folder(tmp_path):

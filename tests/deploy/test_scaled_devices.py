@@ -7,7 +7,7 @@ from flwr.app import ArrayRecord
 from inside import federation, notices, play, run_config, share
 from safetensors.numpy import load_file
 from test_client import context
-from test_rounds import TOLERANCE, is_train, last_state, own_nodes, simulated
+from test_rounds import TOLERANCE, is_train, kept_by, last_state, own_nodes, simulated
 from test_wire import task
 
 from fedcell.data import load, scaled
@@ -45,7 +45,7 @@ def test_devices_with_models_of_their_own_are_tested_on_scaled_samples(tmp_path)
     assert np.allclose(mine.knowledge.numpy(), theirs.knowledge.numpy(), atol=TOLERANCE)
     right = tested = 0
     for device in range(4):
-        model = load_file(tmp_path / f"device{device}" / "model.safetensors")["after"]
+        model = load_file(kept_by(tmp_path, device) / "model.safetensors")["after"]
         x, y = share(context({"partition-id": device}, config), 0)
         there = Samples(apply(problem.scaling, x, "x"), y, torch.device("cpu"))
         right += problem.learner.evaluate(torch.from_numpy(model), there)["accuracy"] * len(y)

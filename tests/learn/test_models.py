@@ -135,6 +135,11 @@ def test_unusable_models_are_refused(module, words):
         check_fits(Architecture.of(module), samples, 3)
 
 
+def test_a_device_without_samples_may_have_a_model_with_an_embedding():
+    nothing = Samples(np.zeros((0, 5), dtype=np.float32), np.zeros(0, dtype=np.int64), torch.device("cpu"))
+    check_fits(Architecture.of(Tokens()), nothing, 3)
+
+
 @pytest.mark.parametrize("token", [20.0, -1.0])
 def test_a_token_outside_the_vocabulary_is_found_wherever_it_is(token):
     """Two samples are read before a run; the one with the strange token is among them."""

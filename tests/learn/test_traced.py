@@ -268,6 +268,7 @@ class Own(nn.Module):
         self.first, self.out, self.extra, self.calls = nn.Linear(12, 12), nn.Linear(12, N_CLASSES), extra, 0
         self.noise = torch.zeros(12)
         self.seen, self.by_name, self.object, self.array = [], {"calls": 0}, SimpleNamespace(calls=0), np.zeros(1)
+        self.table, self.by_number = np.zeros((8, 9)), dict.fromkeys(range(48), 0)
 
     def forward(self, x):
         return self.out(self.extra(self, self.first(x)))
@@ -323,6 +324,16 @@ def adding(own, x):
     return x * float(own.array[0])
 
 
+def adding_far_behind(own, x):
+    own.table[4, 4] += 1
+    return x * float(own.table[4, 4])
+
+
+def entering_far_behind(own, x):
+    own.by_number[40] += 1
+    return x * own.by_number[40]
+
+
 def caching(own, x):
     own.seen.clear()
     own.seen.append(x)
@@ -337,6 +348,8 @@ OTHERS = {
     "it counts in a dictionary": (entering, "'by_name'"),
     "it counts in an object": (telling, "'object'"),
     "it counts in an array": (adding, "'array'"),
+    "it counts in the 41st entry of an array": (adding_far_behind, "'table'"),
+    "it counts in the 41st entry of a dictionary": (entering_far_behind, "'by_number'"),
     "random numbers of Python": (drawing, "random numbers of Python"),
     "sizes depend on values": (selecting, "depend on the values"),
     "a tensor that is no statistic": (keeping, "no running statistic"),

@@ -1,4 +1,4 @@
-"""A `StreamingCache` on disk: what a device keeps of its stream survives a restart or a power cut, but not its run."""
+"""A `StreamingCache` on disk: what a device keeps of its stream survives a restart or a power cut."""
 
 from pathlib import Path
 
@@ -10,7 +10,6 @@ from ..errors import BadInput, FedcellError
 from ..record.files import reason, write_atomic
 from ..types import Ints
 from ..world import StreamingCache
-from .kept import as_bytes, as_text
 
 
 class DiskCache:
@@ -22,7 +21,6 @@ class DiskCache:
         rule: fifo, srsr, drsr or lazy.
         theta: weight of new label shares in [0, 1] (srsr).
         seed: of the choice among samples of one class.
-        run: name of the run; a file of another run is not read but replaced. Empty: a file of any run counts.
     """
 
     def __init__(
@@ -32,9 +30,8 @@ class DiskCache:
         rule: str = "drsr",
         theta: float = 2 / 3,
         seed: int = 0,
-        run: str = "",
     ) -> None:
-        self.path, self.run = Path(path), run
+        self.path = Path(path)
         self.cache = StreamingCache(capacity, rule, theta, seed)
         self.next_round = 0  # the first round that has not been offered
         if self.path.exists():
@@ -56,18 +53,16 @@ class DiskCache:
     def _read(self) -> None:
         try:
             state = load(self.path.read_bytes())
-            if self.run in ("", as_text(state.pop("run", None))):
-                self.cache.load_state_dict(state)
-                self.next_round = int(state["next_round"][0])
+            self.cache.load_state_dict(state)
+            self.next_round = int(state["next_round"][0])
         except OSError as error:
             raise FedcellError(f"cannot read {self.path}: {reason(error)}; make it readable and try again") from None
         except (SafetensorError, KeyError, ValueError, IndexError) as error:
             raise FedcellError(f"{self.path} is damaged ({error}): remove it, and the cache starts empty") from None
         except BadInput as error:
-            raise BadInput(f"{self.path} cannot be used ({error}); or remove it, and the cache starts empty") from None
+            raise BadInput(f"{self.path} does not fit ({error}): remove it, and the cache starts empty") from None
 
     def _write(self) -> None:
         state = {name: np.ascontiguousarray(value) for name, value in self.cache.state_dict().items()}
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        own = {"next_round": np.array([self.next_round]), "run": as_bytes(self.run)}
-        write_atomic(self.path, save(state | own))
+        write_atomic(self.path, save(state | {"next_round": np.array([self.next_round])}))

@@ -95,13 +95,14 @@ def client_app(
         learner = learner_of(task, samples, targets, model)
         metering = Metering(meter, gpu=learner.device.type == "cuda")
         right, tested = 0, 0
-        done = trained(task, learner, state_folder(context)) if train is None else own_loop(task, learner, train)
+        folder = state_folder(context, task.run)
+        done = trained(task, learner, folder) if train is None else own_loop(task, learner, train)
         if done.own is not None and test is not None:
             x, y = test(context, task.round)
             x = apply(task.scaling, np.asarray(x, dtype=np.float32), "the test set of this device")
             right, tested = right_of(learner, done.own, Samples(x, y, learner.device)), len(y)
         update = done.update
-        payload = payload_of(task, update, state_folder(context)) if task.coding else None
+        payload = payload_of(task, update, folder) if task.coding else None
         compute_s, used = time.perf_counter() - begun_s, metering.used()
         counts, name = counted(targets, task.n_classes, task.learned), identity(context)
         facts = Facts(device_of(context), task.round, counts, compute_s, name, right, tested, *used)
@@ -152,7 +153,7 @@ def trained(task: Task, learner: Learner, folder: Path | None) -> Done:
     With norm layers of its own, it tests the model that it got together with the layers it had before this training.
     """
     first = learner.initial().cpu().numpy()
-    model = None if task.report is None else kept_in(folder, MODEL, first, "a model of one's own", task.run)
+    model = None if task.report is None else kept_in(folder, MODEL, first, "a model of one's own")
     begin = task.start if model is None else model.start(task.round)
     norms = _kept_norms(task, learner, begin, folder)
     row = task.tail if norms is None else norms.start(task.round)
@@ -163,10 +164,10 @@ def trained(task: Task, learner: Learner, folder: Path | None) -> Done:
     own = None if model is None else _numbers(found.kept)
     after = None if carried is None or carried.rows is None else _numbers(carried.rows)
     if own is not None:
-        _keep_finite(folder, MODEL, Kept(task.round, begin, own, task.run))
+        _keep_finite(folder, MODEL, Kept(task.round, begin, own))
     if norms is None or row is None or after is None:
         return Done(update, own, after)
-    _keep_finite(folder, STATISTICS, Kept(task.round, row, after, task.run))
+    _keep_finite(folder, STATISTICS, Kept(task.round, row, after))
     judged = (begin, row) if own is None else (own, after)
     return Done(update, learner.architectures[0].with_own(*map(from_numpy, judged)).numpy())
 
@@ -177,7 +178,7 @@ def _kept_norms(task: Task, learner: Learner, begin: Vector, folder: Path | None
         return None
     layout = learner.architectures[0]
     first = layout.own_of(cat([from_numpy(begin.copy()), layout.tail.of(layout.module)])).numpy()
-    return kept_in(folder, STATISTICS, first, "a norm layer of one's own", task.run)
+    return kept_in(folder, STATISTICS, first, "a norm layer of one's own")
 
 
 def _keep_finite(folder: Path | None, name: str, kept: Kept) -> None:

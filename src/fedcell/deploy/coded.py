@@ -78,13 +78,13 @@ def payload_of(task: Task, update: Vector, folder: Path | None) -> Arrays:
     coding, before = coding_of(task), None
     if coding.feedback:
         nothing = np.zeros(coding.n_kept(len(update)), dtype=np.float32)
-        before = kept_in(folder, FILE, nothing, f"{coding.name} with feedback", task.run).start(task.round)
+        before = kept_in(folder, FILE, nothing, f"{coding.name} with feedback").start(task.round)
     kept = None if before is None else torch.from_numpy(before)
     u, payload = coding.send(torch.from_numpy(update), kept, stream(task.seed, task.round, f"coding {task.device}"))
     if before is not None and folder is not None:
         rest: Vector = np.empty_like(before)
         coding.keep(u, payload, coding.decode(payload, len(u)), out=torch.from_numpy(rest))
-        keep(folder, FILE, Kept(task.round, before, rest if np.isfinite(rest).all() else before, task.run))
+        keep(folder, FILE, Kept(task.round, before, rest if np.isfinite(rest).all() else before))
     return {name: part.numpy() for name, part in coding.pack(payload, len(u)).items()}
 
 

@@ -63,6 +63,7 @@ class Exchange:
         self.run = ""  # the name of the run, by which devices know what they kept for it
         self.begun_s = clock()  # of the present round
         self._open: dict[str, OpenMessage] = {}
+        self._not_taken: set[tuple[int, int]] = set()  # rounds and nodes that are reported
 
     @property
     def free(self) -> Bools:
@@ -140,15 +141,25 @@ class Exchange:
         return [about.task for about in self._push(messages, sent) if about.task is not None]
 
     def _push(self, messages: list[Message], sent: list[OpenMessage]) -> list[OpenMessage]:
-        """Hand messages to Flower; return those that it did not take, and have their nodes asked who they are again."""
-        names: list[str | None] = list(self.grid.push_messages(messages))
-        names += [None] * (len(sent) - len(names))  # too large a payload: Flower returns an empty list
+        """Hand messages to Flower; return those that it did not take, and have their nodes asked who they are again.
+
+        Raises FedcellError if it takes none, as it does if the payload is too large.
+        """
+        names = list(self.grid.push_messages(messages))
+        if messages and not names:
+            raise FedcellError(
+                f"round {sent[0].round}: Flower took none of {len(messages)} messages, the largest of "
+                f"{max(one.message_bit for one in sent) / 8:.3g} bytes: raise its payload limit or choose a smaller "
+                "model"
+            )
         not_taken = []
         for name, about in zip(names, sent, strict=True):
             if name:
                 self._open[name] = about
             else:
-                self.say(f"round {about.round}: Flower took no message for node {about.node}")
+                if (about.round, about.node) not in self._not_taken:
+                    self.say(f"round {about.round}: Flower took no message for node {about.node}: it is asked again")
+                self._not_taken.add((about.round, about.node))
                 self.roster.forget(about.node)
                 not_taken.append(about)
         return not_taken

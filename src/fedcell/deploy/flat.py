@@ -1,6 +1,7 @@
 """A model of which the server only knows the arrays: as one vector, and as the problem of a federation."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,8 @@ class Flat(nn.Module):
 
 
 def flat_problem(config: Config, first: Vector) -> Problem:
-    """Build the problem of a server that starts from a vector and has no samples."""
+    """Build the problem of a server that starts from a vector and has no samples to scale."""
+    config = replace(config, data=replace(config.data, scaling="unit"))
     model = Flat(len(first))
     with torch.no_grad():
         model.values.copy_(torch.from_numpy(first))

@@ -112,11 +112,12 @@ class Notices:
     """Notices of a federation: printed, and written to a file in the run folder once that is known to be this run's."""
 
     def __init__(self, folder: Path | None) -> None:
-        self.folder, self._early, self._claimed = folder, list[str](), False
+        self.folder, self._early = folder, list[str]()
+        self._claimed: Path | None = None  # the folder, once it is known to be this run's
 
     def claimed(self) -> None:
         """Write to the folder from now on, beginning with what was said before the run had it."""
-        self._claimed = self.folder is not None
+        self._claimed = self.folder
         self._write()
 
     def say(self, text: str) -> None:
@@ -127,13 +128,13 @@ class Notices:
 
     def note(self, refusal: Refusal) -> None:
         """Record an answer that was refused: one JSON line each."""
-        if self.folder is not None and self._claimed:
-            with (self.folder / REFUSED).open("a", encoding="utf-8") as file:
+        if self._claimed is not None:
+            with (self._claimed / REFUSED).open("a", encoding="utf-8") as file:
                 file.write(json.dumps(plain(refusal._asdict())) + "\n")
 
     def _write(self) -> None:
-        if self.folder is not None and self._claimed and self._early:
-            with (self.folder / NOTICES).open("a", encoding="utf-8") as file:
+        if self._claimed is not None and self._early:
+            with (self._claimed / NOTICES).open("a", encoding="utf-8") as file:
                 file.writelines(f"{line}\n" for line in self._early)
             self._early.clear()
 
@@ -141,8 +142,7 @@ class Notices:
 def _play(
     notices: Notices, federation: Federation, problem: Problem, method: Method, snapshot: Snapshot
 ) -> Iterator[tuple[Row, Snapshot]]:
-    """Play the rounds of a run whose folder is claimed by now."""
-    notices.claimed()
+    """Play the rounds of a run whose folder is locked by now."""
     if notices.folder is not None:
         federation.exchange.run = remote(problem).run = _name_of(notices.folder, new=snapshot.round == 0)
     return play(federation, problem, method, snapshot)

@@ -1,5 +1,6 @@
 """The samples of a device, and its identity."""
 
+import re
 import secrets
 from collections.abc import Callable
 from pathlib import Path
@@ -40,7 +41,7 @@ def held(
 ) -> tuple[np.ndarray, Targets]:
     """The samples to train on in a round; a cache is first offered all rounds since the last one, in order.
 
-    A cache of another `run` starts empty.
+    Every `run` has a cache of its own.
     """
     if cache is None:
         samples, y = data(context, round)
@@ -48,11 +49,11 @@ def held(
         y = np.asarray(y, dtype=np.int64) if whole else targets(learned, y, "the data of this device")
         return np.ascontiguousarray(samples, dtype=np.float32), y
     refuse_without_labels(learned, "a cache", "leave out cache=")
-    folder = state_folder(context)
+    folder = state_folder(context, run)
     if folder is None:
         raise BadInput("a cache needs state-dir in the node configuration: name a folder that survives a restart")
     path, seed = folder / "cache.safetensors", device_of(context)
-    kept = DiskCache(path, cache.capacity, cache.rule, cache.theta, seed, run)
+    kept = DiskCache(path, cache.capacity, cache.rule, cache.theta, seed)
     for passed in range(kept.next_round, round + 1):
         samples, labels = data(context, passed)
         kept.offer(passed, np.asarray(samples, dtype=np.float32), np.asarray(labels, dtype=np.int64))
@@ -67,10 +68,17 @@ def device_of(context: Context) -> int:
     return number
 
 
-def state_folder(context: Context) -> Path | None:
-    """Where this device keeps what must survive a restart; None if the node configuration has no `state-dir`."""
+def state_folder(context: Context, run: str = "") -> Path | None:
+    """Where this device keeps what must survive a restart; None if the node configuration has no `state-dir`.
+
+    Args:
+        context: of the device.
+        run: name of a run, which has a folder of its own; empty: the folder that all runs share.
+    """
+    if not re.fullmatch("[0-9a-f]{32}|", run):  # the server sends it
+        raise BadInput(f"run = {run[:80]!r} is no name of a run: give 32 hexadecimal digits, or none")
     place = context.node_config.get("state-dir")
-    return Path(str(place)).expanduser() if place else None
+    return Path(str(place)).expanduser() / run if place else None
 
 
 def identity(context: Context) -> str:

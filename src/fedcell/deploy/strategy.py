@@ -26,7 +26,7 @@ from ..screening import aggregate
 from ..simulate import SIMULATED, begin
 from ..types import Decision, Observation, Outcome, Round, Snapshot, WorldState
 from . import wire
-from .accepting import Accepting, judge
+from .accepting import PATIENCE, Accepting, judge
 from .bounds import (
     Watched,
     after,
@@ -328,7 +328,7 @@ class Strategy(FedAvg):
         return answer._replace(outcome=Outcome.INVALID, update=None, strike=True)
 
     def _sound(self, before: Snapshot, sent: Round, answers: list[Answer]) -> Round:
-        """The round without those that make the model anything but finite."""
+        """The round without those that make the model anything but finite; raises Diverged if all do."""
         made = self.accepting.trial(self.problem, self.method, before, inf, 0.0)
         found = judge(made, sent)
         for row, one in enumerate(answers):
@@ -338,6 +338,6 @@ class Strategy(FedAvg):
                 answers[row] = one._replace(outcome=Outcome.INVALID)
         if found.whole:
             self.notices.say(f"round {before.round} is not accepted: any half of its updates breaks the model")
-        if not made.accepts(found.loss):
-            raise Diverged(f"round {before.round}: the model breaks without any update: lower the learning rate")
+        if self.accepting.settle(found) >= PATIENCE or not made.accepts(found.loss):
+            raise Diverged(f"round {before.round}: every update breaks the model: lower the learning rate")
         return found.sent

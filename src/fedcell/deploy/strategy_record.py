@@ -9,7 +9,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from ..errors import BadInput
+from ..errors import BadInput, Diverged
 from ..methods import Choice
 from ..record.checkpoint import Template
 from ..record.files import explained, locked, occupied
@@ -99,6 +99,9 @@ def recording(
             made, state, message = StrategyRecord(recorder), "finished", ""
             try:
                 yield made
+            except Diverged as error:
+                state, message = "diverged", str(error)
+                raise
             except BaseException as error:
                 state = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
                 message = f"{type(error).__name__}: {error}"

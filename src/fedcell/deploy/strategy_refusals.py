@@ -12,7 +12,8 @@ from .refusals import refuse_what_is_simulated, refuse_what_needs_data
 from .rounds import refuse_asynchronous
 from .settings import SECTION
 
-UNUSED = ("min_devices", "join_s", "patience_s", "wait", "poll_s", "seal_key", "known_nodes", "max_loss")  # of deploy.
+# keys of `deploy.` that a strategy does not follow
+UNUSED = ("min_devices", "join_s", "patience_s", "wait", "poll_s", "seal_key", "known_nodes", "max_loss")
 REHEARSED = 16  # parameters of the model that a method is rehearsed on
 
 

@@ -75,7 +75,8 @@ def check_fits(architecture: Architecture, samples: Samples, n_outputs: int, tas
 def _telling(architecture: Architecture, samples: Samples) -> Ints:
     """Two samples; for a model with embeddings, those with the smallest and the largest token as well."""
     first = np.arange(min(2, len(samples)))
-    if type(samples) is not Samples or not any(isinstance(part, EMBEDDINGS) for part in architecture.module.modules()):
+    embeds = any(isinstance(part, EMBEDDINGS) for part in architecture.module.modules())
+    if type(samples) is not Samples or not len(samples) or not embeds:
         return first
     per_sample = samples.rows.reshape(len(samples), -1)
     extremes = int(per_sample.amin(dim=1).argmin()), int(per_sample.amax(dim=1).argmax())

@@ -227,7 +227,8 @@ def in_time(config: Config, problem: Problem, observation: Observation, decision
     if not waits(config) or not decision.selected.any() or observation.response_s is not None:
         return decision
     down = download(problem.world, observation, decision)
-    ends_s = sum(times(problem.world, observation, decision)) + (0.0 if down is None else down.seconds)
+    compute_s, upload_s = times(problem.world, observation, decision)
+    ends_s = compute_s + upload_s + (0.0 if down is None else down.seconds)
     last_s = float(ends_s[decision.selected].max())
     if last_s <= decision.deadline_s * (1 + ROUNDING):
         return decision

@@ -31,7 +31,7 @@ DRAWN_BY = {  # kernels that take no generator, and those that fill memory with 
 }
 PLAIN = bool, int, float, str, type(None)
 CONTAINERS = list, tuple, set, frozenset, deque
-DEEP, FEW = 3, 32  # levels of nested containers, and entries of each, that are compared
+DEEP, MOST = 3, 4096  # levels of nested containers, and entries of each, that are compared
 Attributes = dict[tuple[str, str], Any]  # by the path of the module and their name
 VALUE_TAGS = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
 
@@ -306,17 +306,17 @@ def _held(module: nn.Module) -> Iterator[tuple[tuple[str, str], Any]]:
 
 
 def _summary(value: Any, deep: int = DEEP) -> Any:
-    """Plain values, and lengths of containers with their first entries; an object counts as its attributes."""
+    """Plain values, arrays, and lengths of containers with their first entries; an object counts as its attributes."""
     if isinstance(value, PLAIN):
         return value
     if isinstance(value, Tensor | nn.Module) or not deep:
         return None
     if isinstance(value, np.ndarray | np.generic):
-        return np.ravel(value)[:FEW].tobytes()
+        return np.asarray(value).tobytes()
     if isinstance(value, dict):
         value = [part for item in value.items() for part in item]
     if isinstance(value, CONTAINERS):
-        return len(value), [_summary(part, deep - 1) for part in islice(value, FEW)]
+        return len(value), [_summary(part, deep - 1) for part in islice(value, MOST)]
     return _summary(vars(value), deep) if hasattr(value, "__dict__") else None
 
 

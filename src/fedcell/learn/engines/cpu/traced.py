@@ -207,7 +207,10 @@ def _check(job: Job, client: AutogradClient, point: Tensor, batch: Draw, replay:
 def _compare(wanted: tuple[Tensor, ...], found: list[Tensor]) -> None:
     least = APART * max(float(one[one.isfinite()].norm()) for one in wanted)
     if not all(alike(one, other, APART, least) for one, other in zip(wanted, found, strict=True)):
-        raise CannotTraceError("it does other things with another batch: its forward pass is no fixed list of kernels")
+        raise CannotTraceError(
+            "it does other things with another batch, or gives no finite numbers: its forward pass is no fixed list of "
+            "kernels"
+        )
 
 
 def alike(wanted: Tensor, found: Tensor, share: float, least: float = 0.0) -> bool:

@@ -45,7 +45,7 @@ def _fit(given: list[Tensor], sizes: Any, mode: int, workspace: Tensor) -> bool:
 
 
 def numbers_of(x: Tensor, u: Tensor, reverse: bool, sent: Tensor | None = None) -> list[int]:
-    """What kernels of recurrent layers know of a layer, as `Cells` of lstm.h has it."""
+    """The numbers that kernels of recurrent layers take, in the order of `Cells` in lstm.h."""
     return [*x.shape, u.shape[1], bool(reverse), *((0, 0) if sent is None else sent.stride()[:2])]
 
 
