@@ -12,6 +12,8 @@ from torch.nn import functional
 
 from fedcell import methods, radio, world
 from fedcell.errors import BadInput
+from fedcell.foretelling import foretold_by
+from fedcell.learn.settings import ModelConfig
 from fedcell.methods.cafe import theory
 from fedcell.record import checkpoint
 from fedcell.simulate import SIMULATED, begin, play_round, simulate
@@ -390,3 +392,21 @@ def test_best_quorum_verdict_can_fail(experiment):
         levels |= {module.unequal(t, m): 0.5 + sign * (m > 1) / 10 for t in module.LONG for m in (1, module.peak(t))}
         rows = rows_of(levels)
         assert {finding.verdict for finding in module.check(rows)} == {verdict}
+
+
+def test_devices_foretell_with_the_models_that_they_would_start_from(small):
+    """Those that answered in failed rounds have local models."""
+    problem = small(HALF, model=ModelConfig(name="logistic"))
+    (_, after), *_ = list(play(problem, f"cafe:scheme=agu,quorum={problem.world.n_devices}"))[::-1]
+    state, n = after.method, problem.world.n_devices
+    assert 0 < (state.gathered > 0).sum() < n
+    x = problem.learner.test_samples.take(np.arange(n))[0]
+    method = methods.parse("cafe:scheme=agu").build()
+    observation, _ = world.observe(problem.world, world.start(problem.world, problem.seed), problem.seed, 0)
+    found = foretold_by(problem, method, after.params, state, observation)(x)
+    rows = iter(state.rows)
+    for device in range(n):
+        own = after.params + next(rows) if state.gathered[device] else after.params
+        weight, bias = own[:640].view(10, 64), own[640:]
+        expected = (x[device].flatten() @ weight.T + bias).softmax(0).numpy()
+        np.testing.assert_allclose(found[device], expected, atol=1e-6)

@@ -126,14 +126,6 @@ def decided(cell: Cell, decision: Decision) -> Decision:
     )
 
 
-def started(cell: Cell, start: Start, decision: Decision) -> Start:
-    """A cell's part of a start that `merged_start` made."""
-    rows = _rows(np.flatnonzero(decision.selected), cell)
-    of_row = start.of_row[rows]
-    first, end = (int(of_row.min()), int(of_row.max()) + 1) if len(of_row) else (0, 1)
-    return Start(start.points[first:end], of_row - first, None if start.own is None else start.own[rows])
-
-
 def played(cell: Cell, whole: Round) -> Round:
     """A cell's part of a round."""
     return Round(

@@ -35,7 +35,6 @@ from .cell_views import (
     merged_updates,
     observed,
     played,
-    started,
     trained,
 )
 
@@ -122,18 +121,14 @@ def broadcast(
     observation: Observation,
     decision: Decision,
 ) -> Start:
-    """Broadcast cell by cell."""
-    parts = [
-        method.broadcast(
-            cell.problem,
-            state.models[cell.number],
-            state.states[cell.number],
-            observed(cell, observation),
-            decided(cell, decision),
-        )
-        for cell in cells
-    ]
-    return merged_start(cells, parts, decision)
+    """Broadcast cell by cell; give the edge models if the method starts fewer devices than it selects, as cafe may.
+
+    Training that needs states takes its starts from `local`, which broadcasts as the method does.
+    """
+    starts = _starts(cells, method, state, observation, decision)
+    if sum(len(start.of_row) for start in starts) < np.count_nonzero(decision.selected):
+        return Start(torch.stack(state.models), observation.topology.cell[decision.selected])
+    return merged_start(cells, starts, decision)
 
 
 def local(
@@ -149,16 +144,25 @@ def local(
     if is_stateless(method.local):
         return method.local(problem, None, start, observation, decision)
     parts = [
-        method.local(
+        method.local(cell.problem, state.states[cell.number], own, observed(cell, observation), decided(cell, decision))
+        for cell, own in zip(cells, _starts(cells, method, state, observation, decision), strict=True)
+    ]
+    return merged_updates(cells, parts)
+
+
+def _starts(
+    cells: Sequence[Cell], method: Method, state: Edges, observation: Observation, decision: Decision
+) -> list[Start]:
+    return [
+        method.broadcast(
             cell.problem,
+            state.models[cell.number],
             state.states[cell.number],
-            started(cell, start, decision),
             observed(cell, observation),
             decided(cell, decision),
         )
         for cell in cells
     ]
-    return merged_updates(cells, parts)
 
 
 def encode(

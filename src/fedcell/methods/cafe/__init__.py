@@ -27,6 +27,7 @@ from torch import Tensor
 
 from ... import radio
 from ...errors import BadInput
+from ...learn.prediction import probabilities
 from ...options import option
 from ...types import Bools, Decision, Floats, Ints, Method, Observation, Problem, Round, Start, Updates, Uplink
 from ...world.devices import hardware
@@ -91,6 +92,7 @@ def build(config: Config) -> Method:
         broadcast=partial(broadcast, config),
         local=partial(local, config),
         aggregate=partial(aggregate, config),
+        foretell=foretell,
         needs_rows=config.scheme == "agu",
     )
 
@@ -151,8 +153,17 @@ def decide(config: Config, problem: Problem, state: State, observation: Observat
 def broadcast(
     config: Config, problem: Problem, params: Tensor, state: State, observation: Observation, decision: Decision
 ) -> Start:
+    """The models of the devices whose gradients will be used."""
+    return _models(params, state, np.flatnonzero(_needed(config, problem, observation, decision)))
+
+
+def foretell(problem: Problem, params: Tensor, state: State, x: Tensor) -> Floats:
+    """What every device would predict, one input each, with the model it would start from."""
+    return probabilities(problem.learner, _models(params, state, np.arange(len(x))), x)
+
+
+def _models(params: Tensor, state: State, device: Ints) -> Start:
     """The global model, and local models for those that answered in failed rounds before."""
-    device = np.flatnonzero(decision.selected)
     if state.rows is None:
         return Start(params[None], np.zeros(len(device), dtype=np.int64))
     has_own = state.gathered[device] > 0
@@ -165,7 +176,6 @@ def local(
 ) -> Updates:
     """Train the devices whose gradients will be used."""
     needed = _needed(config, problem, observation, decision)
-    start = start._replace(of_row=start.of_row[needed[decision.selected]])
     return defaults.local(config, problem, state, start, observation, decision._replace(selected=needed))
 
 
