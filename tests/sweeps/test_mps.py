@@ -113,6 +113,23 @@ def test_the_workers_of_a_sweep_share_it_and_it_ends_after_them(book, monkeypatc
     assert [line.split()[0] for line in book.read_text().splitlines()] == ["-d", "quit"]
 
 
+def test_it_ends_even_if_nobody_waits_for_the_workers(book, monkeypatch):
+    """As after a second Ctrl-C."""
+
+    class Worker:
+        def __init__(self, *given):
+            pass
+
+        def stop(self):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(local, "_Worker", Worker)
+    monkeypatch.setattr(local, "gpu_bytes", lambda: [(1 << 40, 1 << 40)])
+    with pytest.raises(KeyboardInterrupt):
+        list(local.run([], Orders(""), 1, lambda *given: None))
+    assert [line.split()[0] for line in book.read_text().splitlines()] == ["-d", "quit"]
+
+
 def test_a_worker_that_shares_it_is_never_killed(monkeypatch):
     killed = []
     monkeypatch.delenv(mps.PIPES, raising=False)

@@ -46,11 +46,13 @@ def run(tasks: Sequence[SweepRun], orders: Orders, workers: int, tell: Tell) -> 
             yield next_outcome(said, tell)
     finally:
         waiting.clear()
-        for worker in crew:
-            worker.stop()
-        for worker in crew:
-            worker.join()
-        service.quit()
+        try:
+            for worker in crew:
+                worker.stop()
+            for worker in crew:
+                worker.join()
+        finally:  # after a second Ctrl-C, too
+            service.quit()
 
 
 def next_outcome(said: Said, tell: Tell) -> RunEnd:
