@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fedcell.errors import BadInput
+from fedcell.errors import BadInput, FedcellError
 from fedcell.sweeps import local, mps, runner
 from fedcell.sweeps.task import Orders, SweepRun
 
@@ -117,8 +117,8 @@ def test_it_ends_even_if_nobody_waits_for_the_workers(book, monkeypatch):
     """As after a second Ctrl-C."""
 
     class Worker:
-        def __init__(self, *given):
-            pass
+        def __init__(self, waiting, orders, threads, said, *given):
+            said.put((None, FedcellError("the sweep ends")))
 
         def stop(self):
             raise KeyboardInterrupt
@@ -126,7 +126,7 @@ def test_it_ends_even_if_nobody_waits_for_the_workers(book, monkeypatch):
     monkeypatch.setattr(local, "_Worker", Worker)
     monkeypatch.setattr(local, "gpu_bytes", lambda: [(1 << 40, 1 << 40)])
     with pytest.raises(KeyboardInterrupt):
-        list(local.run([], Orders(""), 1, lambda *given: None))
+        list(local.run([SweepRun("a", "", "", {}, {"rounds": 1})], Orders(""), 1, lambda *given: None))
     assert [line.split()[0] for line in book.read_text().splitlines()] == ["-d", "quit"]
 
 
