@@ -126,7 +126,9 @@ def test_it_ends_even_if_nobody_waits_for_the_workers(book, monkeypatch):
     monkeypatch.setattr(local, "_Worker", Worker)
     monkeypatch.setattr(local, "gpu_bytes", lambda: [(1 << 40, 1 << 40)])
     with pytest.raises(KeyboardInterrupt):
-        list(local.run([SweepRun("a", "", "", {}, {"rounds": 1})], Orders(""), 1, lambda *given: None))
+        list(
+            local.run([SweepRun(name, "", "", {}, {"rounds": 1}) for name in "ab"], Orders(""), 2, lambda *given: None)
+        )
     assert [line.split()[0] for line in book.read_text().splitlines()] == ["-d", "quit"]
 
 
