@@ -1,5 +1,6 @@
 """The ledger of the clone: every figure and table of the papers is in it, and stored results fit their files."""
 
+import json
 from contextlib import ExitStack
 from fnmatch import filter as filter_names
 from functools import cache
@@ -113,6 +114,8 @@ def test_results_are_what_the_runs_in_the_repository_say(entry, loaded):
     for had, has in zip(result["claims"], findings, strict=True):
         for name in ("key", "verdict", "n", "ours", "reason"):
             assert had[name] == has[name], f"stale: fedcell reproduce {entry} --stored, then python docs/generate.py"
+    table = json.loads(json.dumps(experiment.table(rows)._asdict())) if experiment.table else None
+    assert result.get("table") == table, f"stale: fedcell reproduce {entry} --stored, then python docs/generate.py"
     assert (entry.results / f"{entry.name}.png").is_file()
 
 
