@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from fedcell import coding, methods, options, scenarios
-from fedcell.experiment import VERDICTS, catalogue, front, pages
-from fedcell.experiment.ledger import LedgerRow, Paper, read_paper, totals
+from fedcell.experiment import catalogue, front, pages
+from fedcell.experiment.ledger import LedgerRow, Paper, read_paper
 from fedcell.experiment.ledger import ledger as read_ledger
 from fedcell.study import schema
 
@@ -101,24 +101,13 @@ def claims() -> str:
     """The ledger as a page: sums per paper, then one row per claim."""
     rows = ledger(EXPERIMENTS)
     papers = _read_papers()
-    parts = [CLAIMS, _sums(papers, rows)]
+    parts = [CLAIMS, front.counts_table(papers, rows, "#{}")]
     for paper in papers:
         own = [row for row in rows if row.paper == paper.name]
         page = f"[figures, and why claims fail](papers/{paper.name}.md)"
         parts.append(f"## {paper.name}\n\n{paper.title}; {page}. Source: {paper.reference}.\n")
         parts += [_experiment(list(group)) for _, group in groupby(own, lambda row: row.experiment)]
     return "\n".join(parts)
-
-
-def _sums(papers: list[Paper], rows: list[LedgerRow]) -> str:
-    """How many claims of each paper have each verdict."""
-    lines = ["| paper | claims | " + " | ".join(VERDICTS) + " | not counted |", "|---" * (len(VERDICTS) + 3) + "|"]
-    for name, link in [*((paper.name, f"[{paper.name}](#{paper.name})") for paper in papers), ("", "all")]:
-        own = [row for row in rows if row.paper == name or not name]
-        found = totals(own)
-        numbers = [found.total(), *(found[verdict] for verdict in VERDICTS), sum(not row.counted for row in own)]
-        lines.append(f"| {link} | " + " | ".join(map(str, numbers)) + " |")
-    return "\n".join(lines) + "\n"
 
 
 def _experiment(rows: list[LedgerRow]) -> str:

@@ -47,7 +47,7 @@ were taken out of the count since (checks of our own settings, second readings) 
 def front_page(papers: Sequence[Paper], rows: Sequence[LedgerRow]) -> str:
     """A bar, a line of counts and an answer per paper."""
     answers = [f"- [{paper.title}]({paper.name}.md): {first_sentence(paper.found)}" for paper in papers if paper.found]
-    parts = [_FRONT, "\n".join([*answers, ""]), "## Claims by verdict\n", _table(papers, rows)]
+    parts = [_FRONT, "\n".join([*answers, ""]), "## Claims by verdict\n", counts_table(papers, rows, "{}.md")]
     parts.append(
         f"[Verdicts before and after the present rules]({CHANGES}) names every claim whose verdict got worse.\n"
     )
@@ -71,11 +71,12 @@ def changes_page(papers: Sequence[Paper], rows: Sequence[LedgerRow], earlier: Ea
     return "\n".join(filter(None, (_CHANGED, _before_and_after(papers, rows, earlier), _worse(rows, earlier))))
 
 
-def _table(papers: Sequence[Paper], rows: Sequence[LedgerRow]) -> str:
+def counts_table(papers: Sequence[Paper], rows: Sequence[LedgerRow], link: str) -> str:
+    """How many claims of each paper have each verdict; `link` is the target of a paper's name, such as `{}.md`."""
     lines = ["| paper | claims | " + " | ".join(VERDICTS) + " | not counted |", "|---" * (len(VERDICTS) + 3) + "|"]
     for paper in papers:
         own = [row for row in rows if row.paper == paper.name]
-        lines.append(line(f"[{paper.name}]({paper.name}.md)", *_numbers(own)))
+        lines.append(line(f"[{paper.name}]({link.format(paper.name)})", *_numbers(own)))
     lines.append(line("all", *_numbers(rows)))
     return "\n".join([*lines, ""])
 

@@ -35,7 +35,7 @@ def paper_page(paper: Paper, rows: Sequence[LedgerRow], figures: str) -> str:
     if paper.summary:
         parts.append(f"## What the paper claims\n\n{paper.summary.strip()}\n")
     parts.append(
-        "## What was found\n\n" + "\n\n".join(filter(None, (paper.found.strip(), counts_line(counted)))) + "\n"
+        "## What was found\n\n" + "\n\n".join(filter(None, (paper.found.strip(), _counts_line(counted)))) + "\n"
     )
     parts.append("## Figures and tables\n")
     groups = [list(group) for _, group in groupby(rows, lambda row: row.experiment)]
@@ -49,7 +49,7 @@ def paper_page(paper: Paper, rows: Sequence[LedgerRow], figures: str) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def counts_line(rows: Sequence[LedgerRow]) -> str:
+def _counts_line(rows: Sequence[LedgerRow]) -> str:
     """How many claims have which verdict, in a line."""
     found = totals(rows)
     if not found.total():

@@ -27,12 +27,12 @@ from ..metrics import CLASSIFICATION
 from ..notebook import watcher
 from ..record import Progress, RunInfo, Watch, silent
 from ..record.drive import claim
-from ..record.files import explained, locked, occupied, present, write_json
-from ..record.folder import ENDED, FORMAT, RUN, SWEEP, run_name, versioned
+from ..record.files import explained, locked, present
+from ..record.folder import ENDED, RUN, SWEEP
 from ..record.index import look
 from ..resolve import with_names, with_until
 from ..scenarios import Config, check_dataset
-from . import local, on_ray
+from . import local, on_file, on_ray
 from .grid import SweepPlan, expand
 from .task import Orders, RunEnd, SweepRun
 
@@ -144,9 +144,9 @@ def going_on(folder: str | Path, until: str | None = None) -> SweepPlan:
     folder = Path(folder)
     if not present(folder / SWEEP):
         raise BadInput(f"{folder} is no folder of a sweep (it has no {SWEEP}): name one that `fedcell sweep` printed")
-    tasks = tuple(_on_file(folder).values())
+    tasks = tuple(on_file.read(folder).values())
     if not tasks:
-        raise _damaged(folder / SWEEP, "it names no runs")
+        raise on_file.damaged(folder / SWEEP, "it names no runs")
     if until is not None:
         tasks = tuple(task._replace(config={**task.config, "until": until}) for task in tasks)
     return SweepPlan(folder, tasks)
@@ -175,7 +175,7 @@ def carry_out(
         raise BadInput(f"{workers} workers are too few: give 1 or more, or 0 for as many as there are cores")
     texts = (log,) if isinstance(log, str) else tuple(log)
     LogWatcher.check(texts)
-    _refuse_foreign(plan.folder)
+    on_file.refuse_foreign(plan.folder)
     _compare(plan, states(plan))
     folder = plan.folder or claim(None, "sweep")
     plan = plan._replace(folder=folder)
@@ -183,12 +183,12 @@ def carry_out(
         folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
         with explained(folder, "then start again (nothing was simulated yet)"):
-            known = _on_file(folder) if present(folder / SWEEP) else {}
+            known = on_file.read(folder) if present(folder / SWEEP) else {}
             every = known | {task.name: task for task in plan.tasks}  # runs that wait are done as asked for last
             if plan.dataset is not None:
                 save(plan.dataset, folder / file_name(plan.dataset))
             if every != known:
-                _write(folder, list(every.values()))
+                on_file.write(folder, list(every.values()))
         before = states(plan)
         left = [task for task, info in zip(plan.tasks, before, strict=True) if not _done(task, info)]
         orders = Orders(str(folder), checkpoint_s, texts)
@@ -321,32 +321,3 @@ def _own_settings(task: SweepRun) -> Any:
         return options.from_dict(library.load(task.source).Config(), task.settings)
     except BadInput:
         return None
-
-
-def _refuse_foreign(folder: Path | None) -> None:
-    """Raise BadInput for a folder that is neither empty nor the folder of a sweep."""
-    if folder is None or present(folder / SWEEP):
-        return
-    with explained(folder, "or choose another folder (nothing was written)"):
-        if occupied(folder):
-            raise BadInput(f"{folder} is not empty and no folder of a sweep: choose another folder")
-
-
-def _on_file(folder: Path) -> dict[str, SweepRun]:
-    """Every run that was ever asked for in a folder, by its name; raise FedcellError if the file is damaged."""
-    path = folder / SWEEP
-    try:
-        tasks = {run_name(path, one["name"]): SweepRun(**one) for one in versioned(path)["runs"]}
-        for task in tasks.values():
-            _ = task.source, task.rounds  # which every run needs
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise _damaged(path, f"{type(error).__name__}: {error}") from None
-    return tasks
-
-
-def _damaged(path: Path, why: str) -> FedcellError:
-    return FedcellError(f"{path} is damaged ({why}): restore it from a copy or start a new sweep")
-
-
-def _write(folder: Path, tasks: Sequence[SweepRun]) -> None:
-    write_json(folder / SWEEP, {"format": FORMAT, "runs": [task._asdict() for task in tasks]})
