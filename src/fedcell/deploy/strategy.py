@@ -250,18 +250,25 @@ class Strategy(FedAvg):
             time.sleep(1)
         connected = set(grid.get_node_ids())
         for node in sorted(connected - set(self.device_of)):
-            gone = sorted(set(self.device_of) - connected, key=lambda one: self.device_of[one])
+            gone = self._gone(connected)
             if len(self.device_of) < self.config.world.n_devices:
                 self.device_of[node] = len(self.device_of)
             elif gone:
                 self._replace(gone[0], node)
         self.n_connected = len(connected & set(self.device_of))
 
+    def _gone(self, connected: set[int]) -> list[int]:
+        """Nodes that are gone, by their numbers; one that is left out keeps its own, so that no new id excuses it."""
+        refused = left_out(self.bounds, self.watched)
+        return sorted(
+            (one for one, device in self.device_of.items() if one not in connected and not refused[device]),
+            key=lambda one: self.device_of[one],
+        )
+
     def _replace(self, gone: int, node: int) -> None:
-        """Give a new node the place of one that is gone, and forget what that one said and why it was refused."""
+        """Give a new node the place of one that is gone, with its strikes; what that one said is forgotten."""
         device = self.device_of[node] = self.device_of.pop(gone)
         self.counts[device], self.claimed[device] = (1, 0), 0
-        self.watched.strikes[device] = 0
         self.notices.say(f"device {device} is node {node} from now on (node {gone} is gone)")
 
     def _here(self, grid: Grid) -> Any:
